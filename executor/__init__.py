@@ -1,5 +1,4 @@
-"""Run commands as containers on one Linux host: queued, limited, paused, promoted, and found again after a
-crash.
+"""Run commands as containers on one Linux host: queued, limited, paused, promoted, and recovered after a crash.
 
 A library of its own; it knows nothing of clusters.
 
@@ -16,8 +15,8 @@ A library of its own; it knows nothing of clusters.
 
     asyncio.run(main())
 
-Importing this package loads plain data only; what needs asyncio, psutil or cgroupspy is loaded when it is
-first named. How it works: ``executor/core/__init__.py``.
+Importing this package loads plain data only; what needs asyncio, psutil or cgroupspy is loaded when it is first used.
+How it works: ``executor/core/__init__.py``.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from .linux.host import HostLimits, host_limits
 
 __distribution__ = "yopp"
-"""PyPI has another distribution that installs a package of this name: this says whose it is."""
+"""Which distribution this package belongs to: PyPI has another one that installs a package of this name."""
 
 _LAZY = {
     "Executor": "executor",

@@ -1,8 +1,8 @@
-"""Why a container stands still, goes on or has ended: a value, decided once and told everywhere.
+"""Why a container is paused, resumes or has ended: a value, set where it is decided and reported everywhere.
 
-Whoever decides something about a container makes a ``Cause``. It is stored with the container's record, and travels
-with its status and its report, to the history and to the REST API. People read sentences instead: YARN's diagnostics
-come from ``core/outcome.py``, explanations from the views. No program reads a sentence back.
+A ``Cause`` is stored with the container's record, and goes with its status and its report to the history and the REST
+API. People read sentences instead: YARN's diagnostics come from ``core/outcome.py``, explanations from the views. No
+program reads a sentence back.
 """
 
 from __future__ import annotations
@@ -14,35 +14,35 @@ from .light import dataclass
 
 
 class CauseKind(enum.StrEnum):
-    """What kind of cause it is. After each, the fields of ``Cause`` that belong to it."""
+    """The kinds of causes. The comment above each names the fields of ``Cause`` that belong to it."""
 
-    # Of a pause, and of an end as well where pausing is not possible or not wanted.
+    # Of a pause; also of an end if pausing is impossible or not wanted.
     #: a person asked for it; ``by``
     PERSON = "PERSON"
-    #: a guaranteed container needs the room; ``for_container``, and ``for_memory`` where pausing would not have done
+    #: a guaranteed container needs the room; ``for_container``, and ``for_memory`` if a pause would not have sufficed
     MAKE_ROOM = "MAKE_ROOM"
-    #: processes outside yopp want the CPU; ``cores``
+    #: processes outside yopp need the CPU; ``cores``
     OUTSIDE_CPU = "OUTSIDE_CPU"
     #: guaranteed containers use the CPU that it had on loan
     LENT_CPU = "LENT_CPU"
-    #: the memory of the machine runs out; ``measured`` bytes are available, and ``limit`` are to stay so
+    #: the machine runs out of memory; ``measured`` bytes are available, ``limit`` must stay available
     MACHINE_MEMORY = "MACHINE_MEMORY"
     #: other containers use the memory that it had on loan
     LENT_MEMORY = "LENT_MEMORY"
 
-    #: whoever or whatever paused it has let it go, and it waits for room; ``by``, empty where pressure is over
+    #: its pause was ended, and it waits for room; ``by``, empty if it was paused for pressure
     RESUMED = "RESUMED"
 
-    # Of a refusal: what was asked of a container was not done.
-    #: a pause failed, and it runs on; ``text``
+    # Of a refusal: a request was not fulfilled.
+    #: a pause failed, and it still runs; ``text``
     PAUSE_FAILED = "PAUSE_FAILED"
-    #: its node has no room for the type or the size that it was to get; ``version``, that of the update
+    #: its node has no room for the new type or size; ``version``, that of the update
     UPDATE_REFUSED = "UPDATE_REFUSED"
 
-    # Of an end that its node decided, or found.
+    # Of an end that its node decided, or noticed.
     #: refused on arrival: the queue is full
     QUEUE_FULL = "QUEUE_FULL"
-    #: given up to keep to the queue length that the ResourceManager asks for
+    #: shed to keep the queue length that the ResourceManager asks for
     SHED = "SHED"
     #: its node can never run it
     TOO_LARGE = "TOO_LARGE"
@@ -56,7 +56,7 @@ class CauseKind(enum.StrEnum):
     TIMED_OUT = "TIMED_OUT"
     #: could not be started; ``text``
     LAUNCH_FAILED = "LAUNCH_FAILED"
-    #: its processes are gone and left no exit code
+    #: its processes are gone, and left no exit code
     LOST = "LOST"
 
     # Of an end that the cluster decided.
@@ -70,33 +70,33 @@ class CauseKind(enum.StrEnum):
     RESOURCEMANAGER = "RESOURCEMANAGER"
     #: the ResourceManager preempted it for its queue, or for another user's share; ``text``
     PREEMPTED = "PREEMPTED"
-    #: it was granted and nobody started it
+    #: it was allocated, but not started in time
     EXPIRED = "EXPIRED"
     #: its node was stopped; ``text``
     NODE_STOPPED = "NODE_STOPPED"
     #: its node is drained
     NODE_DRAINED = "NODE_DRAINED"
-    #: its node is gone, or does not know it any more
+    #: its node is lost, or does not know it any more
     NODE_LOST = "NODE_LOST"
 
 
 CPU_PRESSURE = frozenset({CauseKind.OUTSIDE_CPU, CauseKind.LENT_CPU})
-"""The processors are busy with what has a better claim to them; it goes on when that is over."""
+"""The processors are needed for work with a better claim; the container resumes when that is over."""
 
 MEMORY_PRESSURE = frozenset({CauseKind.MACHINE_MEMORY, CauseKind.LENT_MEMORY})
-"""Memory is needed by what has a better claim to it; it goes on when that is over."""
+"""Memory is needed for work with a better claim; the container resumes when that is over."""
 
 PRESSURE = CPU_PRESSURE | MEMORY_PRESSURE
-"""What a measurement led to, and not a decision of the cluster or of a person."""
+"""Causes found by measurement, not decided by the cluster or a person."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why: a kind, and what belongs to it, as ``CauseKind`` says. Fields that do not belong to it are empty.
+    """Why: a kind, and the fields that belong to it, as ``CauseKind`` says; the others are empty.
 
     ``by`` is the user who asked; ``for_container`` the id of the container that needs the room; ``cores`` how many
-    cores processes outside yopp want; ``measured`` and ``limit`` what was found and what was allowed; ``version`` that
-    of an update; ``text`` what the operating system or the ResourceManager said of it, for people.
+    cores processes outside yopp need; ``measured`` and ``limit`` what was found and what was allowed; ``version`` that
+    of an update; ``text`` what the operating system or the ResourceManager said, for people.
     """
 
     kind: CauseKind
@@ -111,7 +111,7 @@ class Cause:
 
 
 def of_kind(cause: Cause | None, *kinds: CauseKind) -> TypeGuard[Cause]:
-    """Whether there is a cause, of one of these kinds."""
+    """Whether there is a cause, and it is of one of these kinds."""
     return cause is not None and cause.kind in kinds
 
 
@@ -126,6 +126,6 @@ _PAUSED_FOR = {
 
 
 def paused_for(cause: Cause) -> str:
-    """A cause in the four words that jobs count paused time by: LOAD of processes outside, MEMORY, GUARANTEED
-    containers or a PERSON; "" where it is no cause of a pause."""
+    """A cause in one of the four words by which jobs count paused time: LOAD of processes outside, MEMORY, GUARANTEED
+    containers or a PERSON; "" for other causes."""
     return _PAUSED_FOR.get(cause.kind, "")

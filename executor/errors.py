@@ -1,10 +1,10 @@
-"""What the executor raises. Outcomes of containers are never errors: they are a ContainerStatus."""
+"""The errors of the executor. How a container ends is never an error: it is a ContainerStatus."""
 
 from __future__ import annotations
 
 
 class ExecutorError(Exception):
-    """The family of all errors of this package. ``because`` and ``hint`` are for the person who reads it."""
+    """The base of all errors of this package. ``because`` and ``hint`` are for the person who reads it."""
 
     def __init__(self, message: str, *, because: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -26,7 +26,7 @@ class CgroupError(ExecutorError):
 
 
 class CgroupUnavailableError(CgroupError):
-    """This host offers no writable controller of that kind; ``hint`` says what to type."""
+    """This host has no writable controller of that kind; ``hint`` says what to type."""
 
 
 class CgroupWriteError(CgroupError):
@@ -38,7 +38,7 @@ class LaunchError(ExecutorError):
 
 
 class ContainerNotFoundError(ExecutorError):
-    """No container of that id is known here."""
+    """No container with that id is known."""
 
 
 class StateStoreError(ExecutorError):
@@ -46,11 +46,11 @@ class StateStoreError(ExecutorError):
 
 
 class InvalidResourceError(ExecutorError):
-    """A container asks for what this executor can never give."""
+    """A container asks for more than this executor can ever give."""
 
 
 class InvalidTransitionError(ExecutorError):
-    """A container was told or seen to do what its state does not allow: a bug, with the container's story."""
+    """An event or command contradicts a container's state: a bug, with the container's story."""
 
     def __init__(
         self, container_id: str, state: object, event: object, story: tuple[object, ...] = ()

@@ -1,7 +1,7 @@
 """The executor as a library: submit commands, wait for them, promote, pause and kill them.
 
-It puts the pieces together (the machine of ``core``, the driver, the Linux executor) and adds nothing to
-what they decide and do. One event loop; not for use from several threads.
+It connects the machine of ``core``, the driver and the Linux executor, and adds nothing to what they decide and do. It
+belongs to one event loop, and must not be used from several threads.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import asyncio
 import fcntl
 import hashlib
 import itertools
-import logging
 import os
 import time
 from collections import deque
@@ -19,17 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .causes import Cause, CauseKind
+from .core import events
 from .core.commands import Command
-from .core.events import (
-    ContainerKillRequested,
-    ContainerPauseRequested,
-    ContainerResumeRequested,
-    ContainerScheduled,
-    ContainerSignalRequested,
-    ContainerUpdated,
-    Event,
-    RecoveryCompleted,
-)
 from .core.scheduler import ContainerScheduler
 from .driver import Driver
 from .errors import ContainerNotFoundError, ExecutorError, InvalidResourceError
@@ -45,8 +35,6 @@ from .records import (
     Resource,
 )
 from .settings import ExecutorSettings
-
-LOG = logging.getLogger(__name__)
 
 KILLED_ON_REQUEST = "Container killed on request."
 KILLED_AT_CLOSE = "Container killed because its executor was closed."
@@ -78,7 +66,7 @@ class Job:
         self._ended: asyncio.Future[ContainerStatus] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> ContainerStatus:
-        """Wait for its end. Raises ExecutorError only if the executor itself broke down."""
+        """Wait for its end. Raises ExecutorError only if the executor itself failed."""
         return await asyncio.shield(self._ended)
 
     @property
@@ -88,7 +76,7 @@ class Job:
 
     @property
     def status(self) -> ContainerStatus:
-        """As it stands now."""
+        """Its status now."""
         if self._ended.done():
             return self._ended.result()
         return self._executor.status(self.container_id)
@@ -110,11 +98,11 @@ class Job:
         self._executor.demote(self.container_id)
 
     def pause(self) -> None:
-        """Make it stand still, until ``resume``."""
+        """Pause it until ``resume``."""
         self._executor.pause(self.container_id)
 
     def resume(self) -> None:
-        """Let it go on, as soon as there is room for it."""
+        """Resume it as soon as there is room for it."""
         self._executor.resume(self.container_id)
 
     def _end(self, status: ContainerStatus) -> None:
@@ -123,19 +111,19 @@ class Job:
 
     def _fail(self, error: BaseException) -> None:
         if not self._ended.done():
-            broken = ExecutorError("the executor broke down", because=f"{type(error).__name__}: {error}")
+            broken = ExecutorError("the executor failed", because=f"{type(error).__name__}: {error}")
             broken.__cause__ = error
             self._ended.set_exception(broken)
-            self._ended.exception()  # nobody has to wait for it
+            self._ended.exception()  # retrieved, so that asyncio does not complain if nobody waits for it
 
 
 class Executor:
     """Runs commands as containers within ``total``.
 
-    ``work_dir`` holds private directories while containers run, and their output under ``logs``, which
-    stays; it is locked against a second executor, and what an executor that was killed left in it is ended
-    and removed. ``cgroups`` None finds out what the host offers (``describe`` tells). The
-    machine is measured below ``proc``. Use as ``async with``: leaving it ends what still runs.
+    ``work_dir`` holds private directories while containers run, and their output under ``logs``, which stays. It is
+    locked against a second executor; what a killed executor left in it is ended and removed. ``cgroups`` None uses
+    what the host offers (see ``describe``). The machine is measured below ``proc``. Use it as ``async with``, which
+    ends what still runs.
     """
 
     def __init__(
@@ -165,9 +153,8 @@ class Executor:
         self._open = False
 
     async def __aenter__(self) -> Executor:
-        """Lock the directory, choose cgroups, remove what an earlier executor left. ExecutorError where it
-        cannot.
-        """
+        """Lock the directory, choose cgroups, remove what an earlier executor left. Raises ExecutorError if it
+        cannot."""
         self._take_lock()
         try:
             self._start()
@@ -187,11 +174,11 @@ class Executor:
             wall_offset=time.time() - time.monotonic(),
             enforce_memory_by_polling=not self._cgroups.enforces_memory,
         )
-        self._driver: Driver[Event, Command] = Driver(
+        self._driver: Driver[events.Event, Command] = Driver(
             self._machine,
-            self._perform,
+            lambda command: self._linux.perform(command),
             crash_dir=self.work_dir,
-            on_crash=lambda error, _: self._broke_down(error),
+            on_crash=lambda error, _: self._failed(error),
             validate=self._validate,
         )
         try:
@@ -207,13 +194,14 @@ class Executor:
                 proc=self._proc,
             )
         except OSError as error:
-            raise ExecutorError(
-                f"{self.work_dir} cannot be used", because=error.strerror or str(error)
-            ) from error
+            raise self._unusable(error) from error
         self._linux.discard()
         self._linux.start()
         self._open = True
-        self._driver.post(RecoveryCompleted())
+        self._driver.post(events.RecoveryCompleted())
+
+    def _unusable(self, error: OSError) -> ExecutorError:
+        return ExecutorError(f"{self.work_dir} cannot be used", because=error.strerror or str(error))
 
     async def __aexit__(self, *_: object) -> None:
         """End what still runs, wait for that, and remove cgroups and private directories; logs stay."""
@@ -232,8 +220,6 @@ class Executor:
         finally:
             self._release_lock()
 
-    # ---- what can be asked of it
-
     def submit(
         self,
         command: Sequence[str],
@@ -250,19 +236,15 @@ class Executor:
         log_directory: str | Path | None = None,
         application_id: str = "",
     ) -> Job:
-        """Hand in a command (an argument vector, no shell); it starts, queues, or is refused as its type
-        says.
+        """Submit a command (an argument vector, no shell); it starts, queues, or is refused, as its type says.
 
-        ``resource`` None is one vcore and 1024 MiB, or all the memory if there is less. ``application_id`` is
-        the job that it belongs to, for the policies that look at jobs. Raises
-        InvalidResourceError for what this executor can never give, ExecutorError for no command, an id in
-        use, or a closed executor.
+        ``resource`` None is one vcore and 1024 MiB, or all the memory if there is less. ``application_id`` is its job,
+        for policies that look at jobs. Raises InvalidResourceError for what this executor can never give;
+        ExecutorError for no command, an id in use, or a closed executor.
         """
         self._check_open()
         if not command or isinstance(command, str):
-            raise ExecutorError(
-                "no command was given", hint='a list of words is wanted, such as ["sleep", "10"]'
-            )
+            raise ExecutorError("no command was given", hint='pass a list of words, such as ["sleep", "10"]')
         wanted = Resource(min(1024, self.total.memory), 1) if resource is None else resource
         if wanted.memory < 0 or wanted.vcores < 0 or not wanted.fits_in(self.total):
             raise InvalidResourceError(
@@ -289,18 +271,18 @@ class Executor:
             application_id=application_id,
         )
         job = self._jobs[name] = Job(self, spec, self._linux.log_directory(spec))
-        self._driver.post(ContainerScheduled(spec))
+        self._driver.post(events.ContainerScheduled(spec))
         return job
 
     def job(self, container_id: str) -> Job:
-        """A job by its id. ContainerNotFoundError."""
+        """A job by its id. Raises ContainerNotFoundError."""
         try:
             return self._jobs[container_id]
         except KeyError:
             raise ContainerNotFoundError(f"there is no container {container_id!r}") from None
 
     def status(self, container_id: str) -> ContainerStatus:
-        """A container as it stands. ContainerNotFoundError where it is unknown, or forgotten already."""
+        """A container as it is now. Raises ContainerNotFoundError if it is unknown, or already forgotten."""
         self.job(container_id)
         status = self._machine.status(container_id)
         if status is None:
@@ -308,7 +290,7 @@ class Executor:
         return status
 
     def statuses(self) -> list[ContainerStatus]:
-        """All containers, the living in order of arrival, then the finished that are still remembered."""
+        """All containers: the live ones in order of arrival, then the finished ones that are remembered."""
         return self._machine.statuses()
 
     def stats(self) -> ExecutorStats:
@@ -329,30 +311,30 @@ class Executor:
         )
 
     def describe(self) -> CgroupReport:
-        """What holds containers to their limits on this host, and what is weaker than it could be."""
+        """What enforces limits on this host, and what is weaker than it could be."""
         self._check_open()
         assert self._cgroups is not None
         return self._cgroups.describe()
 
     def kill(self, container_id: str, *, force: bool = False) -> None:
-        """End a container; nothing happens to one that has ended."""
+        """End a container; does nothing if it has ended."""
         self.job(container_id)
         self._request_end(container_id, CauseKind.PERSON, KILLED_ON_REQUEST, force=force)
 
     def signal(self, container_id: str, number: int) -> None:
         """Send a signal to every process of a running container."""
         self.job(container_id)
-        self._driver.post(ContainerSignalRequested(container_id, number))
+        self._driver.post(events.ContainerSignalRequested(container_id, number))
 
     def pause(self, container_id: str) -> None:
-        """Make a running container stand still until ``resume``."""
+        """Pause a running container until ``resume``."""
         self.job(container_id)
-        self._driver.post(ContainerPauseRequested(container_id, "Container paused on request."))
+        self._driver.post(events.ContainerPauseRequested(container_id, "Container paused on request."))
 
     def resume(self, container_id: str) -> None:
-        """Let a container go on that ``pause`` stopped."""
+        """Resume a container that ``pause`` stopped."""
         self.job(container_id)
-        self._driver.post(ContainerResumeRequested(container_id))
+        self._driver.post(events.ContainerResumeRequested(container_id))
 
     def promote(self, container_id: str) -> None:
         """Make an opportunistic container guaranteed, whether it runs, waits or is paused."""
@@ -362,21 +344,16 @@ class Executor:
         """Make a guaranteed container opportunistic."""
         self._change_type(container_id, ExecutionType.OPPORTUNISTIC)
 
-    # ---- inside
-
     def _change_type(self, container_id: str, execution_type: ExecutionType) -> None:
         version = self.status(container_id).version + 1
-        self._driver.post(ContainerUpdated(container_id, version, execution_type=execution_type))
+        self._driver.post(events.ContainerUpdated(container_id, version, execution_type=execution_type))
 
     def _request_end(self, container_id: str, why: CauseKind, diagnostics: str, *, force: bool) -> None:
         status = int(ContainerExitStatus.KILLED_BY_APPMASTER)
-        self._driver.post(ContainerKillRequested(container_id, status, diagnostics, force, Cause(why)))
+        self._driver.post(events.ContainerKillRequested(container_id, status, diagnostics, force, Cause(why)))
 
     def _next_id(self) -> str:
         return next(name for number in self._numbers if (name := f"container_{number:06}") not in self._jobs)
-
-    def _perform(self, command: Command) -> None:
-        self._linux.perform(command)
 
     def _reported(self, status: ContainerStatus) -> None:
         if status.state is not ContainerState.DONE:
@@ -385,18 +362,18 @@ class Executor:
         if job is not None:
             job._end(status)
             self._ended.append(status.container_id)
-            # A job that somebody holds goes on answering; only its id is forgotten, as the machine forgets it.
+            # A job that its caller holds still answers; only its id is forgotten, when the machine forgets it.
             while len(self._ended) > self.settings.retain_finished:
                 del self._jobs[self._ended.popleft()]
         self._driver.step(lambda _: self._machine.forget([status.container_id]))
 
-    def _broke_down(self, error: BaseException) -> None:
+    def _failed(self, error: BaseException) -> None:
         for job in self._jobs.values():
             job._fail(error)
 
     def _check_open(self) -> None:
         if self._open and self._driver.crash is not None:
-            raise ExecutorError("the executor broke down", because=str(self._driver.crash))
+            raise ExecutorError("the executor failed", because=str(self._driver.crash))
         if not self._open:
             raise ExecutorError(
                 "the executor is not open", hint="use it as `async with Executor(...) as executor:`"
@@ -407,9 +384,7 @@ class Executor:
             self.work_dir.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.work_dir / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ExecutorError(
-                f"{self.work_dir} cannot be used", because=error.strerror or str(error)
-            ) from error
+            raise self._unusable(error) from error
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

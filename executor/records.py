@@ -1,7 +1,7 @@
 """The plain data that the executor, its callers and the cluster around it exchange.
 
-Frozen, slotted dataclasses and enums, with YARN's names. They hold no behaviour beyond arithmetic, read no
-clock and no file, and import nothing but the standard library, so that any layer may use them.
+Frozen, slotted dataclasses and enums, with YARN's names. They have no behaviour beyond arithmetic, read neither clock
+nor file, and import nothing but the standard library, so that any layer may use them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ExecutionType(enum.StrEnum):
 
 
 class ContainerState(enum.StrEnum):
-    """Where a container stands at its node (YARN's ``ContainerImpl`` states; LAUNCHING is ours)."""
+    """The state of a container at its node (YARN's ``ContainerImpl`` states; LAUNCHING is ours)."""
 
     SCHEDULED = "SCHEDULED"
     LAUNCHING = "LAUNCHING"
@@ -59,7 +59,7 @@ SUB_STATES: dict[ContainerState, ContainerSubState] = {
 
 
 class ContainerExitStatus(enum.IntEnum):
-    """Why a container ended, where it was not its own doing (YARN's ``ContainerExitStatus``)."""
+    """Why a container ended, if not by itself (YARN's ``ContainerExitStatus``)."""
 
     SUCCESS = 0
     INVALID = -1000
@@ -82,7 +82,7 @@ PREEMPTION_STATUSES = frozenset(
         ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER,
     }
 )
-"""Exit statuses that say nothing about the work itself: it is asked for again, at no cost to its job."""
+"""Exit statuses that say nothing about the work itself: it is requested again, at no cost to its job."""
 
 
 def exit_status_name(status: int) -> str:
@@ -99,7 +99,7 @@ def exit_status_name(status: int) -> str:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
-    """An amount of a node. ``memory`` in MiB, ``vcores`` in virtual cores; both whole numbers."""
+    """An amount of a node's resources: ``memory`` in MiB, ``vcores`` in virtual cores; both whole numbers."""
 
     memory: int = 0
     vcores: int = 0
@@ -127,18 +127,17 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSpec:
-    """All an executor needs to run one container (YARN's ``ContainerLaunchContext`` and the facts of its token).
+    """All that an executor needs to run one container (YARN's ``ContainerLaunchContext`` and parts of its token).
 
-    ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's creator
-    asked for; the executor adds YARN's own variables, and with ``own_account`` leaves HOME, USER and LOGNAME as they
-    are in ``environment``, which YARN forces. ``working_directory`` None means the container's private
-    directory, which is removed at its end. ``files`` are written into that private directory first
-    (name -> text, mode 0700), as YARN localises a script. ``log_directory`` None means one under the executor's
-    log directory; standard output and error go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` bounds the
-    running time, 0 for none. ``duration_hint_ms`` is the expected running time where the creator knows it, else 0.
-    ``waiting_since_ms`` (epoch milliseconds) is when its work began to wait, where that was before it came here: it
-    queues before all that came later than that. 0 where it begins to wait here. ``least_vcores`` is how many vcores a
-    guaranteed one weighs at least on the processors, however few it is accounted with.
+    ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's creator asked
+    for; the executor adds YARN's own variables, and with ``own_account`` keeps HOME, USER and LOGNAME of
+    ``environment``, which YARN overrides. ``working_directory`` None means the container's private directory, which is
+    removed at its end. ``files`` are written into that private directory first (name -> text, mode 0700), as YARN
+    localises a script. ``log_directory`` None means one under the executor's log directory; standard output and error
+    go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` limits the running time, 0 for no limit. ``duration_hint_ms``
+    is the expected running time if the creator knows it, else 0. ``waiting_since_ms`` (epoch milliseconds) is when its
+    work began to wait elsewhere: it queues before all that arrived later than that; 0 if it begins to wait here.
+    ``least_vcores`` is the least CPU weight of a guaranteed container, in vcores, even if it is accounted with fewer.
     """
 
     container_id: str
@@ -162,13 +161,14 @@ class ContainerSpec:
 
 @dataclass(frozen=True, slots=True)
 class ContainerUsage:
-    """What one container has used, measured from its cgroup (or psutil where there is none).
+    """What one container has used, measured from its cgroup (or by psutil if it has none).
 
-    ``cpu_seconds`` counts from the start of the container. ``memory_bytes`` now, ``memory_peak_bytes`` ever.
-    ``throttled_seconds`` is the time its CPU quota held it back; ``oom_kills`` how often the kernel's OOM killer
-    struck in it. ``processes`` is the number of processes. ``sampled_at`` is the executor's clock, in seconds.
-    ``virtual_bytes`` is the address space of its processes, 0 where nobody asked for it. ``runnable`` is how many of
-    its threads run or wait for a processor at that moment; it is counted while the machine is watched.
+    ``cpu_seconds`` counts from the start of the container. ``memory_bytes`` is the current memory,
+    ``memory_peak_bytes`` the highest so far. ``throttled_seconds`` is how long its CPU quota stopped it; ``oom_kills``
+    how often the kernel's OOM killer struck in it. ``processes`` is the number of processes. ``sampled_at`` is the
+    executor's clock, in seconds. ``virtual_bytes`` is the address space of its processes, 0 if it is not measured.
+    ``runnable`` is how many of its threads run, or wait for a processor, at that moment; it is counted while the
+    machine is watched.
     """
 
     cpu_seconds: float = 0.0
@@ -187,17 +187,17 @@ class ContainerFacts:
     """What the node of a container knows of it, in its status and in the reports made of that.
 
     Times are epoch milliseconds, 0 for "not yet". ``exit_status`` is YARN's number: the process's own code, or a
-    negative ``ContainerExitStatus``. ``exit_code`` is the process's own code as a shell reports it (128+n for signal
-    n), None while it has none: a container over its memory limit has exit_status -104 and exit_code 137. ``pid`` is the
-    container's own process where its node was asked for it, else that of the shim above it. ``position`` is its place
-    in its queue, 1 the head, 0 for not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when its work
-    began to wait, here or as another container elsewhere: a shed one comes back with its age. ``duration_hint_ms`` is
-    its spec's. ``stood_ms`` is how long it was paused before it last resumed or ended: the rest of the time since its
-    start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, and where it never was. ``cause`` is
-    why it is paused or being paused, has ended or is being ended; None where it queues, runs, or ended by itself.
-    ``refusal`` is why the last thing that was asked of it was not done. ``diagnostics`` says both to people.
-    ``stood_for`` is for what it was last paused, in one word (``causes.paused_for``); "" where it never was, or nobody
-    remembers.
+    negative ``ContainerExitStatus``. ``exit_code`` is the process's own code as in a shell (128+n for signal n), None
+    while it has none: a container over its memory limit has exit_status -104 and exit_code 137. ``pid`` is the
+    container's own process if its node was asked for it, else that of the shim above it. ``position`` is its place in
+    its queue, 1 for the head, 0 if it is not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when
+    its work began to wait, here or elsewhere: a container that was shed is requested again with its age.
+    ``duration_hint_ms`` is its spec's. ``stood_ms`` is how long it was paused before it last resumed or ended: for the
+    rest of the time since its start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, or if it
+    never was. ``cause`` is why it is paused or being paused, has ended or is being ended; None while it queues or
+    runs, or if it ended by itself. ``refusal`` is why the last request was not fulfilled. ``diagnostics`` tells both
+    to people. ``stood_for`` is why it was last paused, in one word (``causes.paused_for``); "" if it never was, or if
+    that is not known any more.
     """
 
     exit_status: int = int(ContainerExitStatus.INVALID)
@@ -243,7 +243,7 @@ class ContainerStatus(ContainerFacts):
 
     @property
     def was_shed(self) -> bool:
-        """Whether its node gave it up before it ever ran: YARN has one exit status for that and for preemption."""
+        """Whether its node shed it before it ever ran: YARN has one exit status for that and for preemption."""
         return (
             self.exit_status == ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER and not self.started_at_ms
         )
@@ -266,15 +266,15 @@ class ContainerStatus(ContainerFacts):
 
 @dataclass(frozen=True, slots=True)
 class ContainerRecord:
-    """What is written down of one container, so that a new executor finds it again after a crash.
+    """What is stored of one container, so that a new executor finds it again after a crash.
 
     ``process_start`` is the start time of ``pid`` in clock ticks after boot (field 22 of /proc/PID/stat): pid and
-    start time together name one process for ever. ``exit_status`` and ``diagnostics`` are set once the container is
-    being killed, and say what is to be reported when it has ended. ``exit_code`` and ``finished_at_ms`` are set in
-    the record of a finished container, which is kept until its end has been reported. ``ran_ms`` is how long it had
-    run when it entered ``state``, at ``state_since_ms``: time spent paused does not count. ``held`` is set while a
-    person, and not the scheduler, keeps it paused. ``paused_memory`` is the memory in MiB that a paused one has kept,
-    -1 for all of it. ``cause`` is as in ContainerStatus. ``passing_diagnostics`` are the lines of ``diagnostics`` that
+    start time together identify one process forever. ``exit_status`` and ``diagnostics`` are set once the container is
+    being killed, and say what is to be reported when it has ended. ``exit_code`` and ``finished_at_ms`` are set in the
+    record of a finished container, which is kept until its end has been reported. ``ran_ms`` is how long it had run
+    when it entered ``state``, at ``state_since_ms``, without the time it was paused. ``held`` is set while a person,
+    and not the scheduler, keeps it paused. ``paused_memory`` is the memory in MiB that a paused container has kept, -1
+    for all of it. ``cause`` is as in ContainerStatus. ``passing_diagnostics`` are the lines of ``diagnostics`` that
     tell of pauses.
     """
 
@@ -320,8 +320,8 @@ class CgroupLimits:
 class ResourceUtilization:
     """Measured use of a node or of all its containers: memory in bytes, ``cpu`` in cores (2.0: two whole cores).
 
-    ``load1`` is the machine's load average over a minute, -1 where it means nothing; ``memory_total_bytes`` and
-    ``cores`` are what the machine has, 0 where that means nothing.
+    ``load1`` is the machine's load average over a minute, -1 if it has no meaning; ``memory_total_bytes`` and
+    ``cores`` are what the machine has, 0 if that has no meaning.
     """
 
     memory_bytes: int = 0
@@ -333,12 +333,12 @@ class ResourceUtilization:
 
 @dataclass(frozen=True, slots=True)
 class HostUtilization:
-    """The whole machine between two readings, for those who decide who gives way.
+    """The whole machine between two readings, by which containers have to give way.
 
-    In cores: ``cpu`` is what all processes used, ``idle`` what nobody did, ``yopp_cpu`` what of ``cpu`` went to
-    containers of all nodes and to yopp's own daemons and clients. ``runnable`` is how many threads ran or waited for a
-    processor at the moment of the reading, 0 where nobody tells. Memory in bytes. ``memory_stalled`` is the part of
-    the time, 0 to 1, in which all tasks waited for memory (PSI ``full``), -1 where the kernel does not tell.
+    In cores: ``cpu`` is what all processes used, ``idle`` what was not used, ``yopp_cpu`` the part of ``cpu`` used by
+    containers of all nodes and by yopp's own daemons and clients. ``runnable`` is how many threads ran, or waited for
+    a processor, at the moment of the reading; 0 if unknown. Memory in bytes. ``memory_stalled`` is the part of the
+    time, 0 to 1, in which all tasks waited for memory (PSI ``full``); -1 if unknown.
     """
 
     cores: int
@@ -359,16 +359,15 @@ class HostUtilization:
 
 @dataclass(frozen=True, slots=True)
 class OpportunisticContainersStatus:
-    """What a node tells of its opportunistic containers in each heartbeat (YARN's record of that name).
+    """What a node reports of its opportunistic containers in each heartbeat (YARN's record of that name).
 
-    ``memory_used`` in MiB, and exact (YARN keeps whole GB). ``wait_queue_length`` counts queued
-    containers of both types. ``estimated_queue_wait_ms`` -1 where nothing is known. ``paused`` are counted apart from
-    the queue. ``lent_memory`` and ``lent_vcores`` are what may start here beyond what is not allocated; below zero
-    what of that may not, for the machine is busy with other things. ``queued_memory`` and ``queued_vcores`` are
-    what the queued opportunistic ones ask for together.
-    ``wait_estimates`` counts those whose wait was estimated when they were queued, and that have started: of the last
-    hundred ``wait_error_ms`` is by how much the estimate was wrong in the mean, ``mean_wait_ms`` how long they waited,
-    -1 for none. ``shed`` counts those that were given up to keep to a limit of the RM's.
+    ``memory_used`` is in MiB, and exact (YARN's is in whole GB). ``wait_queue_length`` counts queued containers of
+    both types. ``estimated_queue_wait_ms`` is -1 if unknown. ``paused`` containers are not counted in the queue.
+    ``lent_memory`` and ``lent_vcores`` are what may start here in addition to what is not allocated; below zero, the
+    part of that which may not start because the machine is busy. ``queued_memory`` and ``queued_vcores`` are what the
+    queued opportunistic containers ask for together. ``wait_estimates`` counts those that have started after their
+    wait was estimated; for the last hundred of them ``wait_error_ms`` is the mean error of the estimate,
+    ``mean_wait_ms`` the mean wait, -1 for none. ``shed`` counts those that were shed to keep a limit of the RM.
     """
 
     running: int = 0
@@ -391,9 +390,9 @@ class OpportunisticContainersStatus:
 
 @dataclass(frozen=True, slots=True)
 class ContainerQueuingLimit:
-    """The queue length (or waiting time) that the RM asks a node to keep to; -1 for none.
+    """The greatest queue length (or wait) that the RM allows a node; -1 for no limit.
 
-    Where both are given, what is within either may stay.
+    If both are given, containers within either limit may stay.
     """
 
     max_queue_length: int = -1

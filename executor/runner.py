@@ -1,8 +1,7 @@
-"""Running a machine: an inbox, a clock, the order of its commands, and the report of a crash.
+"""Runs a machine: an inbox, a clock, the order of its commands, and the report of a crash.
 
-It knows nothing of containers, and nothing of how its owner waits: ``driver.py`` waits with asyncio, a loop over
-``poll`` asks for ``next_deadline``. What a machine raises is a bug: the last events are written down with the story,
-and nothing is carried on.
+It knows neither containers nor how its owner waits: ``driver.py`` waits with asyncio, a loop over ``poll`` asks for
+``next_deadline``. What a machine raises is a bug: the last events are written down, and the machine runs no further.
 """
 
 from __future__ import annotations
@@ -23,15 +22,14 @@ EventT = TypeVar("EventT")
 CommandT = TypeVar("CommandT")
 
 KEPT_EVENTS = 200
-"""How many of the last events a crash report tells."""
+"""How many of the last events a crash report contains."""
 
 
 class MachineRunner(Generic[EventT, CommandT]):
-    """Runs one machine. ``perform`` carries out its commands: it may post, it never waits.
+    """Runs one machine. ``perform`` carries out its commands: it may post, but never waits.
 
-    ``crash_dir``: where to write ``crash-<time>.jsonl`` if the machine raises. ``on_crash`` is then told
-    the error and the file (None if there is none); a daemon ends itself in it. ``validate`` checks every
-    invariant after each step.
+    ``crash_dir``: where ``crash-<time>.jsonl`` is written if the machine raises. ``on_crash`` is then given the error
+    and the file (None if there is none); a daemon ends in it. ``validate`` checks every invariant after each step.
     """
 
     def __init__(
@@ -58,12 +56,12 @@ class MachineRunner(Generic[EventT, CommandT]):
         """What the machine raised, if it did. A crashed runner takes no more events."""
 
     def post(self, event: EventT) -> None:
-        """Tell the machine what happened: the only way in. Runs to completion, with all that is posted meanwhile."""
+        """Tell the machine what happened. Returns when it, and all that is posted meanwhile, is handled."""
         self._inbox.append(event)
         self._drain()
 
     def step(self, decide: Callable[[float], Iterable[CommandT]]) -> None:
-        """Let a method of the machine that is no event answer with commands: ``decide`` is given the time."""
+        """Perform the commands that ``decide``, a method of the machine, answers with; it is given the time."""
         self._inbox.append(_Step(decide))
         self._drain()
 
@@ -72,11 +70,11 @@ class MachineRunner(Generic[EventT, CommandT]):
         return None if self._closed else self._machine.next_deadline()
 
     def advance(self) -> None:
-        """Do what is due. Too early is harmless: nothing is done then."""
+        """Do what is due; nothing if it is too early."""
         self.step(self._machine.advance)
 
     def close(self) -> None:
-        """Take no more events; those that wait are dropped."""
+        """Take no more events; those in the inbox are dropped."""
         self._closed = True
         self._inbox.clear()
 
@@ -106,7 +104,7 @@ class MachineRunner(Generic[EventT, CommandT]):
             self._draining = False
 
     def _drained(self) -> None:
-        """The inbox is empty; ``next_deadline`` may have changed. For whoever waits by a timer."""
+        """The inbox is empty, and ``next_deadline`` may have changed. For owners that wait by a timer."""
 
     def _crashed(self, error: Exception) -> None:
         self.crash = error
@@ -120,13 +118,13 @@ class MachineRunner(Generic[EventT, CommandT]):
 
 
 def _log() -> logging.Logger:
-    import logging  # a command that runs a machine does not pay for what it hardly ever needs
+    import logging  # imported late: a command that runs a machine hardly ever needs it
 
     return logging.getLogger(__name__)
 
 
 class _Step(Generic[CommandT]):
-    """A call of the machine that is no event."""
+    """A call of the machine that is not an event."""
 
     __slots__ = ("decide",)
 
@@ -140,7 +138,7 @@ class _Step(Generic[CommandT]):
 def write_crash_report(
     directory: str | Path, error: BaseException, history: Iterable[tuple[float, object]]
 ) -> Path | None:
-    """Write the last events, oldest first, then the error, one JSON object a line; None where that fails."""
+    """Write the last events, oldest first, then the error, one JSON object a line; None if that fails."""
     import json
     import traceback
 

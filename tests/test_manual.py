@@ -19,7 +19,7 @@ from yarnopp_cli.cli.frame.options import Conf, Json, examples, new_typer
 from yarnopp_cli.manual import pages
 from yarnopp_cli.manual import text as manual_text
 from yarnopp_cli.manual.roff import Literal, Page, Paragraph, Subheading, Tagged, to_man, to_text
-from yarnopp_cli.settings.registry import PROPERTIES
+from yarnopp_cli.settings.declarations import PROPERTIES
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -1,7 +1,7 @@
 """What is done: starting what fits, making room for what does not, pausing, killing, ending.
 
-The middle layer of the ContainerScheduler: its methods turn decisions into transitions and commands, and are
-the only ones that do. ``scheduler.py`` calls them for what happened.
+The middle layer of the ContainerScheduler: only its methods turn decisions into transitions and commands.
+``scheduler.py`` calls them for what happened.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container, Dea
 from .reclaim import reclaimable
 
 PAUSE_PATIENCE = 2.0
-"""Seconds that a pause may take before nobody counts on it. A SIGSTOP takes a millisecond; a process that a
-device holds in the kernel (state D) does not stop until that lets go."""
+"""Seconds after which a pause is no longer counted on. A SIGSTOP takes a millisecond; a process that waits for a
+device in the kernel (state D) does not stop before that answers."""
 
 BY_SCHEDULER = int(ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER)
 
@@ -35,7 +35,7 @@ class ContainerActions(ContainerBook):
     """What the machine of one node can do with its containers."""
 
     def _start_pending(self) -> None:
-        """Start what fits, then make room for what does not. After everything that gives resources back."""
+        """Start what fits, then make room for what does not. Called after everything that gives resources back."""
         self._start_fitting()
         self._reclaim()
 
@@ -51,7 +51,7 @@ class ContainerActions(ContainerBook):
                 self._store(container)
                 self._emit(LaunchContainer(container.spec, self._limits(container)))
             else:
-                if self._preemption.goes_by_start:  # what is resumed has started last
+                if self._preemption.goes_by_start:  # a resumed container has started last
                     self._active[container.container_id] = self._active.pop(container.container_id)
                 self._move(container, ResumeContainer)
                 container.pause = None
@@ -64,17 +64,17 @@ class ContainerActions(ContainerBook):
             self._report(container)
 
     def _learn_wait(self, container: Container) -> None:
-        """Hold the estimate of its wait against the wait. Who was expected to start at once, and did, proves
+        """Compare its wait with the estimate. A container that was expected to start at once, and did, proves
         nothing."""
         waited = (self._epoch_ms - container.queued_at_ms) / 1000
         if container.expected_wait is not None and (container.expected_wait > 0 or waited > 0):
             self._waits.add(container.expected_wait, waited)
 
     def _next_to_start(self) -> Container | None:
-        """The guaranteed head if it fits; else an opportunistic one that takes nothing from it.
+        """The first guaranteed container if it fits; else an opportunistic one that takes nothing from it.
 
-        Where preemption may be in vain, nothing opportunistic starts beside a guaranteed one that waits, as
-        in YARN: it would be the next to be preempted in vain.
+        Where preemption may be in vain, no opportunistic container starts while a guaranteed one waits, as in YARN: it
+        would be the next to be preempted in vain.
         """
         head = self._guaranteed.head
         if head is not None and (self._forces_guaranteed or self._tracker.fits_guaranteed(head.needed)):
@@ -92,14 +92,14 @@ class ContainerActions(ContainerBook):
         return self._opportunistic.next_fitting(spare, self._epoch_ms)
 
     def _room_for_opportunistic(self) -> Resource | None:
-        """What they may start on, None for nothing at all, which also bars those that ask for nothing."""
+        """What they may start on; None bars even those that ask for nothing."""
         return self._tracker.available
 
     def _reclaim(self) -> None:
-        """Preempt for the guaranteed containers that wait, in their order, until one cannot be helped.
+        """Preempt for the guaranteed containers that wait, in their order, until room cannot be made for one.
 
-        What is being given back already counts. Before all of them comes what guaranteed containers hold
-        beyond the total, after one of them grew.
+        What is being given back already counts. First of all comes what guaranteed containers hold beyond the total,
+        after one of them grew.
         """
         if self._recovering:
             return
@@ -115,8 +115,10 @@ class ContainerActions(ContainerBook):
             self._make_room(self._shortage(needed + paused.needed), paused)
 
     def _paused_guaranteed(self) -> list[Container]:
-        """The guaranteed ones that wait to be resumed. They hold memory, for which one that waits before them
-        may wait: so where the head of the queue cannot start, they need not wait for it."""
+        """The guaranteed containers that wait to resume.
+
+        The head of the queue may wait for the memory that they hold: if it cannot start, they do not wait for it.
+        """
         return [
             container
             for container in self._active.values()
@@ -124,7 +126,7 @@ class ContainerActions(ContainerBook):
         ]
 
     def _shortage(self, needed: Resource) -> Resource:
-        """What is missing for ``needed`` once all that is on its way back is back."""
+        """What is missing for ``needed`` once everything on its way back is there."""
         returning = sum((container.is_giving_back for container in self._active.values()), Resource())
         if needed == Resource():
             return (self._tracker.overdrawn - returning).at_least_zero()
@@ -132,8 +134,10 @@ class ContainerActions(ContainerBook):
         return Resource(short.memory if needed.memory > 0 else 0, short.vcores if needed.vcores > 0 else 0)
 
     def _make_room(self, short: Resource, waiting: Container | None) -> bool:
-        """Preempt to gain ``short`` for ``waiting`` (None for one that grew); False, and nothing is touched, if that
-        cannot be."""
+        """Preempt to gain ``short`` for ``waiting`` (None for one that grew).
+
+        False, and nothing is touched, if that is impossible.
+        """
         if short == Resource():
             return True
         can_pause = self._settings.use_pause_for_preemption
@@ -158,13 +162,12 @@ class ContainerActions(ContainerBook):
         return self._paused_memory.expected(container) if self._settings.use_pause_for_preemption else 0
 
     def _give_way(self, container: Container, cause: Cause, gives_memory: int = 0) -> None:
-        """Pause it for what has a better claim, of which it is expected to give back ``gives_memory`` MiB of
-        memory."""
+        """Pause it for what has a better claim. It is expected to give back ``gives_memory`` MiB of memory."""
         container.pause = replace(container.pause or Pause(), gives_way_to=cause, gives_memory=gives_memory)
         self._pause(container, cause, outcome.diagnostics_of(cause, container))
 
     def _pause(self, container: Container, cause: Cause, diagnostics: str) -> None:
-        """Pause it, as soon as it runs if it does not yet. ``container.pause`` says what for."""
+        """Pause it, or as soon as it runs. ``container.pause`` says why."""
         container.unsay(diagnostics)  # as the last line, and once
         self._say(container, diagnostics, passing=True)
         container.cause = container.paused_for = cause
@@ -183,7 +186,7 @@ class ContainerActions(ContainerBook):
             self._report(container)
 
     def _drop_pause(self, container: Container) -> None:
-        """It need not stand still: its pause has not begun."""
+        """It need not be paused: its pause has not begun."""
         container.pause = container.cause = None
         self._clear_deadlines(container, DeadlineKind.PAUSE)
 
@@ -196,9 +199,9 @@ class ContainerActions(ContainerBook):
         *,
         force: bool = False,
     ) -> None:
-        """End it. One that never started is done at once; the first to end it says why; force may come later.
+        """End it. One that never started is done at once; the first to end it gives the reason; force may come later.
 
-        ``diagnostics`` is what whoever asked for it says to people. The caller starts what is pending.
+        ``diagnostics`` is the sentence of whoever asked for it. The caller starts what is pending.
         """
         if container.state is KILLING:
             if force and container.kill is not None and not container.kill.forced:
@@ -235,7 +238,7 @@ class ContainerActions(ContainerBook):
         self._emit(KillContainer(container.container_id, force=True))
 
     def _settle(self, container: Container, end: outcome.Outcome) -> None:
-        """It has ended: what it held is free, and it lives no longer."""
+        """It has ended: what it held is free, and it is not live any more."""
         container.exit_status, container.exit_code = end.exit_status, end.exit_code
         if end.cause is None and end.exit_status >= 0:
             container.forget_pauses()
@@ -254,15 +257,15 @@ class ContainerActions(ContainerBook):
         self._finished[container.container_id] = container
 
     def _tell_end(self, container: Container, *, clean_up: bool = True) -> None:
-        """Last of all, so that the next container is under way first. Cleaning up takes its exit code away,
-        and so comes after the record."""
+        """Last of all, so that the next container starts first. Cleaning up removes its exit code, so the record comes
+        before it."""
         self._store(container)
         if clean_up:
             self._emit(CleanUpContainer(container.container_id))
         self._report(container)
 
     def _on_running(self, container: Container) -> None:
-        """It runs (again): its time limit is set, and a pause that was decided meanwhile is begun."""
+        """It runs (again): set its time limit, and begin a pause that was decided meanwhile."""
         if container.state is not RUNNING:
             return
         if container.spec.timeout_ms > 0:
@@ -272,7 +275,7 @@ class ContainerActions(ContainerBook):
             self._begin_pause(container)
 
     def _end_if_impossible(self, container: Container) -> bool:
-        """End it if this node could never run it. (YARN lets it wait for ever.)"""
+        """End it if this node could never run it. (YARN lets it wait forever.)"""
         resource = container.resource
         waits = not self._settings.refuse_oversized or (
             self._forces_guaranteed and not container.is_opportunistic

@@ -1,8 +1,8 @@
 """What this node has seen of each application: its containers here, and how long they run.
 
-For the policies that look beyond a single container: which of the queued ones is likely to be short, which
-application has little left to do here. The application master's word about a duration goes before what was
-measured. A node knows only the containers that came to it, and says nothing of the others.
+For the policies that look beyond a single container: which of the queued ones will probably be short, which
+application has little left to do here. A duration that the application master told counts before what was measured. A
+node knows only the containers that came to it.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ REMEMBERED = 1000
 
 @dataclass(slots=True)
 class Application:
-    """One application at this node: the containers of it that live, how many ended by themselves, and the
-    running times of those."""
+    """One application at this node: its live containers, how many ended by themselves, and how long those ran."""
 
     live: dict[str, Container] = field(default_factory=dict)
     finished: int = 0
@@ -28,15 +27,15 @@ class Application:
 
 
 class Applications:
-    """All applications that this node has seen lately, by id. Containers of no application are of one, ""."""
+    """All applications that this node has seen lately, by id; "" for containers without an application."""
 
     def __init__(self) -> None:
-        #: those that were heard of last are last
+        #: those with the latest arrivals are last
         self._known: OrderedDict[str, Application] = OrderedDict()
         self._everybody = RecentMean()
 
     def arrived(self, container: Container) -> None:
-        """A container of it lives here."""
+        """A container of it has arrived."""
         application_id = container.spec.application_id
         application = self._known.get(application_id)
         if application is None:
@@ -47,7 +46,7 @@ class Applications:
             self._forget_the_oldest()
 
     def ended(self, container: Container, seconds: float | None) -> None:
-        """It lives no longer; ``seconds`` is how long it ran if it ended by itself, else None."""
+        """It has ended; ``seconds`` is how long it ran if it ended by itself, else None."""
         application = self._known[container.spec.application_id]
         application.live.pop(container.container_id, None)
         if seconds is not None:
@@ -56,13 +55,13 @@ class Applications:
             self._everybody.add(seconds)
 
     def unfinished(self, application_id: str) -> int:
-        """How many containers of it live here."""
+        """How many containers of it have not ended here."""
         application = self._known.get(application_id)
         return len(application.live) if application is not None else 0
 
     def expected_seconds(self, container: Container) -> float | None:
-        """How long it is expected to run in all: as its master said, else as long as its application's
-        others did, else as long as any did; None where nothing is known."""
+        """How long it is expected to run in all: as its master told, else as long as the others of its application,
+        else as long as all others; None if nothing is known."""
         if container.spec.duration_hint_ms > 0:
             return container.spec.duration_hint_ms / 1000
         application = self._known.get(container.spec.application_id)
@@ -72,8 +71,8 @@ class Applications:
     def share_done(self, application_id: str, now: float) -> float:
         """Which part of an application's work at this node is done, 0.0 to 1.0.
 
-        Each container counts the same: one that has ended by itself as done, one that runs by the part of its
-        expected time that has passed, all others as not begun.
+        All containers count the same: one that ended by itself as done, a running one by the part of its expected time
+        that has passed, all others as not begun.
         """
         application = self._known.get(application_id)
         if application is None:
@@ -87,7 +86,7 @@ class Applications:
         return done / max(application.finished + len(application.live), 1)
 
     def _forget_the_oldest(self) -> None:
-        """Those without a container here, the longest unheard of first, but for the last ``REMEMBERED``."""
+        """Forget those without a container here, except the latest ``REMEMBERED``."""
         idle = [name for name, application in self._known.items() if not application.live]
         for name in idle[: len(self._known) - REMEMBERED]:
             del self._known[name]

@@ -1,14 +1,13 @@
-"""What is here: the containers of one node, their queues and the book of resources, and the views of them.
+"""What is here: the containers of one node, their queues, what they hold, and the views of them.
 
-The lowest of the layers of the ContainerScheduler. It keeps collections and sums right and decides
-nothing.
+The lowest layer of the ContainerScheduler. It keeps collections and sums right, and decides nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain, islice
 
 from ..causes import PRESSURE
@@ -32,7 +31,7 @@ from .tracker import Handover, ResourceUtilizationTracker, UtilizationBasedTrack
 
 
 class ContainerBook:
-    """The containers of one node and what they hold. ContainerScheduler says what the arguments mean."""
+    """The containers of one node and what they hold. ContainerScheduler explains the arguments."""
 
     def __init__(
         self,
@@ -57,9 +56,9 @@ class ContainerBook:
         self._tracker = (UtilizationBasedTracker if self._lends else ResourceUtilizationTracker)(total)
         #: all containers that have not ended, in order of arrival
         self._live: dict[str, Container] = {}
-        #: those of them that hold resources, in order of start
+        #: those that hold resources, in order of start
         self._active: dict[str, Container] = {}
-        #: those that ended and whose end nobody has acknowledged
+        #: those that ended, and whose end is not acknowledged yet
         self._finished: dict[str, Container] = {}
         #: the last of those whose end was acknowledged
         self._forgotten: OrderedDict[str, Container] = OrderedDict()
@@ -84,7 +83,7 @@ class ContainerBook:
             and settings.max_queue_length == 0
         )
         self._deadlines: Deadlines[ContainerDeadline] = Deadlines()
-        # What starts in a gap and is paused for the next one loses nothing, and the gap is used.
+        # Where containers are paused, one that starts in a gap loses nothing, and the gap is used.
         hold_ms = 0 if settings.use_pause_for_preemption else settings.hold_for_guaranteed_ms
         self._handover = Handover(hold_ms / 1000)
         self._durations = RecentMean()
@@ -95,14 +94,14 @@ class ContainerBook:
         self._recovering = False
         self._now = 0.0
         self._commands: list[Command] = []
-        #: the guaranteed vcores that this node's group was last given the weight of
+        #: the guaranteed vcores whose weight this node's group was last given
         self._weighed: int | None = None
 
     def forget(self, container_ids: Iterable[str]) -> list[Command]:
-        """The ends of these containers were reported: what was written of them goes.
+        """The ends of these containers were reported: their records are removed.
 
-        The last ``retain_finished`` of them stay in ``statuses()``. Ids of containers that have not ended, or
-        are not known, are passed over.
+        The last ``retain_finished`` of them stay in ``statuses()``. Containers that are unknown or have not ended are
+        ignored.
         """
         commands: list[Command] = []
         for container_id in container_ids:
@@ -115,7 +114,7 @@ class ContainerBook:
         return commands
 
     def is_held(self, container_id: str) -> bool:
-        """Whether a person keeps this container paused, or has asked for that."""
+        """Whether a person has paused this container, or has asked for that."""
         container = self._live.get(container_id)
         return container is not None and container.held
 
@@ -131,7 +130,7 @@ class ContainerBook:
 
     @property
     def allocated(self) -> Resource:
-        """What containers hold, paused ones' memory included."""
+        """What containers hold, including the memory of paused ones."""
         return self._tracker.allocated
 
     @property
@@ -148,7 +147,7 @@ class ContainerBook:
         return None
 
     def statuses(self) -> list[ContainerStatus]:
-        """All containers: those that live in order of arrival, then the ended ones that are remembered."""
+        """All containers: the live ones in order of arrival, then the ended ones that are remembered."""
         positions = {
             container.container_id: place
             for queue in (self._guaranteed, self._opportunistic.in_order())
@@ -160,7 +159,7 @@ class ContainerBook:
         ]
 
     def opportunistic_status(self, now: float | None = None) -> OpportunisticContainersStatus:
-        """What a heartbeat tells of opportunistic containers. ``now`` is by default ``handle``'s last."""
+        """What a heartbeat reports of opportunistic containers. ``now`` is by default that of the last ``handle``."""
         held = self._tracker.allocated_to(ExecutionType.OPPORTUNISTIC)
         active = [container for container in self._active.values() if container.is_opportunistic]
         paused = sum(container.state is PAUSED for container in active)
@@ -188,12 +187,12 @@ class ContainerBook:
 
     @property
     def _lent(self) -> Resource:
-        """What opportunistic containers may start on beyond what is not allocated."""
+        """What opportunistic containers may start on in addition to what is not allocated."""
         return Resource()
 
     def _estimated_wait(self, now: float) -> float | None:
-        """The wait in seconds of the next opportunistic container of the size that was last asked for; None
-        where nothing is known of how long containers run."""
+        """How many seconds the next opportunistic container of the size last asked for waits; None if nothing is known
+        of how long containers run."""
         ahead = len(self._guaranteed) + len(self._opportunistic)
         if ahead == 0 and self._last_asked.fits_in(self._tracker.available):
             return 0.0
@@ -207,10 +206,13 @@ class ContainerBook:
     def _expected_starts(
         self, now: float, limit: int | None = None, last: Waiting | None = None
     ) -> list[float]:
-        """In how many seconds the first ``limit`` of those that wait start, guaranteed ones first, then the
-        paused ones, then by arrival; and ``last`` behind them. Nothing where nothing is known."""
+        """In how many seconds the first ``limit`` of those that wait start, and ``last`` behind them.
+
+        Empty if nothing is known.
+        """
         running = [container for container in self._active.values() if container.state is not PAUSED]
-        line = list(islice(self._line(), limit))
+        # guaranteed ones first, then the paused ones, then by arrival
+        line = list(islice(chain(self._guaranteed, self._opportunistic.paused, self._opportunistic), limit))
         known = [self._expected_seconds(container) for container in chain(running, line)]
         measured = [seconds for seconds in known if seconds is not None]
         if not measured:
@@ -231,12 +233,8 @@ class ContainerBook:
         ]
         return expected_starts(self._tracker.available, ends, [*waiting, last] if last else waiting)
 
-    def _line(self) -> Iterator[Container]:
-        """All that wait, in the order in which they are likely to start."""
-        return chain(self._guaranteed, self._opportunistic.paused, self._opportunistic)
-
     def _expected_seconds(self, container: Container) -> float | None:
-        """How long it is expected to run in all; None for unknown. One that failed took its time, too."""
+        """How long it is expected to run in all; None for unknown. Failed containers count, too."""
         expected = self._applications.expected_seconds(container)
         return self._durations.mean if expected is None else expected
 
@@ -245,9 +243,9 @@ class ContainerBook:
         return round((self._now + self._wall_offset) * 1000)
 
     def _take_sequence(self, since_ms: int = 0) -> int:
-        """The next place in the order of arrival; with ``since_ms`` the place of who has waited since then.
+        """The next place in the order of arrival; with ``since_ms`` that of a container that has waited since then.
 
-        Places are microseconds, so that there is one between any two that came a while apart.
+        Places are microseconds, so that there is a place between any two arrivals.
         """
         if 0 < since_ms < self._epoch_ms:
             taken = {container.sequence for container in self._live.values()}
@@ -264,10 +262,11 @@ class ContainerBook:
         self._commands.append(command)
 
     def _settle_weight(self) -> None:
-        """After each step: what runs guaranteed is what this node's group weighs. A pause gives it back.
+        """After each step: this node's group weighs as much as the guaranteed containers that run. A pause gives it
+        back.
 
-        A process stops and ends only when it is given a processor: whoever is to, is not kept waiting by its
-        weight; nor is a master, whose few milliseconds all of its job waits for.
+        A process stops and ends only when it is given a processor, so one that is to stop or end does not wait for
+        lack of weight; nor does a master, for whose few milliseconds its whole job waits.
         """
         if self._recovering or not self._settings.group_weights:
             return
@@ -330,7 +329,6 @@ class ContainerBook:
         self._deadlines.set(ContainerDeadline(container.container_id, kind), at)
 
     def _clear_deadlines(self, container: Container, *kinds: DeadlineKind) -> None:
-        """Those of these kinds, or all."""
         for kind in kinds or DeadlineKind:
             self._deadlines.clear(ContainerDeadline(container.container_id, kind))
 

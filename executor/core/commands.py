@@ -1,7 +1,7 @@
-"""What shall be done with containers, in the imperative. Frozen data; no behaviour.
+"""What is to be done with containers, in the imperative. Frozen data; no behaviour.
 
-Each command that takes time ends in exactly one event. Each may be given again after a crash and then does nothing
-that was done already. A StoreContainer stands before the command that it makes safe.
+Each command that takes time ends in exactly one event. Each may be given again after a crash, and then repeats
+nothing. A StoreContainer stands before the command that it makes safe.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerSta
 
 @dataclass(frozen=True, slots=True)
 class StoreContainer:
-    """Write this down before anything that follows is done."""
+    """Store this record before performing anything that follows."""
 
     record: ContainerRecord
 
 
 @dataclass(frozen=True, slots=True)
 class ForgetContainer:
-    """Remove what was written of it: it has ended and its end was reported."""
+    """Remove its record: it has ended, and its end was reported."""
 
     container_id: str
 
@@ -42,9 +42,9 @@ class SignalContainer:
 
 @dataclass(frozen=True, slots=True)
 class PauseContainer:
-    """Make all its processes stand still. Ends in ContainerPaused or ContainerPauseFailed.
+    """Stop all its processes. Ends in ContainerPaused or ContainerPauseFailed.
 
-    With ``reclaim_memory`` have the kernel take back what memory it can of it then, and hold it to the rest.
+    With ``reclaim_memory`` the kernel then takes back what memory it can, and limits it to the rest.
     """
 
     container_id: str
@@ -53,16 +53,16 @@ class PauseContainer:
 
 @dataclass(frozen=True, slots=True)
 class ResumeContainer:
-    """Let its processes run again. Ends in ContainerResumed."""
+    """Let its processes continue. Ends in ContainerResumed."""
 
     container_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class KillContainer:
-    """End it: SIGTERM to every process of it, or, with ``force``, SIGKILL that nothing escapes.
+    """End it: SIGTERM to all its processes, or with ``force`` SIGKILL until none is left.
 
-    Its end comes as the ContainerExited (or ContainerLaunchFailed) that every launched container ends in.
+    Like every launched container it then ends in ContainerExited (or ContainerLaunchFailed).
     """
 
     container_id: str
@@ -86,23 +86,23 @@ class CleanUpContainer:
 
 @dataclass(frozen=True, slots=True)
 class WatchHost:
-    """Measure the containers and then the machine that often, until told otherwise; 0 for no more. Each time ends
-    in UsageSampled and NodeUtilizationSampled."""
+    """From now on measure the containers and then the machine that often; 0 ends it. Each time ends in UsageSampled and
+    NodeUtilizationSampled."""
 
     interval_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class SetNodeWeight:
-    """Give this node's group the weight of so many guaranteed vcores beside what runs outside, and the groups above
-    it theirs. Best effort; no event."""
+    """Give this node's group the weight of so many guaranteed vcores, and the groups above it theirs. Best effort; no
+    event."""
 
     vcores: int
 
 
 @dataclass(frozen=True, slots=True)
 class ReportStatus:
-    """Its state, type or limits changed, as told here; for whoever watches."""
+    """Its state, type or limits have changed."""
 
     status: ContainerStatus
 

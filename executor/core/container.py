@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .. import light
 from ..causes import Cause, CauseKind, of_kind, paused_for
@@ -330,20 +330,9 @@ class Container:
         self.unsay(*self.passing)
         self.passing = ()
 
-    def change(
-        self,
-        *,
-        version: int | None = None,
-        execution_type: ExecutionType | None = None,
-        resource: Resource | None = None,
-    ) -> None:
-        """Take a new version, type or size; None leaves it unchanged."""
-        self.spec = replace(
-            self.spec,
-            version=self.spec.version if version is None else version,
-            execution_type=execution_type or self.spec.execution_type,
-            resource=self.spec.resource if resource is None else resource,
-        )
+    def change(self, **changes: Any) -> None:
+        """Give its spec a new version, type or size."""
+        self.spec = replace(self.spec, **changes)
 
     def status(self, position: int = 0) -> ContainerStatus:
         """What its node reports of it; ``position`` in its queue, 1 for the head, 0 for none."""
@@ -379,7 +368,7 @@ class Container:
         )
 
     def record(self) -> ContainerRecord:
-        """What is to be written down of it."""
+        """What is to be stored of it."""
         return ContainerRecord(
             spec=self.spec,
             state=self.state,

@@ -1,7 +1,7 @@
-"""How long containers run, and so when those that wait start (YARN-2886; YARN reports -1 for ever).
+"""How long containers run, and so when those that wait start (YARN-2886; YARN always reports -1).
 
-One algorithm serves a node, which looks at its own queue, and a cluster, which looks at many: those that run end one
-after the other, and whoever waits starts as soon as there is room. Knows figures only, neither containers nor a clock.
+One algorithm serves a node, for its own queue, and a cluster, for many: running containers end one after the other, and
+those that wait start as soon as there is room. It knows figures only, neither containers nor a clock.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 from ..records import Resource
 
 LOOKED_AT = 32
-"""How many of the waiting ones a node looks at one by one; for those behind them the rest is extrapolated, so
-that an estimate costs the same for 50 and 20,000."""
+"""How many of those that wait a node looks at one by one; the rest is extrapolated, so that an estimate costs the same
+for 50 and 20,000."""
 
 REMEMBERED = 100
-"""Over how many values a mean is taken: enough for a mean, few enough to follow a change of work."""
+"""Over how many values a mean is taken: few enough to follow a change of work."""
 
 MOST_STEPS = 200_000
-"""So many looks at waiting containers, at most, does an estimate take: beyond that it says nothing."""
+"""How often an estimate looks at a waiting container at most; it knows nothing beyond that."""
 
 
 class RecentMean:
@@ -33,7 +33,7 @@ class RecentMean:
         self._sum = 0.0
 
     def add(self, value: float) -> None:
-        """Remember one."""
+        """Take one more value."""
         if len(self._values) == REMEMBERED:
             self._sum -= self._values[0]
         self._values.append(value)
@@ -41,12 +41,12 @@ class RecentMean:
 
     @property
     def mean(self) -> float | None:
-        """The mean, None where nothing was measured yet."""
+        """The mean, None before the first value."""
         return max(self._sum, 0.0) / len(self._values) if self._values else None
 
 
 class WaitStatistics:
-    """The last estimates, and what became of them. Seconds."""
+    """The last estimates, compared with the actual waits. Seconds."""
 
     def __init__(self) -> None:
         self._errors = RecentMean()
@@ -54,27 +54,27 @@ class WaitStatistics:
         self.count = 0
 
     def add(self, expected: float, actual: float) -> None:
-        """One that was expected to wait for ``expected`` has waited for ``actual``."""
+        """A container that was expected to wait for ``expected`` has waited for ``actual``."""
         self._errors.add(abs(expected - actual))
         self._waits.add(actual)
         self.count += 1
 
     @property
     def mean_error(self) -> float | None:
-        """By how much the estimates were wrong, too long or too short, in the mean; None before the first."""
+        """The mean error of the estimates, too long or too short; None before the first."""
         return self._errors.mean
 
     @property
     def mean_wait(self) -> float | None:
-        """How long those that were estimated did wait, in the mean; None before the first."""
+        """The mean wait; None before the first."""
         return self._waits.mean
 
 
 def remaining(expected: float, ran: float) -> float:
-    """The seconds that one has left which was expected to run for ``expected`` and has run for ``ran``.
+    """The seconds that a container has left that was expected to run for ``expected`` and has run for ``ran``.
 
-    One that outlived its expectation is about to end; one that outlived it twice is likely to go on for as
-    long as it went beyond that, since nothing is known of it but that it is not like the others.
+    One that runs longer than expected is about to end. One that runs twice as long will probably run for as long as it
+    exceeded that, since it is known only not to be like the others.
     """
     return max(expected - ran, ran - 2 * expected, 0.0)
 
@@ -83,7 +83,7 @@ def remaining(expected: float, ran: float) -> float:
 
 
 class Running(NamedTuple):
-    """One that holds ``resource`` and gives it back ``left`` from now. ``tag`` is the asker's own word for it."""
+    """A container that holds ``resource`` and gives it back ``left`` from now. ``tag`` is the caller's own."""
 
     left: float
     resource: Resource
@@ -91,7 +91,7 @@ class Running(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """One that starts as soon as ``needed`` is free, and gives ``held`` back ``left`` later; None: never."""
+    """A container that starts as soon as ``needed`` is free, and gives ``held`` back ``left`` later; None: never."""
 
     left: float | None
     needed: Resource
@@ -108,7 +108,7 @@ class Node(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """Equal ones, so many of them, that start where there is room first: at one of ``nodes`` (their places)."""
+    """``number`` equal containers that start where there is room first: at one of ``nodes`` (their indices)."""
 
     number: int
     waiting: Waiting
@@ -116,7 +116,7 @@ class Pool(NamedTuple):
 
 
 def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[Waiting]) -> list[float]:
-    """When each one of ``line`` starts on one node, first come, first served; infinite for never."""
+    """When each of ``line`` starts on one node, first come, first served; infinite for never."""
     found = [at for at, _, _ in future([Node(free, running, line)], in_order=True)]
     return found + [math.inf] * (len(line) - len(found))
 
@@ -124,12 +124,11 @@ def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[W
 def future(
     nodes: Sequence[Node], pools: Sequence[Pool] = (), *, in_order: bool = False
 ) -> Iterator[tuple[float, Any, list[Any]]]:
-    """Who starts, in the order of time: (when, its tag, the tags of all that ended until then). Ends when all have
-    started, nothing ends any more, or MOST_STEPS are taken.
+    """What starts, in the order of time: (when, its tag, the tags of all that ended until then).
 
-    Where room comes free on a node its own start in their order, then those of the pools. ``in_order``: none starts
-    before those in front of it; else who does not fit is passed over. Plain numbers in one loop: a node does this with
-    every heartbeat.
+    It ends when all have started, nothing ends any more, or MOST_STEPS are taken. When room becomes free on a node,
+    its own containers start in their order, then those of the pools. ``in_order``: none starts before those in front
+    of it; else one that does not fit is overtaken. Plain numbers in one loop: a node does this with every heartbeat.
     """
     free = [(one.free.memory, one.free.vcores) for one in nodes]
     shared = [([one.waiting] * one.number, True, 0, 0) for one in pools]
@@ -180,7 +179,7 @@ def future(
 
 
 def _queue(line: Sequence[Waiting], in_order: bool) -> tuple[list[Waiting], bool, int, int]:
-    """Who waits, whether none is passed over, and what any of them needs at the least."""
+    """What waits, whether it may not be overtaken, and the least that any of it needs."""
     if in_order or not line:
         return [*line], in_order, 0, 0
     return [*line], False, min(one.needed.memory for one in line), min(one.needed.vcores for one in line)

@@ -25,7 +25,7 @@ class ContainerScheduled:
 
 @dataclass(frozen=True, slots=True)
 class ContainerUpdated:
-    """A container was promoted, demoted or resized; None leaves that as it is (UPDATE_CONTAINER)."""
+    """A container was promoted, demoted or resized; None leaves that unchanged (UPDATE_CONTAINER)."""
 
     container_id: str
     version: int
@@ -35,8 +35,8 @@ class ContainerUpdated:
 
 @dataclass(frozen=True, slots=True)
 class ContainerKillRequested:
-    """Somebody asked for its end. ``exit_status`` and ``cause`` say who and why, ``diagnostics`` the same to people;
-    without a cause the exit status alone says it. ``force`` skips SIGTERM."""
+    """Its end was requested. ``exit_status`` and ``cause`` say by whom and why, ``diagnostics`` tells people; without a
+    cause the exit status alone says it. ``force`` skips SIGTERM."""
 
     container_id: str
     exit_status: int
@@ -47,7 +47,7 @@ class ContainerKillRequested:
 
 @dataclass(frozen=True, slots=True)
 class ContainerSignalRequested:
-    """Somebody asked for a signal to every process of it."""
+    """A signal to all its processes was requested."""
 
     container_id: str
     signal: int
@@ -55,8 +55,7 @@ class ContainerSignalRequested:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPauseRequested:
-    """A person, ``by``, asked to pause it; it stays paused until a person resumes it. ``diagnostics`` says so to
-    people."""
+    """A person, ``by``, asked to pause it; it stays paused until a person resumes it. ``diagnostics`` tells people."""
 
     container_id: str
     diagnostics: str = ""
@@ -73,7 +72,7 @@ class ContainerResumeRequested:
 
 @dataclass(frozen=True, slots=True)
 class ContainerLaunched:
-    """Its process exists. ``process_start`` in clock ticks after boot; ``cgroup`` is where it is, for people."""
+    """Its process exists. ``process_start`` in clock ticks after boot; ``cgroup`` is its directory, for people."""
 
     container_id: str
     pid: int
@@ -83,7 +82,7 @@ class ContainerLaunched:
 
 @dataclass(frozen=True, slots=True)
 class ContainerLaunchFailed:
-    """It could not be started; ``exit_code`` as a shell would say it (125 for the executor's own failures)."""
+    """It could not be started; ``exit_code`` as in a shell (125 for the executor's own failures)."""
 
     container_id: str
     reason: str
@@ -92,7 +91,7 @@ class ContainerLaunchFailed:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPaused:
-    """All its processes stand still. ``memory`` is what it is held to now, in MiB; -1 for all that it had."""
+    """All its processes are stopped. ``memory`` is its limit now, in MiB; -1 if it is unchanged."""
 
     container_id: str
     memory: int = -1
@@ -100,7 +99,7 @@ class ContainerPaused:
 
 @dataclass(frozen=True, slots=True)
 class ContainerPauseFailed:
-    """It could not be made to stand still."""
+    """Its processes could not be stopped."""
 
     container_id: str
     reason: str
@@ -115,11 +114,10 @@ class ContainerResumed:
 
 @dataclass(frozen=True, slots=True)
 class ContainerExited:
-    """Its main process ended and no process of it is left.
+    """Its main process has ended, and no process of it is left.
 
-    ``exit_code`` as a shell reports it (128+n for signal n); None where it ended without leaving one (its parent was
-    killed). ``usage`` is the last measurement; ``usage.oom_kills`` above zero with code 137 means that the kernel
-    ended it for its memory limit.
+    ``exit_code`` as in a shell (128+n for signal n); None if it left none (its parent was killed). ``usage`` is the
+    last measurement; ``usage.oom_kills`` above zero with code 137 means that the kernel ended it for its memory limit.
     """
 
     container_id: str
@@ -129,21 +127,21 @@ class ContainerExited:
 
 @dataclass(frozen=True, slots=True)
 class QueuingLimitReceived:
-    """The RM's wish for the length of the queue came with a heartbeat (SHED_QUEUED_CONTAINERS)."""
+    """The RM sent a limit for the length of the queue with a heartbeat (SHED_QUEUED_CONTAINERS)."""
 
     limit: ContainerQueuingLimit
 
 
 @dataclass(frozen=True, slots=True)
 class NodeResized:
-    """What the node's containers may have together is another amount from now on."""
+    """What the node's containers may have together has changed."""
 
     total: Resource
 
 
 @dataclass(frozen=True, slots=True)
 class GuaranteedAwaited:
-    """Whether guaranteed containers wait, elsewhere, for what guaranteed ones hold here."""
+    """Whether guaranteed containers wait elsewhere for what guaranteed ones hold here."""
 
     waiting: bool
 
@@ -158,17 +156,17 @@ class UsageSampled:
 
 @dataclass(frozen=True, slots=True)
 class NodeUtilizationSampled:
-    """The whole machine was measured, as a WatchHost asked; ``usages`` of the containers came just before."""
+    """The whole machine was measured, for a WatchHost, just after the containers."""
 
     host: HostUtilization
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerRecovered:
-    """A container of an earlier life of this node was found.
+    """A container of an earlier run of this node was found.
 
-    ``record`` is what was written. ``alive`` and ``stopped`` are what is true of its processes now; ``exit_code`` what
-    it left behind, if it has ended. ``cgroup`` is where it is, for people.
+    ``record`` is what was stored. ``alive`` and ``stopped`` are true of its processes now; ``exit_code`` is what it
+    left if it has ended. ``cgroup`` is its directory, for people.
     """
 
     record: ContainerRecord
@@ -181,7 +179,7 @@ class ContainerRecovered:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCompleted:
-    """All that was found has been told; starting may begin (RECOVERY_COMPLETED)."""
+    """Everything that was found has been posted; containers may start (RECOVERY_COMPLETED)."""
 
 
 ContainerEvent = (
@@ -197,7 +195,7 @@ ContainerEvent = (
     | ContainerResumed
     | ContainerExited
 )
-"""The events about one container that is known."""
+"""The events about one known container."""
 
 Event = (
     ContainerScheduled

@@ -1,9 +1,10 @@
-"""What a container's cgroup is told: (resource, execution type) -> CgroupLimits.
+"""The figures for the kernel: (resource, execution type) -> CgroupLimits, and the weights of the groups above
+containers.
 
-YARN's numbers (``CGroupsCpuResourceHandlerImpl``, ``CGroupsMemoryResourceHandlerImpl`` and their v2 kin);
-they are written nowhere here. And what the node's own group, and the groups above it, weigh on the processors: what
-all in it together have beside its neighbours, here processes outside yopp. By default that is what a single process
-has, however much runs in it. Sources: Documentation/scheduler/sched-design-CFS.rst, cgroup-v2.rst (cpu.weight).
+YARN's numbers (``CGroupsCpuResourceHandlerImpl``, ``CGroupsMemoryResourceHandlerImpl`` and their v2 counterparts);
+nothing is written here. The weight of the node's group, and of those above it, decides what all in it together get of
+the processors beside processes outside yopp: by default as much as a single process, however much runs in it. Sources:
+Documentation/scheduler/sched-design-CFS.rst, cgroup-v2.rst (cpu.weight).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ MAXIMUM_WEIGHT = 10_000
 QUOTA_US = 1_000_000
 """YARN's quota, and the kernel's longest period."""
 MINIMUM_US = 1_000
-"""The kernel takes no shorter quota and no shorter period."""
+"""The kernel accepts no shorter quota or period."""
 OPPORTUNISTIC_SWAPPINESS = 100
 MIB = 1 << 20
 
@@ -41,9 +42,9 @@ def cgroup_limits(
 ) -> CgroupLimits:
     """The limits of one container on a node of ``node_vcores`` that stand for ``physical_cores``.
 
-    Where ``memory_enforced`` or ``memory_enabled`` is off, ``memory_max`` is None and nothing about memory is to
-    be written. A container that asks for no memory or no vcores has no limit of that kind, for a limit of zero
-    would not let it start. A guaranteed one weighs ``least_vcores`` at least.
+    If ``memory_enforced`` or ``memory_enabled`` is off, ``memory_max`` is None, and no memory limit is written. A
+    container that asks for no memory or no vcores has no limit of that kind, since with a limit of zero it could not
+    start. A guaranteed container weighs at least ``least_vcores``.
     """
     guaranteed = execution_type is ExecutionType.GUARANTEED
     shares, weight = OPPORTUNISTIC_SHARES, OPPORTUNISTIC_WEIGHT
@@ -69,10 +70,10 @@ def cgroup_limits(
 
 
 def period_and_quota(cores: float) -> tuple[int, int | None]:
-    """The CFS period and quota in microseconds that hold a group to ``cores`` cores; quota None for no limit.
+    """The CFS period and quota in microseconds that limit a group to ``cores`` cores; quota None for no limit.
 
-    YARN keeps the quota and shortens the period for more than one core. Beyond a thousand cores the period
-    would be shorter than the kernel takes, and there is no quota.
+    As in YARN, more than one core shortens the period instead of raising the quota. Beyond a thousand cores the period
+    would be too short for the kernel, and there is no quota.
     """
     if cores < 1:
         return QUOTA_US, max(int(QUOTA_US * cores), MINIMUM_US)
@@ -84,19 +85,19 @@ def period_and_quota(cores: float) -> tuple[int, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class WeightScale:
-    """What a vcore weighs, and the least and the most that the kernel takes."""
+    """The weight of a vcore, and the least and the greatest weight that the kernel accepts."""
 
     per_vcore: int
     least: int
     most: int
 
     def of_vcores(self, vcores: int) -> int:
-        """What a group weighs whose guaranteed containers have so many vcores together; the least for none."""
+        """The weight of a group whose guaranteed containers have so many vcores together; the least for none."""
         return min(max(self.per_vcore * vcores, self.least), self.most)
 
     def of_groups(self, weights: Iterable[int]) -> int:
-        """What a group weighs that holds groups of these weights. Those of the least add nothing: what yields
-        does not yield less because there are many of it."""
+        """The weight of a group that holds groups of these weights. Those with the least add nothing, so that
+        opportunistic containers yield however many they are."""
         return min(max(sum(weight for weight in weights if weight > self.least), self.least), self.most)
 
 

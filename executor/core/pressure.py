@@ -1,9 +1,9 @@
 """When the machine is short of CPU or memory, and since when. Pure; it knows no container.
 
-``CpuPressure`` says how many cores opportunistic containers have to give up, and when they may come back;
-``MemoryPressure`` whether memory is short. Both are told each reading with its time, and change their minds
-slowly: what is short has to stay so for a while, what is over has to stay over for longer, and longer each time
-that was wrong, so that nothing is paused and resumed to and fro.
+``CpuPressure`` says how many cores opportunistic containers have to give up, and when they may resume;
+``MemoryPressure`` whether memory is short. Both are given each reading with its time, and decide slowly: pressure has
+to last for a while, its end for longer, and for longer each time that was wrong, so that containers are not paused and
+resumed to and fro.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from ..records import HostUtilization
 
 RELEASE_FACTOR = 0.6
-"""Processes outside yopp that use less than this part of the threshold are no pressure any more."""
+"""Pressure is over when processes outside yopp use less than this part of the threshold."""
 
 ROUNDING = 0.25
-"""Processes outside that were measured to use n and a bit cores want n, else n + 1: while nobody is idle they get
-less than they want."""
+"""Processes outside that use up to so much more than n cores need n, else n + 1: while no core is idle they get less
+than they need."""
 
 TOLERANCE = 0.25
-"""Cores by which demand may exceed the machine before anybody is asked to give way: what uses so little may stay."""
+"""Cores by which demand may exceed the machine before containers have to give way."""
 
 RELAPSE_SECONDS = 10.0
-"""Pressure that returns so soon after containers came back was not over."""
+"""Pressure that returns so soon after containers resumed was not over."""
 
 LONGEST_QUIET_SECONDS = 30.0
 
@@ -34,10 +34,10 @@ MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What yopp's containers want of the machine, in cores.
+    """What yopp's containers need of the machine, in cores.
 
-    ``rest`` is used by those that do not have to give way: guaranteed containers, and other nodes' ones.
-    ``opportunistic`` is the appetite of this node's opportunistic containers that run.
+    ``rest`` is used by those that do not have to give way: guaranteed containers, and those of other nodes.
+    ``opportunistic`` is the appetite of this node's running opportunistic containers.
     """
 
     rest: float = 0.0
@@ -45,9 +45,9 @@ class Demand:
 
 
 class CpuPressure:
-    """Watches the processors. ``outside`` is from how many cores on processes outside yopp count, ``saturated`` the
-    utilization from which on the machine is full. With ``lends``, containers that use what is lent to others are
-    pressure too. Times in seconds.
+    """Watches the processors. Processes outside yopp count from ``outside`` cores on; ``saturated`` is the utilization
+    from which on the machine is full. With ``lends``, guaranteed containers that use what is lent are pressure, too.
+    Times in seconds.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class CpuPressure:
         self._shortest_quiet = quiet
         self._lends = lends
         self._quiet = quiet
-        #: when, cores used outside, threads outside that ran or waited for a processor
+        #: time, cores used outside, threads outside that ran or waited for a processor
         self._readings: deque[tuple[float, float, float]] = deque()
         self._since: float | None = None
         self._too_much_since: float | None = None
@@ -70,12 +70,12 @@ class CpuPressure:
 
     @property
     def wanted_outside(self) -> int:
-        """Whole cores that are kept for processes outside yopp, 0 while they are no pressure."""
+        """Whole cores that are kept for processes outside yopp, 0 without pressure."""
         return self._held
 
     @property
     def is_on(self) -> bool:
-        """Whether somebody had to give way, or may not start, and it is not over."""
+        """Whether containers had to give way, or may not start, and it is not over."""
         return self._held > 0 or self._asked
 
     @property
@@ -110,12 +110,12 @@ class CpuPressure:
         return self._insist(host, demand, now)
 
     def _insist(self, host: HostUtilization, demand: Demand, now: float) -> float:
-        """It has lasted. Whoever is asked to give way is given time to."""
+        """It has lasted. Containers that have to give way are given time to do so."""
         recent = [reading for reading in self._readings if self._since is None or reading[0] >= self._since]
         bound = self._threshold * (RELEASE_FACTOR if self.is_on else 1)
         wanted = self._wanted(sum(cores for _, cores, _ in recent) / len(recent), bound)
         if wanted:
-            # On a full machine they get their share, not what they want: those that wait count, too.
+            # On a full machine they get their share, not what they need: those that wait count, too.
             threads = sum(waiting for _, _, waiting in recent) / len(recent)
             wanted = min(max(wanted, int(threads + ROUNDING)), host.cores)
         excess = wanted + demand.rest + demand.opportunistic - host.cores - TOLERANCE
@@ -135,7 +135,7 @@ class CpuPressure:
         return excess
 
     def _is_relieved(self, host: HostUtilization, outside: float, excess: float) -> bool:
-        """Clearly below, not just for a moment on the other side of a threshold."""
+        """Clearly below the threshold, not just for a moment."""
         if host.idle > 2 * (1 - self._saturated) * host.cores + TOLERANCE:
             return True
         quiet_outside = outside < RELEASE_FACTOR * self._threshold
@@ -156,9 +156,8 @@ class CpuPressure:
 
 
 class MemoryPressure:
-    """Watches the memory. ``available`` is how many bytes are to stay available, None for a part of what the
-    machine has; 0 for no watching. ``stalled`` is the part of the time, 0 to 1, that all may wait for memory, 0 for
-    any.
+    """Watches the memory. ``available`` bytes must stay available: None for a part of the machine's memory, 0 for no
+    limit. ``stalled`` is the part of the time, 0 to 1, in which all tasks may wait for memory; 0 for no limit.
     """
 
     def __init__(self, *, available: int | None, stalled: float, quiet: float) -> None:
@@ -167,10 +166,10 @@ class MemoryPressure:
         self._quiet = quiet
         self._enough_since: float | None = None
         self.is_on = False
-        """Whether memory was short, and it is not over."""
+        """Whether memory was short, and that is not over."""
 
     def floor(self, host: HostUtilization) -> int:
-        """The bytes that are to stay available on this machine."""
+        """The bytes that must stay available on this machine."""
         if self._available is not None:
             return self._available
         return min(max(host.memory_total // 40, 64 * MIB), 512 * MIB)

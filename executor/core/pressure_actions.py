@@ -1,9 +1,9 @@
-"""Who gives way to real pressure, and what may start on what is idle (YARN-1011).
+"""What measurements lead to: who gives way to real pressure, and what may start on what is idle (YARN-1011).
 
-The part of the ContainerScheduler that looks at measurements: opportunistic containers are paused while processes
-outside yopp, or guaranteed containers whose vcores they have on loan, want the CPU; where memory runs out they are
-killed one at a time, or paused and their memory taken back where there is swap for it. When pressure has come and
-what it amounts to, ``pressure.py`` says. A guaranteed container is never touched.
+Opportunistic containers are paused while processes outside yopp, or guaranteed containers whose vcores they have on
+loan, need the CPU. While the machine runs out of memory they are killed one at a time, or paused and their memory
+taken back if there is swap for it. ``pressure.py`` says when there is pressure, and how much. A guaranteed container
+is never touched.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .pressure import MIB, ROUNDING, TOLERANCE, CpuPressure, Demand, MemoryPress
 from .victims import fewest
 
 HALF_LIFE_SECONDS = 5.0
-"""A container's appetite for CPU is what it was seen to use; that fades so fast while it uses less."""
+"""A container's appetite for CPU is what it was seen to use; while it uses less, it halves in this time."""
 
 LEAST_CORES = 0.05
 """Pausing a container that uses less gives nothing."""
@@ -31,10 +31,10 @@ LEAST_MEMORY = 4 * MIB
 """Ending a container that uses less gives nothing."""
 
 VERIFY_SECONDS = 0.5
-"""How long after one victim is gone the next may be chosen: there has to be a reading that knows of it."""
+"""How long after one victim is gone the next may be chosen: a measurement without it must come first."""
 
 UNITS = 20
-"""Parts of a core in which victims are chosen."""
+"""Into how many units a core is divided when victims are chosen."""
 
 MAXIMUM_THRESHOLD = 0.95
 """YARN-1011's bound on the thresholds of overallocation."""
@@ -42,8 +42,10 @@ MAXIMUM_THRESHOLD = 0.95
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Cores that a container used when last measured, its appetite for them, and its memory in bytes. ``settled``: it
-    has run for long enough to count with what it uses."""
+    """Cores that a container used when last measured, its appetite for them, and its memory in bytes.
+
+    ``settled``: it has run for long enough to count with what it uses.
+    """
 
     cores: float
     appetite: float
@@ -53,15 +55,17 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Overallocation:
-    """Up to which utilization resources are lent; 0 for not at all."""
+    """The utilization up to which resources are lent; 0 for not at all."""
 
     memory: float
     cpu: float
 
 
 def overallocation(settings: ExecutorSettings) -> Overallocation:
-    """The thresholds by YARN-1011's rules: capped, and nothing lent of what has none, or one not below that of
-    preemption. There, either dimension switched off both; here each stands for itself."""
+    """The thresholds by YARN-1011's rules: capped, and nothing is lent above the threshold of preemption.
+
+    There, either dimension switches off both; here each counts for itself.
+    """
     general = settings.overallocation_general
     if general < 0:
         general = MAXIMUM_THRESHOLD
@@ -74,7 +78,7 @@ def overallocation(settings: ExecutorSettings) -> Overallocation:
 
 
 class PressureActions(ContainerActions):
-    """The layer between what can be done with containers and what happened: what measurements lead to."""
+    """The layer above what can be done with containers: what measurements lead to."""
 
     def __init__(self, total: Resource, settings: ExecutorSettings, **rest: Any) -> None:
         super().__init__(total, settings, **rest)
@@ -94,11 +98,11 @@ class PressureActions(ContainerActions):
             stalled=settings.pressure_memory_stall / 100,
             quiet=settings.pressure_quiet_ms / 1000,
         )
-        #: the last reading, None while nobody measures
+        #: the last reading, None while the machine is not watched
         self._host: HostUtilization | None = None
         self._demand = Demand()
         self._cores = 0
-        #: what containers used at the last reading; what was measured since waits for the machine's own figures
+        #: what containers used at the last reading; later measurements wait for the machine's own figures
         self._use: dict[str, Use] = {}
         self._measured: dict[str, Use] = {}
         self._memory_given_at = float("-inf")
@@ -106,7 +110,7 @@ class PressureActions(ContainerActions):
     # -- what is measured
 
     def _settle_watch(self) -> None:
-        """After each step: have the machine measured while somebody is there whom that could concern."""
+        """After each step: have the machine watched while there are opportunistic containers."""
         wanted = self._watches and (
             len(self._opportunistic) > 0
             or any(container.is_opportunistic for container in self._active.values())
@@ -115,11 +119,11 @@ class PressureActions(ContainerActions):
             return
         self._watching = wanted
         if not wanted:
-            self._host = None  # what was idle then says nothing about later
+            self._host = None  # it says nothing about later
         self._emit(WatchHost(self._settings.pressure_sampling_ms if wanted else 0))
 
     def _measure(self, container: Container, usage: ContainerUsage) -> None:
-        """A container was measured; ``container.usage`` is still the measurement before."""
+        """A container was measured; ``container.usage`` is still the previous measurement."""
         seconds = usage.sampled_at - container.usage.sampled_at
         if not self._watches or container.usage.sampled_at <= 0 or seconds <= 0:
             return
@@ -127,13 +131,12 @@ class PressureActions(ContainerActions):
         known = self._use.get(container.container_id)
         stands = container.state in (PAUSED, PAUSING)
         if stands and known is None:
-            return  # nobody has seen yet what it would use
+            return  # what it would use is not known yet
         appetite = known.appetite if known is not None else 0.0
         if not stands:
             appetite *= 0.5 ** (seconds / HALF_LIFE_SECONDS)
-        if not stands:
-            # Who gets next to nothing, because all that it weighs is the least, uses nothing: it waits. One that
-            # does so twice running does not only happen to.
+            # A container with the least weight may get next to nothing, and so use nothing while it waits for the CPU.
+            # If it waits in two measurements in a row, that is no accident.
             waits = min(usage.runnable, container.usage.runnable, self._physical_cores)
             appetite = max(appetite, float(waits))
         settled = container.ran_seconds(self._now) >= self._settings.overallocation_ramp_ms / 1000
@@ -150,7 +153,7 @@ class PressureActions(ContainerActions):
         self._measured.clear()
 
     def _appetite(self, container: Container) -> float:
-        """Cores that it wants: what was measured, else what it was promised."""
+        """Cores that it needs: what was measured, else what it was promised."""
         known = self._use.get(container.container_id)
         return known.appetite if known is not None else self._promised(container)
 
@@ -164,13 +167,13 @@ class PressureActions(ContainerActions):
         return use.appetite if use is not None and use.settled else self._promised(container)
 
     def _counted_memory(self, container: Container) -> int:
-        """MiB that it is taken to use."""
+        """MiB that it is assumed to use."""
         use = self._use.get(container.container_id)
         return -(-use.memory_bytes // MIB) if use is not None and use.settled else container.allocated.memory
 
     def _on_host_sampled(self, event: NodeUtilizationSampled) -> None:
         if not self._watching:
-            return  # it was under way when nobody wanted it any more
+            return  # it was still under way when watching ended
         self._host = host = event.host
         self._cores = host.cores
         self._take_measurements()
@@ -189,8 +192,9 @@ class PressureActions(ContainerActions):
     # -- who gives way
 
     def _give_cpu(self, surplus: float) -> None:
-        """Pause the fewest, the newest of those, that give so many cores; all that use CPU where they do not."""
-        at_least = self._settings.pressure_sustained_ms / 1000  # what ends sooner is a short burst itself
+        """Pause the fewest, the newest of those, that give so many cores; or all that use CPU if they do not
+        suffice."""
+        at_least = self._settings.pressure_sustained_ms / 1000  # a shorter one is only a burst itself
         candidates = [
             container
             for container in reversed(self._active.values())
@@ -209,7 +213,7 @@ class PressureActions(ContainerActions):
             self._give_way(candidates[index], cause)
 
     def _take_cpu(self) -> None:
-        """Let those come back for whom there is room again, the first to arrive first."""
+        """Let those resume for which there is room again, in order of arrival."""
         room = self._room_in_cores()
         for container in self._giving_way_to(CPU_PRESSURE):
             appetite = self._appetite(container)
@@ -218,18 +222,18 @@ class PressureActions(ContainerActions):
                 room -= appetite
 
     def _room_in_cores(self) -> float:
-        """Cores that are left for opportunistic containers, with what processes outside want kept for them."""
+        """Cores that are left for opportunistic containers, less what processes outside need."""
         running = (c for c in self._active.values() if c.is_opportunistic and c.state is not PAUSED)
         wanted = sum(self._appetite(container) for container in running)
         return self._cores - self._cpu.wanted_outside - self._demand.rest - wanted
 
     def _giving_way_to(self, kinds: frozenset[CauseKind]) -> list[Container]:
-        """Those that stand still for pressure of these kinds, or are about to, in order of arrival."""
+        """Those that are paused for pressure of these kinds, or about to be, in order of arrival."""
         found = (container for container in self._active.values() if container.gives_way_to(kinds))
         return sorted(found, key=lambda container: container.sequence)
 
     def _come_back(self, container: Container) -> None:
-        """What it gave way to is over: from now on it waits for room."""
+        """The pressure is over: from now on it waits for room."""
         if container.pause is not None:
             container.pause = replace(container.pause, gives_way_to=None)
             if container.pause.held_by is None:
@@ -249,16 +253,15 @@ class PressureActions(ContainerActions):
                 self._come_back(container)
 
     def _lent_memory_in_use(self) -> int:
-        """Bytes of the node's memory that containers use beyond the threshold of preemption; 0 where none is
-        lent."""
+        """Bytes that containers use beyond the node's threshold of preemption; 0 if no memory is lent."""
         if not self._lends or self.allocated.memory <= self.total.memory:
             return 0
         used = sum(container.usage.memory_bytes for container in self._active.values())
         return max(0, used - int(self.total.memory * MIB * self._settings.overallocation_preemption))
 
     def _give_memory(self, missing: int, host: HostUtilization, cause: Cause) -> None:
-        """One at a time, and the next only when the machine was measured without it: the newest that is enough,
-        else the largest."""
+        """One container at a time: the newest that suffices, else the largest. The next only after a measurement
+        without it."""
         mine = [c for c in self._active.values() if c.is_opportunistic]
         if any(c.state is KILLING or (c.state is PAUSING and c.gives_way_to(MEMORY_PRESSURE)) for c in mine):
             self._memory_given_at = self._now
@@ -275,7 +278,7 @@ class PressureActions(ContainerActions):
             self._kill(victim, BY_SCHEDULER, cause, force=True)
 
     def _can_swap_out(self, container: Container, host: HostUtilization) -> bool:
-        """Whether the kernel can put its memory elsewhere while it stands still."""
+        """Whether the kernel can swap its memory out while it is paused."""
         return (
             self._paused_memory.takes_back
             and container.state is RUNNING
@@ -304,8 +307,8 @@ class PressureActions(ContainerActions):
         return room
 
     def _may_try_one(self) -> bool:
-        """Whether one may start although others want all cores: what uses little, or ends soon, gets on also where
-        that lasts for ever. The next has to wait until this one was measured, or for good if it had to give way."""
+        """Whether one may start although others need all cores: so what uses little, or ends soon, makes progress even
+        if that lasts forever. The next waits until this one was measured, or for as long as it has to give way."""
         active = [c for c in self._active.values() if c.is_opportunistic and c.state is not KILLING]
         if any(container.gives_way_to(PRESSURE) for container in active):
             return False
@@ -315,8 +318,11 @@ class PressureActions(ContainerActions):
         return sum(map(self._appetite, running)) < TOLERANCE
 
     def _lendable(self) -> Resource:
-        """What is idle by measurement, up to the thresholds and the factor. Whoever started since counts with
-        what it was promised, so that not everything starts on one reading."""
+        """What is idle by measurement, up to the thresholds and the factor.
+
+        A container that started since then counts with what it was promised, so that not everything starts on one
+        reading.
+        """
         host = self._host
         if host is None:
             return Resource()
@@ -331,7 +337,7 @@ class PressureActions(ContainerActions):
                 self._thresholds.cpu * host.cores - others - own,
                 self._thresholds.cpu * self._physical_cores - own,
             )
-            # to the nearest: the threshold of a small machine is less than a vcore below it
+            # rounded: on a small machine the threshold is less than a vcore below the whole
             vcores = int(idle * self.total.vcores / self._physical_cores + 0.5) if idle > 0 else 0
             vcores = min(vcores, int(bound * self.total.vcores) - self.allocated.vcores)
         memory = int(self._thresholds.memory * self.total.memory) - sum(map(self._counted_memory, active))

@@ -1,7 +1,7 @@
-"""ContainerScheduler: the machine of one node. It decides which containers run, wait, pause and end here.
+"""ContainerScheduler: the machine of one node. It decides which containers run, wait, pause and end there.
 
-Events in, commands out, time an argument (YARN's ``ContainerScheduler``, with the parts of ``ContainerImpl``
-and ``ContainersMonitorImpl`` that decide). It performs nothing, and knows neither cluster nor wire. Read
+Events in, commands out, time an argument (YARN's ``ContainerScheduler``, with the parts of ``ContainerImpl`` and
+``ContainersMonitorImpl`` that decide). It performs nothing, and knows neither cluster nor wire. Read
 ``executor/core/__init__.py`` first. Four layers: what is here (``book.py``), what is done (``actions.py``), what
 measurements lead to (``pressure_actions.py``), and what happened, which is this module: one method an event.
 """
@@ -36,10 +36,9 @@ from .reclaim import reclaimable
 class ContainerScheduler(PressureActions):
     """The machine of one node (``Machine[Event, Command]``).
 
-    Made with ``total``, what its containers may have together; ``settings``; ``physical_cores``, what the
-    node's vcores stand for; ``wall_offset``, the epoch seconds at the machine's time 0; and
-    ``enforce_memory_by_polling``: end containers that a sample finds over their memory, for hosts where no
-    cgroup does that.
+    Its arguments: ``total``, what its containers may have together; ``settings``; ``physical_cores``, what the node's
+    vcores stand for; ``wall_offset``, the epoch seconds at the machine's time 0; and ``enforce_memory_by_polling``: end
+    containers that a measurement finds over their memory, on hosts where no cgroup does that.
     """
 
     def handle(self, event: events.Event, now: float) -> list[Command]:
@@ -67,7 +66,7 @@ class ContainerScheduler(PressureActions):
                 self._on_recovery_completed()
             case _:
                 container = self._live.get(event.container_id)
-                if container is not None:  # else it has ended: what was under way for it may still come in
+                if container is not None:  # else it has ended, and this was still under way
                     self._on_container_event(container, event)
         self._finish()
         return commands
@@ -107,7 +106,7 @@ class ContainerScheduler(PressureActions):
         return min((at for at in due if at is not None), default=None)
 
     def advance(self, now: float) -> list[Command]:
-        """Do what was due by ``now``: SIGKILL after SIGTERM, pauses that did not take, time limits."""
+        """Do what was due by ``now``: SIGKILL after SIGTERM, pauses that took too long, time limits."""
         commands = self._begin(now)
         while (due := self._deadlines.pop_due(now)) is not None:
             self._on_deadline(self._live[due.container_id], due.kind)
@@ -158,7 +157,7 @@ class ContainerScheduler(PressureActions):
             if self._is_turned_away(container):
                 self._kill(container, BY_SCHEDULER, Cause(CauseKind.QUEUE_FULL))
                 return
-            if not spec.waiting_since_ms:  # else others let it go first, and it is no measure
+            if not spec.waiting_since_ms:  # else it does not wait in its turn, and proves nothing
                 container.expected_wait = self._estimated_wait(self._now)
         else:
             self._handover.arrived(spec.resource)
@@ -173,17 +172,16 @@ class ContainerScheduler(PressureActions):
             self._reclaim()
 
     def _is_turned_away(self, container: Container) -> bool:
-        """Whether an opportunistic container is refused whatever is free, by a rule of YARN."""
+        """Whether an opportunistic container is refused whatever is free."""
         if self._recovering:
             return False
         promised = self.allocated + self._guaranteed.needed + self._opportunistic.needed
         return self._admission.refuses(len(self._opportunistic), promised + container.needed, self.total)
 
     def _finds_no_place(self, container: Container) -> bool:
-        """Whether the queue is too long for one that came last and does not start. Guaranteed ones always
-        wait.
+        """Whether the queue is too long for a new container that does not start. Guaranteed ones always wait.
 
-        The limit that the RM sent does not count here, as in YARN: it sheds at the next heartbeat.
+        The limit that the RM sent does not count here, as in YARN: it takes effect at the next heartbeat.
         """
         return (
             container.is_opportunistic
@@ -192,8 +190,8 @@ class ContainerScheduler(PressureActions):
         )
 
     def _on_queuing_limit(self, event: events.QueuingLimitReceived) -> None:
-        """Shed what is beyond the limit: those that have waited for the shortest time (as YARN does), but
-        first those that were not moved before, so that none goes to and fro."""
+        """Shed what is beyond the limit: those that have waited for the shortest time (as in YARN), but those that were
+        shed elsewhere before last of all, so that none is moved to and fro."""
         queued = list(self._opportunistic)
         limit = event.limit
         kept = limit.max_queue_length if limit.max_queue_length >= 0 else 0
@@ -218,7 +216,7 @@ class ContainerScheduler(PressureActions):
         container.started_at_ms = self._epoch_ms
         self._store(container)
         if container.state is KILLING:
-            # the kill may have come before there was anything to kill
+            # the first kill may have come too early
             forced = container.kill is not None and container.kill.forced
             self._emit(KillContainer(container.container_id, force=forced))
         elif container.limits_stale:
@@ -270,7 +268,7 @@ class ContainerScheduler(PressureActions):
                 pause = container.pause or Pause()
                 if pause.makes_room:
                     self._kill(container, BY_SCHEDULER, pause.gives_way_to, force=True)
-                else:  # nobody waits for it: it may take its time, and loses no work for that
+                else:  # nobody waits for it, so it may take longer
                     container.pause = replace(pause, overdue=True)
             case _:
                 assert_never(kind)
@@ -314,7 +312,7 @@ class ContainerScheduler(PressureActions):
 
     def _on_pause_requested(self, container: Container, event: events.ContainerPauseRequested) -> None:
         if container.state in (SCHEDULED, KILLING):
-            return  # nothing of it runs, or it is about to end
+            return  # it does not run, or is about to end
         self._dequeue(container)
         cause = Cause(CauseKind.PERSON, by=event.by)
         begins = container.state in (LAUNCHING, RUNNING, RESUMING) and container.pause is None
@@ -333,7 +331,7 @@ class ContainerScheduler(PressureActions):
             self._report(container)
 
     def _on_resume_requested(self, container: Container, event: events.ContainerResumeRequested) -> None:
-        """From now on it stands still for want of room, or for what it gives way to, and not for a person."""
+        """From now on it is paused for lack of room, or for what it gives way to, but not for a person."""
         pause = container.pause
         if pause is None or pause.held_by is None:
             return
@@ -352,8 +350,8 @@ class ContainerScheduler(PressureActions):
             self._report(container)
 
     def _on_updated(self, container: Container, event: events.ContainerUpdated) -> None:
-        """Apply an update that is newer than what is known. One that cannot be is told in the diagnostics,
-        and the version stays, by which whoever asked can see it."""
+        """Apply an update that is newer than what is known. One that is impossible is told in the diagnostics; then the
+        version does not change, by which the requester can see it."""
         if event.version <= container.spec.version or container.state is KILLING:
             return
         resource = container.resource if event.resource is None else event.resource
@@ -382,13 +380,13 @@ class ContainerScheduler(PressureActions):
         self._store(container)
         if container.state is LAUNCHING:
             container.limits_stale = True
-        elif container.state is not SCHEDULED and not gave_memory:  # else when it goes on
+        elif container.state is not SCHEDULED and not gave_memory:  # else when it resumes
             self._emit(SetLimits(container.container_id, self._limits(container)))
         self._start_pending()
         self._report(container)
 
     def _can_become(self, container: Container, execution_type: ExecutionType, resource: Resource) -> bool:
-        """Whether there is, or can be made, room for its growth: by preemption for guaranteed ones alone."""
+        """Whether there is room for its growth, or can be made: for a guaranteed container, by preemption."""
         if not resource.fits_in(self.total) or not Resource().fits_in(resource):
             return False
         growth = (resource - container.resource).at_least_zero()
@@ -405,7 +403,7 @@ class ContainerScheduler(PressureActions):
         return growth.fits_in((self._tracker.unallocated + gainable).at_least_zero())
 
     def _change_type(self, container: Container, execution_type: ExecutionType) -> None:
-        """Count it under its new type. Where it waits it joins the other queue as the last, as in YARN."""
+        """Count it under its new type. If it waits, it goes to the end of the other queue, as in YARN."""
         self._tracker.transfer(container.allocated, container.execution_type, execution_type)
         container.change(execution_type=execution_type)
         if not container.is_opportunistic:
@@ -414,22 +412,22 @@ class ContainerScheduler(PressureActions):
             container.sequence = self._take_sequence()
         pause = container.pause
         if pause is not None and pause.gives_way_to is not None:
-            # it was to give way and now need not, unless its pause is under way already
+            # it need not give way any more, unless its pause is under way already
             if pause.pending and pause.held_by is None:
                 self._drop_pause(container)
             else:
                 container.pause = replace(pause, gives_way_to=None)
 
     def _on_resized(self, total: Resource) -> None:
-        """Another size: room for some that wait, or too little for opportunistic ones that run."""
+        """The node has another size: room for some that wait, or too little for opportunistic ones that run."""
         self._tracker.total = total
         for container in list(self._active.values()):
-            # A strict CPU limit is a share of the node's vcores. One that gave memory gets it when it goes on.
+            # A strict CPU limit is a share of the node's vcores. A container that gave memory gets it when it resumes.
             if container.state is RUNNING or (container.state is PAUSED and not container.gave_memory):
                 self._emit(SetLimits(container.container_id, self._limits(container)))
         for container in [*self._guaranteed, *self._opportunistic]:
             if container.state is SCHEDULED and not container.resource.fits_in(total):
-                # It can never start here: its master asks for it again, and gets it elsewhere.
+                # It can never start here: its master asks again, and gets a container elsewhere.
                 sentence = outcome.larger_than_node(container.resource, total)
                 self._kill(container, BY_SCHEDULER, Cause(CauseKind.TOO_LARGE), sentence)
         self._start_pending()
@@ -444,7 +442,7 @@ class ContainerScheduler(PressureActions):
                     self._enforce_memory(container, usage)
 
     def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
-        """End a container beyond its memory where no kernel does: the virtual one is judged first, as in YARN."""
+        """End a container beyond its memory where the kernel does not: virtual memory is checked first, as in YARN."""
         limit = container.resource.memory * outcome.MIB
         if self._settings.vmem_check_enabled:
             virtual = int(limit * self._settings.vmem_pmem_ratio)
@@ -470,7 +468,7 @@ class ContainerScheduler(PressureActions):
         where = recovery.standing(event)
         if where is recovery.Standing.FINISHED:
             self._finished[container_id] = container
-            self._emit(CleanUpContainer(container_id))  # the crash may have come between the record and this
+            self._emit(CleanUpContainer(container_id))  # the crash may have come before this
             self._report(container)
             return
         self._add_live(container)
@@ -484,7 +482,7 @@ class ContainerScheduler(PressureActions):
             if container.state is PAUSED:
                 holds = Resource(self._paused_memory.kept(holds.memory, -1), holds.vcores)
             self._acquire(container, holds)
-            if event.record.state is PAUSING:  # its memory may have been lowered a moment before the crash
+            if event.record.state is PAUSING:  # its memory limit may have been lowered just before the crash
                 self._emit(SetLimits(container_id, self._limits(container)))
         if where is recovery.Standing.KILLING:
             self._order_kill(container, container.killed_as, force=False)

@@ -1,8 +1,7 @@
 """Which of several containers are taken, so that together they give what is short. Pure functions.
 
-They are told what each would give, newest first, and answer with places in that list. ``fewest`` and
-``cheapest`` are all or nothing, and take nobody who is not needed; ``newest_first`` is YARN's walk, and is
-neither.
+They are told what each would give, newest first, and answer with indices of that list. ``fewest`` and ``cheapest`` are
+all or nothing, and take no container that is not needed; ``newest_first`` is YARN's walk, and is neither.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from ..records import Resource
 
 EXACT_EFFORT = 40_000
-"""Table cells up to which the best set is found exactly, some ten milliseconds; beyond that, greedily."""
+"""Table cells up to which the best set is searched exactly, some ten milliseconds; beyond that, greedily."""
 
 
 def newest_first(gains: Sequence[Resource], short: Resource) -> list[int]:
-    """One after the other until it is enough or there is no other; what gives nothing in the dimension that
-    is short is taken all the same (``ContainerScheduler.pickOpportunisticContainersToReclaimResources``)."""
+    """One after the other until it is enough or there is none left, even those that give nothing of what is short
+    (``ContainerScheduler.pickOpportunisticContainersToReclaimResources``)."""
     chosen: list[int] = []
     missing = short
     for index, gain in enumerate(gains):
@@ -30,8 +29,8 @@ def newest_first(gains: Sequence[Resource], short: Resource) -> list[int]:
 
 
 def cheapest(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int]:
-    """The indices of the gains that sum up to ``short`` at the least cost; of equally cheap sets the smallest,
-    and of those the earliest; none if all do not suffice."""
+    """The indices of the gains that sum up to ``short`` at the least cost: of equally cheap sets the smallest, and of
+    those the earliest; none if all do not suffice."""
     useful, capped = _useful(gains, short)
     if not short.fits_in(sum(capped, Resource())):
         return []
@@ -48,10 +47,10 @@ Found = tuple[float, int, tuple[int, ...]]
 def _cheapest_of_all(
     gains: Sequence[Resource], costs: Sequence[float], short: Resource, known: Sequence[int]
 ) -> list[int] | None:
-    """As ``cheapest``, by way of the best set for each sum that can be had; None where those are too many.
+    """As ``cheapest``, by the best set for each possible sum; None if there are too many sums.
 
-    ``known`` is a set that suffices: what costs more is not pursued. What is left over beyond ``short`` does
-    not count, so that many containers of few sizes have few sums.
+    ``known`` is a set that suffices: what costs more is not pursued. What exceeds ``short`` does not count, so that
+    many containers of few sizes have few sums.
     """
     wanted = short.memory, short.vcores
     best: dict[tuple[int, int], Found] = {(0, 0): (0.0, 0, ())}
@@ -81,7 +80,7 @@ def _cheap(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -
 
 
 def _useful(gains: Sequence[Resource], short: Resource) -> tuple[list[int], list[Resource]]:
-    """The indices of those that give something of what is short, and what each gives of it at most."""
+    """The indices of those that give something of what is short, and what each gives of it."""
     useful = [
         index
         for index, gain in enumerate(gains)
@@ -95,8 +94,8 @@ def _useful(gains: Sequence[Resource], short: Resource) -> tuple[list[int], list
 
 
 def fewest(gains: Sequence[Resource], short: Resource) -> list[int]:
-    """The indices of the fewest gains that sum up to ``short``; the earliest among sets of one size; else
-    none."""
+    """The indices of the fewest gains that sum up to ``short``: of sets of one size the earliest; none if all do not
+    suffice."""
     useful, capped = _useful(gains, short)
     if not short.fits_in(sum(capped, Resource())):
         return []
@@ -107,10 +106,9 @@ def fewest(gains: Sequence[Resource], short: Resource) -> list[int]:
 
 
 def _greedy(gains: Sequence[Resource], short: Resource) -> list[int]:
-    """A small set that suffices: the largest gains first, then without those that were not needed after all.
+    """A small set that suffices: the largest gains first, then without those that are not needed after all.
 
-    The caller knows that all together suffice. Where all gains are alike this is the smallest set, and the
-    earliest.
+    All together must suffice. If all gains are equal, this is the smallest set, and the earliest.
     """
     largest = sorted(range(len(gains)), key=lambda index: _usefulness(gains[index], short), reverse=True)
     return _needed_of(largest, gains, short, range(len(gains) - 1, -1, -1))
@@ -123,8 +121,7 @@ def _usefulness(gain: Resource, short: Resource) -> float:
 def _needed_of(
     order: Sequence[int], gains: Sequence[Resource], short: Resource, spare_in: Iterable[int]
 ) -> list[int]:
-    """Of the first in ``order`` that suffice those that are needed; the first in ``spare_in`` are spared
-    first."""
+    """The first in ``order`` that suffice, without those not needed; the first in ``spare_in`` are spared first."""
     chosen: set[int] = set()
     missing = short
     for index in order:
@@ -144,9 +141,8 @@ def _needed_of(
 def _exact(gains: Sequence[Resource], short: Resource, *, at_most: int) -> list[int]:
     """The smallest set that suffices, and of several the one with the earliest members.
 
-    ``best[i][n][v]`` is the most memory that ``n`` of the gains from the i-th on give together with ``v``
-    vcores, -1 if they cannot give those. From it the set is read off front to back: a gain is taken if the
-    rest can still do it.
+    ``best[i][n][v]`` is the most memory that ``n`` of the gains from the i-th on give together with ``v`` vcores, -1 if
+    they cannot give those. The set is read from it front to back: a gain is taken if the rest can still suffice.
     """
     vcores = range(short.vcores + 1)
     nothing = [[0 if v == 0 else -1 for v in vcores] for _ in range(at_most + 1)]

@@ -1,3 +1,1 @@
-"""The half of the executor that acts: processes, cgroups, files. Decisions are in ``executor.core``, never
-here.
-"""
+"""The half of the executor that acts: processes, cgroups, files. It decides nothing; ``executor.core`` does."""

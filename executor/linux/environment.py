@@ -7,16 +7,15 @@ from collections.abc import Mapping
 from ..records import ContainerSpec
 
 INHERITED = ("PATH", "LANG", "TZ", "JAVA_HOME")
-"""Passed on from the executor's own environment unless the container brings them (YARN's ``env-whitelist``).
-"""
+"""Passed on from the executor's own environment unless the container sets them (YARN's ``env-whitelist``)."""
 
 INHERITED_PREFIX = "HADOOP_"
 
 ACCOUNT = ("HOME", "USER", "LOGNAME")
-"""What YARN says of who runs a container; a container that brings its creator's whole environment may say other."""
+"""The user that YARN tells a container; one that has its creator's whole environment may keep its own."""
 
 OWNED = ("CONTAINER_ID", "LOCAL_DIRS", "LOG_DIRS", "NM_HOST", "NM_PORT", "NM_HTTP_PORT", "PWD")
-"""What is the executor's and the node's to say, whatever a container brings."""
+"""What the executor and the node set, whatever a container sets."""
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -34,9 +33,9 @@ def container_environment(
 ) -> dict[str, str]:
     """Exactly what the container's process gets (``ContainerLaunch.sanitizeEnv``).
 
-    From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment``
-    (NM_HOST, NM_PORT, NM_HTTP_PORT) and the variables that YARN forces. With ``spec.own_account`` those of
-    ``ACCOUNT`` that the container brings are kept.
+    From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment`` (NM_HOST,
+    NM_PORT, NM_HTTP_PORT) and the variables that YARN forces. With ``spec.own_account`` a container keeps its own
+    ``ACCOUNT``.
     """
     environment = whitelisted(inherited)
     environment.setdefault("PATH", DEFAULT_PATH)
@@ -57,7 +56,7 @@ def container_environment(
 
 
 def whitelisted(inherited: Mapping[str, str]) -> dict[str, str]:
-    """What of an environment is passed on."""
+    """The part of an environment that is passed on."""
     return {
         name: value
         for name, value in inherited.items()

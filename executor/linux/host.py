@@ -8,6 +8,7 @@ some 20 microseconds a process. Sources: proc(5), Documentation/accounting/psi.r
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Collection
@@ -16,7 +17,6 @@ from dataclasses import dataclass
 from ..records import HostUtilization, ResourceUtilization
 from .cgroups.files import (
     CpuFiles,
-    KernelFiles,
     MemoryFiles,
     Mount,
     UnifiedFiles,
@@ -61,7 +61,7 @@ def host_limits(*, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> HostLim
         mounts, own = (), {}
     for mount in mounts:
         for level in _levels(mount, own):
-            quota, limit = _quota(mount, level), _memory(mount, level)
+            quota, limit = _quota_and_memory(mount, level)
             if quota is not None and quota < cores:
                 cores = quota
                 because.append(f"{level} has a CPU quota of {quota:g} processors")
@@ -85,28 +85,21 @@ def _levels(mount: Mount, own: dict[str, str]) -> list[str]:
     return levels
 
 
-def _quota(mount: Mount, level: str) -> float | None:
+def _quota_and_memory(mount: Mount, level: str) -> tuple[float | None, int | None]:
+    """The processors and the bytes to which a group is limited, None for no limit."""
+    quota, period, memory = 0, 0, 0
     if mount.version == 2:
-        try:
-            quota, period = at(level, UnifiedFiles).cpu_max
-        except (OSError, ValueError):
-            return None
-        return None if quota is None or period <= 0 else quota / period
-    if "cpu" not in mount.controllers:
-        return None
-    files: KernelFiles = at(level, CpuFiles)
-    quota, period = number(files, "cfs_quota_us"), number(files, "cfs_period_us")
-    return quota / period if quota > 0 and period > 0 else None
-
-
-def _memory(mount: Mount, level: str) -> int | None:
-    if mount.version == 2:
-        limit = number(at(level, UnifiedFiles), "memory_max")
-    elif "memory" in mount.controllers:
-        limit = number(at(level, MemoryFiles), "limit_in_bytes")
-    else:
-        return None
-    return limit if 0 < limit < UNLIMITED else None
+        files = at(level, UnifiedFiles)
+        memory = number(files, "memory_max")
+        with contextlib.suppress(OSError, ValueError):
+            quota, period = files.cpu_max
+    if "cpu" in mount.controllers:
+        cpu = at(level, CpuFiles)
+        quota, period = number(cpu, "cfs_quota_us"), number(cpu, "cfs_period_us")
+    if "memory" in mount.controllers:
+        memory = number(at(level, MemoryFiles), "limit_in_bytes")
+    limited = (quota or 0) > 0 and period > 0
+    return quota / period if limited else None, memory if 0 < memory < UNLIMITED else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""Run a command beside a container's own: in its cgroups, environment and directory, and never longer than it.
+"""Runs a command beside a container's own: in its cgroups, environment and directory, and never longer than it.
 
-For a person who wants to look around in a container that runs. The command's descendants are ours to end, however
-far they have gone from it (PR_SET_CHILD_SUBREAPER); what ends the container's cgroup ends them too.
+For a person who wants to look around in a running container. We end all descendants of the command, even those that
+left its session (PR_SET_CHILD_SUBREAPER); what ends the container's cgroup ends them, too.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .procfs import children, environment_marks, read_stat, real_uid, send
 from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
 
 GRACE_SECONDS = 0.5
-"""How long the node has to end what is in the cgroup of a container that has ended, before we do."""
+"""How long the node has to end the processes in the cgroup of an ended container, before we do."""
 
 PATIENCE_SECONDS = 1.0
-"""How long a command that was asked to end has, before it is asked harder."""
+"""How long a command that was asked to end has, before it gets the next signal."""
 
 POLL_MS = 200
 
@@ -35,7 +35,8 @@ _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a container is: its command's pid, the files that take who enters, its environment, directory, owner."""
+    """A container as seen from outside: its command's pid, the files to join its cgroups by, and what it was started
+    with."""
 
     pid: int
     join: tuple[str, ...]
@@ -46,15 +47,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a command ended: its code, 128 + N for signal N; ``container_ended`` says that its end was the
-    container's."""
+    """How a command ended: its code, 128+n for signal n; ``container_ended``: because the container did."""
 
     code: int
     container_ended: bool = False
 
 
 def place_of(pid: int, name: str, *, proc: str = "/proc", root: str = "/sys/fs/cgroup") -> Place:
-    """Where the container ``name`` is, whose command is ``pid``. Raises OSError: it has gone, or is not ours."""
+    """The container ``name``, whose command is ``pid``. Raises OSError if it is gone, or not ours."""
     environment = _environment(pid, name, proc)
     directory = environment.get("PWD", "")
     if not os.path.isdir(directory):
@@ -69,7 +69,7 @@ def place_of(pid: int, name: str, *, proc: str = "/proc", root: str = "/sys/fs/c
 
 
 def _environment(pid: int, name: str, proc: str) -> dict[str, str]:
-    """That with which it was started: its shim has it as it was, whatever the command made of its own."""
+    """The environment it was started with, which its shim still has, even if the command changed its own."""
     stat = read_stat(pid)
     mark = b"CONTAINER_ID=" + os.fsencode(name)
     source = stat.parent if stat is not None and environment_marks(stat.parent, mark) else pid
@@ -80,7 +80,7 @@ def _environment(pid: int, name: str, proc: str) -> dict[str, str]:
 
 
 def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
-    """The cgroup directories of a process that are the container's: a part of their path is called ``name``."""
+    """The cgroup directories of a process that are the container's: a part of their path is ``name``."""
     mounts = read_mounts(proc, root)
     groups = []
     with open(f"{proc}/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as lines:
@@ -91,7 +91,7 @@ def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
             if name not in parts:
                 continue
             controllers = set(listed.split(",")) & set(V1_CONTROLLERS)
-            if controllers:  # below its own group it may have made others, which are its own affair
+            if controllers:  # it may have made other groups below its own, which do not matter here
                 path = "/".join(parts[: parts.index(name) + 1])
             for mount in mounts:
                 of_this = mount.version == 2 if not listed else controllers & set(mount.controllers)
@@ -105,10 +105,8 @@ def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
 def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
     """Run a command there, on our own terminal or pipes, and wait for it and all that it leaves behind.
 
-    What it writes goes to our descriptor ``stdout``.
-
-    The calling process must have no other children. Raises CannotLaunchError where it cannot be started, with the code
-    that a shell would give.
+    Its output goes to our descriptor ``stdout``. The calling process must have no other children. Raises
+    CannotLaunchError, with the exit code of a shell, if it cannot be started.
     """
     try:
         watched = os.pidfd_open(place.pid)
@@ -148,7 +146,7 @@ def _start(place: Place, command: Sequence[str], stdout: int) -> int:
 
 
 def _become(place: Place, command: Sequence[str], stdout: int, told: int) -> None:
-    """Go where the container is, and be the command; never returns. What goes wrong is written to ``told``."""
+    """Join the container and execute the command; never returns. A failure is written to ``told``."""
     step = "enter"
     try:
         for path in place.join:
@@ -181,8 +179,8 @@ def _become(place: Place, command: Sequence[str], stdout: int, told: int) -> Non
 def _wait(child: int, watched: int, received: list[int]) -> Outcome:
     """Until the command or the container has ended."""
     own = os.pidfd_open(child)
-    kill_at = math.inf  # when the node has had its time to end what is in the group
-    harder = [signal.SIGHUP, signal.SIGKILL]  # a shell at a terminal takes no SIGTERM
+    kill_at = math.inf  # when the node should have ended what is in the group
+    harder = [signal.SIGHUP, signal.SIGKILL]  # a shell at a terminal ignores SIGTERM
     next_at = 0.0
     try:
         poll = select.poll()
@@ -214,7 +212,7 @@ def _outcome(child: int, *, container_ended: bool) -> Outcome:
 
 
 def _end_children() -> None:
-    """SIGKILL to whatever the command has left, until nothing is."""
+    """SIGKILL to all that the command has left, until nothing is."""
     while left := children(os.getpid()):
         for pid in left:
             send(pid, signal.SIGKILL)
@@ -225,7 +223,7 @@ def _end_children() -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Leave the keyboard's signals to the command; note those that are meant for us."""
+    """Leave the keyboard's signals to the command; collect those that are meant for us."""
     received: list[int] = []
     before = {number: signal.getsignal(number) for number in (*_HANDED_ON, *_FOR_THE_COMMAND)}
     for number in _FOR_THE_COMMAND:
@@ -241,7 +239,7 @@ def _signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _terminal_kept() -> Iterator[None]:
-    """Have the terminal afterwards as it was, also when a shell was killed in the middle of a line."""
+    """Restore the terminal afterwards, even if a shell was killed in the middle of a line."""
     import termios
 
     try:
@@ -272,7 +270,7 @@ def _launch_error(message: str, code: int, error: OSError | None) -> CannotLaunc
 
 
 def shell_of(environment: Mapping[str, str]) -> str:
-    """The shell that a person gets: bash where there is one."""
+    """The shell that a person gets: bash if there is one."""
     for directory in environment.get("PATH", os.defpath).split(os.pathsep):
         if os.access(os.path.join(directory, "bash"), os.X_OK):
             return "bash"

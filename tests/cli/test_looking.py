@@ -319,7 +319,7 @@ def test_container_kill_waits_and_signal_signals(cli: Cli, cluster: Cluster) -> 
     ended = cli("container", "kill", "2.1")
     assert (ended.code, ended.out) == (0, f"{container_id(2, 1)} KILLED\n")
     (request,) = cluster.asked("stopContainers")
-    assert request.diagnostics == "Container killed by a person."
+    assert request.diagnostics == "Container killed by the user."
     assert cli("container", "signal", "--signal", "usr1", "2.2").code == 0
     assert cluster.asked("signalContainer")[-1].signal == 10
     assert cli("container", "-signal", container_id(2, 2), "FORCEFUL_SHUTDOWN").code == 0

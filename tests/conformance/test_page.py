@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.settings.test_yarn_names import NAMES
-from yarnopp_cli.settings.registry import PROPERTIES
+from yarnopp_cli.settings.declarations import PROPERTIES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "conformance.md").read_text()

@@ -634,7 +634,7 @@ def test_stopping_says_who_and_why(node: World) -> None:
     node.launched(1)
     node.launched(2)
     response = node.call(
-        StopContainersRequest((cid(1), cid(3), cid(9)), -105, "Container killed by a person"),
+        StopContainersRequest((cid(1), cid(3), cid(9)), -105, "Container killed by the user"),
     )
     assert response.stopped == (cid(1), cid(3))
     assert response.failed[0].container_id == cid(9)
@@ -642,7 +642,7 @@ def test_stopping_says_who_and_why(node: World) -> None:
     assert node.status(3).state is DONE
     node.exited(1, 143)
     assert node.status(1).exit_status == -105
-    assert "Container killed by a person" in node.status(1).diagnostics
+    assert "Container killed by the user" in node.status(1).diagnostics
     node.call(StopContainersRequest((cid(2),)))
     node.exited(2, 143)
     assert "Container killed by the ApplicationMaster." in node.status(2).diagnostics
@@ -707,7 +707,7 @@ def test_people_pause_and_resume(node: World) -> None:
     assert do.PauseContainer(cid(1)) in node.commands
     node.tell(happened.ContainerPaused(cid(1)))
     assert node.call(PauseContainerRequest(cid(1))).state is ContainerState.PAUSED
-    assert "paused by a person" in node.status(1).diagnostics
+    assert "paused by the user" in node.status(1).diagnostics
     node.launched(2)
     for _ in range(2):  # it waits for what 2 has: to resume it once more is no error
         answer = node.call(ResumeContainerRequest(cid(1)))

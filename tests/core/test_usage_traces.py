@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from executor.records import ContainerUsage, ResourceUtilization
-from yarnopp_cli.nodemanager.usage_traces import POINTS, UsageTraces
+from yarnopp_cli.nodemanager.reports import POINTS, UsageTraces
 
 
 def usage(at: float) -> ContainerUsage:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.daemons.histories import HistoryFiles
+from yarnopp_cli.daemons.retention import HistoryFiles
 from yarnopp_cli.records.history import ApplicationHistory, EventKind, HistoryEvent
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.rpc.plain import decode

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.daemons.interceptors import load_chain
+from yarnopp_cli.daemons.amrmproxy import load_chain
 from yarnopp_cli.errors import InvalidPropertyError
 from yarnopp_cli.nodemanager.proxy.distributed_scheduler import DistributedScheduler
 from yarnopp_cli.nodemanager.proxy.interceptors import DefaultRequestInterceptor, ThrottleInterceptor

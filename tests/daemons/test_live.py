@@ -136,11 +136,11 @@ def test_sigterm_of_an_nm_leaves_its_containers_to_its_next_life(cluster: Cluste
     cluster.nm().ready()
     node = cluster.node()
     assert status_of(node, container_id).pid == pid
-    stop = StopContainersRequest((container_id,), -105, "Container killed by a person")
+    stop = StopContainersRequest((container_id,), -105, "Container killed by the user")
     node.call(stop)
     (end,) = job.until_completed([container_id])
     assert end.exit_status == -105
-    assert "by a person" in end.diagnostics
+    assert "by the user" in end.diagnostics
     job.finish()
 
 

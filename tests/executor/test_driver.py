@@ -83,7 +83,8 @@ class Loop:
 
 def test_one_timer_follows_the_next_deadline() -> None:
     machine, loop, now = Echo(), Loop(), [100.0]
-    driver = Driver(machine, lambda command: None, clock=lambda: now[0], loop=loop)  # type: ignore[arg-type]
+    driver = Driver(machine, lambda command: None, clock=lambda: now[0])
+    driver.loop = loop  # type: ignore[assignment]
     driver.post("nothing")
     assert loop.set == []
     machine.deadline = 103.0
@@ -107,7 +108,8 @@ def test_one_timer_follows_the_next_deadline() -> None:
 
 def test_a_timer_that_fires_early_is_set_again() -> None:
     machine, loop, now, performed = Echo(), Loop(), [0.0], []
-    driver = Driver(machine, performed.append, clock=lambda: now[0], loop=loop)  # type: ignore[arg-type]
+    driver = Driver(machine, performed.append, clock=lambda: now[0])
+    driver.loop = loop  # type: ignore[assignment]
     machine.deadline = 2.0
     driver.post("a")
     now[0] = 1.9

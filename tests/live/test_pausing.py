@@ -166,7 +166,7 @@ def test_people_pause_and_resume_and_paused_time_does_not_count(pausing: Yopp) -
     said = pausing("container", "pause", container).stdout
     assert said == f"{container} PAUSED\n"
     document = pausing.json("container", "status", container)["container"]
-    assert document["yopp"]["subState"] == "PAUSED" and "by a person" in document["diagnostics"]
+    assert document["yopp"]["subState"] == "PAUSED" and "by the user" in document["diagnostics"]
     since = document["yopp"]["pausedSince"] / 1000
     wait_until(lambda: time.time() > since + RUNNING_LIMIT + 0.2, what="more than its time limit has passed")
     assert pausing.json("container", "resume", container)["container"]["yopp"]["state"] == "RUNNING"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from yarnopp_cli.cli.app import run
 from yarnopp_cli.cli.lifecycle import config_changes
+from yarnopp_cli.settings.declarations import PROPERTIES
 from yarnopp_cli.settings.editing import with_values
 from yarnopp_cli.settings.files import SHIPPED_SITE
-from yarnopp_cli.settings.registry import PROPERTIES
 from yarnopp_cli.settings.toml import read_toml
 
 from .conftest import Write

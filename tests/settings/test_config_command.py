@@ -7,7 +7,7 @@ import json
 import pytest
 
 from yarnopp_cli.cli.app import run
-from yarnopp_cli.settings.registry import PROPERTIES
+from yarnopp_cli.settings.declarations import PROPERTIES
 
 from .conftest import Write
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 import pytest
 
 from executor.settings import ExecutorSettings
-from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings
+from yarnopp_cli.settings.declarations import (
+    PROPERTIES,
+    PROPERTIES_OF,
+    SETTINGS,
+    NodeManagerSettings,
+    ResourceManagerSettings,
+)
 from yarnopp_cli.settings.loading import load
-from yarnopp_cli.settings.registry import PROPERTIES, PROPERTIES_OF, SETTINGS
 
 from .conftest import Load
 

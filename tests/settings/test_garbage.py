@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from yarnopp_cli.errors import ConfigurationError
+from yarnopp_cli.settings.declarations import PROPERTIES
 from yarnopp_cli.settings.loading import Configuration, examine
-from yarnopp_cli.settings.registry import PROPERTIES
 from yarnopp_cli.settings.suggest import printable
 from yarnopp_cli.settings.toml import lines_of_keys, read_toml
 from yarnopp_cli.settings.values import Refused, from_text, from_toml, to_text

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from executor.settings import ExecutorSettings
+from yarnopp_cli.settings.declarations import PROPERTIES
 from yarnopp_cli.settings.files import SHIPPED_SITE
-from yarnopp_cli.settings.registry import PROPERTIES
 
 from .conftest import Load, Write
 

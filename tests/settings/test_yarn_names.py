@@ -7,8 +7,8 @@ import pytest
 from yarnopp_cli.errors import UnknownPropertyError
 from yarnopp_cli.manual.pages import site_page
 from yarnopp_cli.manual.roff import to_man
+from yarnopp_cli.settings.declarations import FALLBACKS, PROPERTIES
 from yarnopp_cli.settings.refused import REFUSED
-from yarnopp_cli.settings.registry import FALLBACKS, PROPERTIES
 
 from .conftest import Load, Problems, Write
 

@@ -12,6 +12,7 @@ import textual.pilot
 from textual.pilot import Pilot
 
 from yarnopp_cli.tui.app import YoppTop
+from yarnopp_cli.tui.table import LiveTable
 
 from .fake import FakeSource
 
@@ -36,6 +37,14 @@ def text_of(app: YoppTop) -> str:
     """The screen as lines, blanks at their ends left out."""
     strips = app.screen._compositor.render_strips()
     return "\n".join(strip.text.rstrip() for strip in strips)
+
+
+def go_to(table: LiveTable, identity: str) -> bool:
+    """Put the cursor on the row of that id; False if it is not shown."""
+    shown = [table._identity(row) for row in table.rows]
+    if identity in shown:
+        table._put_cursor(shown.index(identity))
+    return identity in shown
 
 
 class Driver:

@@ -17,7 +17,7 @@ from yarnopp_cli.tui.container import DetailScreen
 from yarnopp_cli.tui.dialogs import Confirm
 from yarnopp_cli.tui.table import LiveTable
 
-from .driving import Driver, drive
+from .driving import Driver, drive, go_to
 from .fake import LOST, NOW, FakeSource, app_id, cluster, container, container_id
 
 
@@ -198,7 +198,7 @@ def test_marked_ones_are_all_asked_for_in_the_plural(key: str, action: str, numb
     async def body(driver: Driver) -> None:
         await driver.press("2")
         for name in names:
-            table(driver).go_to(name)
+            go_to(table(driver), name)
             await driver.press("space")
         await driver.press(key)
         asked = driver.app.screen
@@ -379,7 +379,7 @@ def test_who_would_give_way_is_named_with_its_application() -> None:
 
     async def body(driver: Driver) -> None:
         await driver.press("2")
-        table(driver).go_to(container_id(1, 2))
+        go_to(table(driver), container_id(1, 2))
         await driver.press("P")
         asked = driver.app.screen
         assert isinstance(asked, Confirm) and "kill container 2.6." in asked.effect

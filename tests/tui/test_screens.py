@@ -21,7 +21,7 @@ from yarnopp_cli.tui.screens import ContainersScreen
 from yarnopp_cli.tui.table import LiveTable
 from yarnopp_cli.views.top.tables import yarn_node_columns
 
-from .driving import Driver, drive
+from .driving import Driver, drive, go_to
 from .fake import LOST, FakeSource, app_id, application, cluster, container, container_id
 
 DOCUMENT = ["Running Containers (O)", "Mem Used (O)", "VCores Used (O)", "Queued Containers"]
@@ -107,7 +107,7 @@ def test_what_loses_work_asks_first_and_says_what_follows(
 
     async def body(driver: Driver) -> None:
         await driver.press("2")
-        assert table(driver).go_to(name)
+        assert go_to(table(driver), name)
         await driver.press(key)
         asked = driver.app.screen
         assert isinstance(asked, Confirm) and asked.question[:40] in driver.text
@@ -125,7 +125,7 @@ def test_pausing_and_resuming_ask_nothing() -> None:
     async def body(driver: Driver) -> None:
         await driver.press("2", "p")
         await driver.acts(("pause", container_id(2, 1)))
-        table(driver).go_to(container_id(2, 3))
+        go_to(table(driver), container_id(2, 3))
         await driver.press("r")
         await driver.acts(("pause", container_id(2, 1)), ("resume", container_id(2, 3)))
 

@@ -18,8 +18,13 @@ from yarnopp_cli.views.html import table
 from yarnopp_cli.views.nodes import BY_KEY, PAGE
 from yarnopp_cli.views.rest.mapreduce import JobView
 from yarnopp_cli.views.text import of_megabytes
-from yarnopp_cli.web.pages.mapreduce import MOST_TASKS, map_reduce_section
-from yarnopp_cli.web.pages.tables import MOST_ROWS, containers_table, nodes_table
+from yarnopp_cli.web.pages.tables import (
+    MOST_ROWS,
+    MOST_TASKS,
+    containers_table,
+    map_reduce_section,
+    nodes_table,
+)
 
 
 def container(number: int, state: ContainerState, started: int = 0) -> ContainerReport:

@@ -12,7 +12,7 @@ from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.records.history import MapReduceReport
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import MapReduceJob
-from yarnopp_cli.web.kept_jobs import KeptJob, KeptJobs
+from yarnopp_cli.web.data import KeptJob, KeptJobs
 
 ID = "application_1_0001"
 

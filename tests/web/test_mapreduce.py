@@ -150,7 +150,7 @@ def test_yarn_api_client_application_master_of_a_living_pi_job(web: WebCluster) 
         return found if len(found) == 2 else None
 
     first, second = wait_until(again, what="the killed attempt's task is tried again")
-    assert (first["state"], first["diagnostics"]) == ("KILLED", "Task attempt killed by a person.")
+    assert (first["state"], first["diagnostics"]) == ("KILLED", "Task attempt killed by the user.")
     assert second["id"].endswith("_1") and second["assignedContainerId"] != container
     state = f"/proxy/{app}/ws/v1/mapreduce/jobs/{job}/tasks/{task}/attempts/{{}}/state"
     assert web.rm("PUT", state.format(first["id"]), {"state": "KILLED"}).json == {"state": "KILLED"}

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import Yopp
-from yarnopp_cli.web.connections import MOST
+from yarnopp_cli.web.http import MOST
 
 from .conftest import Site, WebCluster, started
 

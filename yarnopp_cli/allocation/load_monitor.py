@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from executor.records import ContainerQueuingLimit, Resource
 
@@ -145,7 +145,7 @@ class NodeQueueLoadMonitor:
         return self._rebalancer.shedding
 
     def select(
-        self, resource: Resource, suitable: Callable[[ClusterNode], bool] | None = None
+        self, resource: Resource, suitable: Callable[[ClusterNode], bool] = lambda node: True
     ) -> tuple[ClusterNode, Claim] | None:
         """The node for one more container, None where none can take it. ``suitable`` rules nodes out.
 
@@ -155,62 +155,48 @@ class NodeQueueLoadMonitor:
         """
         if not self._roomy:
             return None
-        if len(self._candidates) < min(
-            self._nodes_used, len(self._roomy)
-        ):  # some came since the last sorting
-            self._refill()
+        if len(self._candidates) < min(self._nodes_used, len(self._roomy)):
+            self._refill()  # some came since the last sorting
         near = self._among_candidates(resource, suitable)
         if near is not None and (near[1] is Claim.FREE or self._comparator.takes_first):
             return near
         for node in self._idle.values():
-            if self._comparator.fit(node, resource) is Claim.FREE and (suitable is None or suitable(node)):
+            if self._comparator.fit(node, resource) is Claim.FREE and suitable(node):
                 return node, Claim.FREE
         if near is not None:
             return near
         self._refill()
-        return self._among_candidates(resource, suitable) or self._best_of(
-            self._roomy.values(), resource, suitable
+        if (near := self._among_candidates(resource, suitable)) is not None:
+            return near
+        order = self._order()
+        fitting = (
+            (node, claim)
+            for node in self._roomy.values()
+            if suitable(node) and (claim := self._comparator.fit(node, resource)) is not None
         )
+        return min(fitting, key=lambda pair: (pair[1] is not Claim.FREE, order(pair[0])), default=None)
 
     def _among_candidates(
-        self, resource: Resource, suitable: Callable[[ClusterNode], bool] | None
+        self, resource: Resource, suitable: Callable[[ClusterNode], bool]
     ) -> tuple[ClusterNode, Claim] | None:
         count = len(self._candidates)
-        best: ClusterNode | None = None
-        best_index = 0
+        best: tuple[int, ClusterNode] | None = None
         takes_first = self._comparator.takes_first
         start = self._rng.randrange(count) if self._rng and takes_first and count else self._next
         for step in range(count):
             index = (start + step) % count
             node = self._candidates[index]
-            if suitable is not None and not suitable(node):
-                continue
-            claim = self._comparator.fit(node, resource)
+            claim = self._comparator.fit(node, resource) if suitable(node) else None
             if claim is Claim.FREE or (claim is not None and takes_first):
                 self._next = index + 1
                 return node, claim
-            if claim is Claim.QUEUE and (best is None or node.queue_length < best.queue_length):
-                best, best_index = node, index
+            if claim is Claim.QUEUE and (best is None or node.queue_length < best[1].queue_length):
+                best = (index, node)
         if best is None:
             return None
         # An idle node elsewhere may still be chosen instead; a turn skipped then does no harm.
-        self._next = best_index + 1
-        return best, Claim.QUEUE
-
-    def _best_of(
-        self,
-        nodes: Iterable[ClusterNode],
-        resource: Resource,
-        suitable: Callable[[ClusterNode], bool] | None,
-    ) -> tuple[ClusterNode, Claim] | None:
-        fitting = (
-            (node, claim)
-            for node in nodes
-            if (suitable is None or suitable(node))
-            and (claim := self._comparator.fit(node, resource)) is not None
-        )
-        order = self._order()
-        return min(fitting, key=lambda pair: (pair[1] is not Claim.FREE, order(pair[0])), default=None)
+        self._next = best[0] + 1
+        return best[1], Claim.QUEUE
 
     def _refill(self) -> None:
         self._candidates = heapq.nsmallest(self._nodes_used, self._roomy.values(), key=self._order())

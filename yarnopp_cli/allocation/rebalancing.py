@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from executor.records import ContainerQueuingLimit
+from executor.records import ContainerQueuingLimit, Resource
 
 from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import ClusterNode
@@ -60,22 +60,37 @@ def yarn_queue_threshold(loads: Sequence[int], bounds: LimitBounds) -> float:
     return bounds.clamp(int(mean + bounds.sigma * deviation))
 
 
-@dataclass(slots=True)
 class _Side:
-    """A node as it would be after the moves planned so far. ``load`` and ``step`` are containers, or
-    milliseconds; ``wait_ms`` -1 for unknown."""
+    """A node as it would be after the moves planned so far.
 
-    node: ClusterNode
-    load: float
-    step: float
-    wait_ms: int
-    free_memory: int = 0
-    free_vcores: int = 0
-    queue_room: int = 0
+    ``load`` and ``step``, what one container adds to it, are containers, or milliseconds where loads are waits.
+    ``typical`` is the mean size of those that are queued there, rounded up, at least 1 MiB.
+    """
 
-    def has_free(self, memory: int, vcores: int) -> bool:
-        """Whether a container of that size would start there at once."""
-        return memory <= self.free_memory and vcores <= self.free_vcores
+    def __init__(self, node: ClusterNode, load: float, *, by_wait: bool) -> None:
+        status, queued = node.status, max(node.status.queued, 1)
+        self.node = node
+        self.load = load
+        self.step = load / (node.queue_length + 1) if by_wait else 1.0
+        self.wait_ms = status.estimated_queue_wait_ms
+        self.free = Resource(node.free_memory, node.free_vcores)
+        self.queue_room = node.queue_room
+        self.typical = Resource(
+            max(1, -(-status.queued_memory // queued)), -(-status.queued_vcores // queued)
+        )
+
+    def starts_at_once(self, giver: _Side) -> bool:
+        """Whether one more of ``giver``'s would start here at once."""
+        return self.node is not giver.node and giver.typical.fits_in(self.free)
+
+    def take_from(self, giver: _Side) -> None:
+        """Count one of ``giver``'s as being here."""
+        giver.load -= giver.step
+        if giver.typical.fits_in(self.free):
+            self.free = self.free - giver.typical
+        else:
+            self.load += self.step or giver.step
+            self.queue_room -= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +186,7 @@ class Rebalancer:
         for _ in range(self._in_flight):
             if (taker := _idle(givers[0], all_takers) or self._taker(givers[0], all_takers)) is None:
                 break
-            _take(taker, givers[0])
+            taker.take_from(givers[0])
         plan: dict[str, _Shed] = {}
         for giver in givers:
             count = 0
@@ -181,13 +196,13 @@ class Rebalancer:
                 if one.node is not giver.node and self._may_move(giver.node, one.node)
             ]
             while count < self._beyond(giver.node, minimum) and (taker := _idle(giver, takers)) is not None:
-                _take(taker, giver)
+                taker.take_from(giver)
                 count += 1
             bound = minimum if count else self._threshold
             excess = self._beyond(giver.node, self._threshold)
             if excess - count >= LEAST_EXCESS:
                 while count < excess and (taker := self._taker(giver, takers)) is not None:
-                    _take(taker, giver)
+                    taker.take_from(giver)
                     count += 1
             if count:
                 plan[giver.node.node_id] = _Shed(count, giver.node.status.queued - count, bound)
@@ -206,16 +221,7 @@ class Rebalancer:
         return [self._side(node) for node in least]
 
     def _side(self, node: ClusterNode) -> _Side:
-        load = self._load(node)
-        return _Side(
-            node,
-            load,
-            load / (node.queue_length + 1) if self._by_wait else 1.0,
-            node.status.estimated_queue_wait_ms,
-            node.free_memory,
-            node.free_vcores,
-            node.queue_room,
-        )
+        return _Side(node, self._load(node), by_wait=self._by_wait)
 
     def _beyond(self, node: ClusterNode, bound: float) -> int:
         """How many of those that are queued there are beyond ``bound``."""
@@ -241,24 +247,4 @@ class Rebalancer:
 
 def _idle(giver: _Side, takers: Sequence[_Side]) -> _Side | None:
     """Who starts one more of ``giver`` at once."""
-    size = _typical(giver.node)
-    return next((one for one in takers if one.node is not giver.node and one.has_free(*size)), None)
-
-
-def _typical(node: ClusterNode) -> tuple[int, int]:
-    """Memory and vcores of the mean of those that are queued there, rounded up; at least 1 MiB."""
-    status = node.status
-    queued = max(status.queued, 1)
-    return max(1, -(-status.queued_memory // queued)), -(-status.queued_vcores // queued)
-
-
-def _take(taker: _Side, giver: _Side) -> None:
-    """Count one of ``giver``'s as being with ``taker``."""
-    memory, vcores = _typical(giver.node)
-    giver.load -= giver.step
-    if taker.has_free(memory, vcores):
-        taker.free_memory -= memory
-        taker.free_vcores -= vcores
-    else:
-        taker.load += taker.step or giver.step
-        taker.queue_room -= 1
+    return next((one for one in takers if one.starts_at_once(giver)), None)

@@ -58,7 +58,7 @@ def run(argv: Sequence[str]) -> int:
 
 def _invoke(argv: list[str]) -> int:
     if os.environ.get("PAGER") and output.is_terminal_out() and _asks_for_help(argv):
-        from .frame.paging import through_pager
+        from .help.man import through_pager
 
         return through_pager(lambda: _call(argv))
     return _call(argv)

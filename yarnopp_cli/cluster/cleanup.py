@@ -23,6 +23,7 @@ from executor.linux.store import StateStore
 from executor.records import ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
 
+from ..settings.declarations import NodeManagerSettings
 from .rundir import RunDir
 
 if TYPE_CHECKING:
@@ -45,8 +46,6 @@ def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
     """By the configuration that the nodes ran with, or by the defaults if that is lost."""
     if configuration is None:
         return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
-    from ..settings.declarations import NodeManagerSettings
-
     hierarchy = configuration.settings(ExecutorSettings).cgroups_hierarchy
     return Places(hierarchy, configuration.settings(NodeManagerSettings).local_dirs)
 

@@ -8,6 +8,7 @@ from typing import Any
 from executor.light import dataclass
 from executor.records import Resource
 
+from .. import __version__
 from ..errors import ConnectionFailedError, ShuttingDownError, YoppError
 from ..records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
 from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
@@ -203,8 +204,6 @@ def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
 
 def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons under ``yopp``."""
-    from .. import __version__
-
     info = seen.info or ClusterInfo(0, 0, 0, __version__, "", seen.run_dir.path, "")
     started, rm = seen.info is not None, seen.rm
     return {

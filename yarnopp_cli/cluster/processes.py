@@ -96,3 +96,14 @@ def end_processes(processes: Iterable[ProcessId], *, grace: float, force: bool) 
             process.send(signal.SIGKILL)
         left = wait_for_end(left, 5.0)
     return left
+
+
+def process_figures(pid: int) -> dict[str, float]:
+    """A daemon's memory (bytes) and processor time (seconds); 0 where its entry in /proc cannot be read."""
+    found = read_stat(pid)
+    if found is None:
+        return {"resident_bytes": 0.0, "cpu_seconds": 0.0}
+    return {
+        "resident_bytes": float(found.resident_pages * os.sysconf("SC_PAGE_SIZE")),
+        "cpu_seconds": found.cpu_ticks / os.sysconf("SC_CLK_TCK"),
+    }

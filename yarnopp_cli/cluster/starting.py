@@ -19,6 +19,8 @@ from executor.settings import ExecutorSettings, properties_of
 from ..errors import ConnectionFailedError, NodeNotFoundError, ShuttingDownError, UsageError, YoppError
 from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
 from ..rpc.blocking import Connection
+from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
+from ..settings.values import to_text
 from .capacity import Wish, plan_capacity
 from .inspection import ClusterHandle, join, look, weaker_limits
 from .launching import Order, command_line, daemon_environment, nodemanager, resourcemanager, start_daemons
@@ -238,9 +240,6 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
 
     A property that ``wanted`` does not set is no difference: ``yopp up`` without settings joins any cluster.
     """
-    from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
-    from ..settings.values import to_text
-
     found = []
     for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings):
         for item in properties_of(kind):

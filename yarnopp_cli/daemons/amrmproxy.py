@@ -1,12 +1,15 @@
 """What an AMRMProxy needs of the world beside the node's upstreams: where masters call it, what it writes down.
 
 The machine is in ``nodemanager/proxy/amrmproxy.py``; this performs its commands and posts what comes of them. It
-decides only which of several NMs of one host has the TCP port: the first to ask the kernel for it.
+decides only which of several NMs of one host has the TCP port: the first to ask the kernel for it. ``load_chain`` finds
+the interceptors that a property names: YARN's own with or without a package before them, any other by its import path,
+"package.module.Class", where Python finds modules (PYTHONPATH).
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import logging
 import os
@@ -14,15 +17,21 @@ from collections.abc import Callable
 from typing import Final
 
 from ..cluster.rundir import write_whole
-from ..errors import YoppError
+from ..errors import InvalidPropertyError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..nodemanager.events import StoredPipeline, StorePipelines
 from ..nodemanager.proxy.amrmproxy import AMRMProxyService
+from ..nodemanager.proxy.distributed_scheduler import DistributedScheduler
+from ..nodemanager.proxy.interceptors import (
+    DefaultRequestInterceptor,
+    InterceptorFactory,
+    RequestInterceptor,
+    ThrottleInterceptor,
+)
 from ..rpc.methods import PROXY_METHODS
 from ..rpc.plain import MessageError, decode, encode
 from ..rpc.server import RpcServer
 from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
-from .interceptors import load_chain
 
 LOG = logging.getLogger(__name__)
 
@@ -84,10 +93,6 @@ class AMRMProxyShell:
         else:
             LOG.info("the AMRMProxy listens on %s", bound)
 
-    def owns(self, call_id: int) -> bool:
-        """Whether that call came to this server."""
-        return call_id >= NUMBERS_FROM
-
     def perform(self, command: Reply | ReplyError | StorePipelines) -> None:
         """Begin to do it."""
         match command:
@@ -125,3 +130,65 @@ class AMRMProxyShell:
             write_whole(self._state_file, json.dumps(document).encode())
         except OSError as error:
             LOG.warning("cannot write %s: %s", self._state_file, error)
+
+
+PROPERTY = "yarn.nodemanager.amrmproxy.interceptor-class.pipeline"
+_HADOOP = "org.apache.hadoop."
+_KNOWN: dict[str, type[RequestInterceptor]] = {
+    kind.__name__: kind for kind in (DefaultRequestInterceptor, DistributedScheduler, ThrottleInterceptor)
+}
+
+Chain = tuple[InterceptorFactory | type[DistributedScheduler], ...]
+
+
+def load_chain(names: str, *, distributed: bool) -> Chain:
+    """The classes that ``names`` lists; with ``distributed`` a DistributedScheduler among them, before the last.
+
+    Raises InvalidPropertyError for a list that makes no chain.
+    """
+    listed = [name.strip() for name in names.split(",") if name.strip()]
+    found = [_load(name) for name in listed]
+    if not found or found[-1] is not DefaultRequestInterceptor:
+        raise InvalidPropertyError(
+            f"{PROPERTY} = {names!r} is not a chain of interceptors",
+            because="the last interceptor has to be DefaultRequestInterceptor, which calls the ResourceManager",
+        )
+    if found.count(DefaultRequestInterceptor) > 1 or found.count(DistributedScheduler) > 1:
+        raise InvalidPropertyError(
+            f"{PROPERTY} = {names!r} names one interceptor twice",
+            because="DefaultRequestInterceptor and DistributedScheduler may occur once in a chain",
+        )
+    if DistributedScheduler in found and not distributed:
+        raise InvalidPropertyError(
+            f"{PROPERTY} names DistributedScheduler",
+            because="yarn.nodemanager.distributed-scheduling.enabled is false",
+            hint="set it to true, on every node and the ResourceManager",
+        )
+    if distributed and DistributedScheduler not in found:
+        found.insert(len(found) - 1, DistributedScheduler)
+    return tuple(found)
+
+
+def _load(name: str) -> type[RequestInterceptor]:
+    module, _, last = name.rpartition(".")
+    if (not module or name.startswith(_HADOOP)) and last in _KNOWN:
+        return _KNOWN[last]
+    try:
+        found = getattr(importlib.import_module(module), last, None) if module else None
+    except ImportError as error:
+        raise _unknown(name, str(error)) from None
+    if found is None:
+        raise _unknown(name, f"there is no {last} in {module}" if module else "it is no import path")
+    if not (isinstance(found, type) and issubclass(found, RequestInterceptor)):
+        raise _unknown(
+            name, "it is no subclass of yarnopp_cli.nodemanager.proxy.interceptors.RequestInterceptor"
+        )
+    return found
+
+
+def _unknown(name: str, because: str) -> InvalidPropertyError:
+    return InvalidPropertyError(
+        f"{PROPERTY} names {name}, which is not an interceptor",
+        because=because,
+        hint=f"name one of {', '.join(_KNOWN)}, or package.module.Class",
+    )

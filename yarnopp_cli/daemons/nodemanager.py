@@ -21,7 +21,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from executor.core.events import Event as ExecutorEvent
 from executor.core.events import RecoveryCompleted
 from executor.core.limits import period_and_quota
 from executor.driver import Driver
@@ -35,7 +34,7 @@ from executor.settings import ExecutorSettings
 from .. import __version__
 from ..cluster.rundir import FIRST_PORT, RunDir
 from ..errors import YoppError, reason_of
-from ..machine.calls import PagesServed, Reply, ReplyError, StopDaemon
+from ..machine.calls import Reply, ReplyError, StopDaemon
 from ..nodemanager.events import (
     AnnounceReady,
     CallUpstream,
@@ -53,7 +52,6 @@ from ..rpc.server import RpcServer
 from ..settings.declarations import HardwareSettings, NodeManagerSettings, ResourceManagerSettings, of_node
 from ..settings.loading import Configuration
 from ..views.containers import NodeFacts as ContainerLimitFacts
-from ..web.calls import LocalCalls
 from .amrmproxy import AMRMProxyShell
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
@@ -91,7 +89,7 @@ class NodeManagerDaemon:
         self._cgroups = self._find_cgroups(process.run_dir, port)
         report = self._cgroups.describe()
         self._web = DaemonWeb(
-            process, configuration, NM_PROPERTY, WEB_MODULE, offset=max(0, port - FIRST_PORT)
+            process, configuration, NM_PROPERTY, WEB_MODULE, self._post, offset=max(0, port - FIRST_PORT)
         )
         listener = self._web.bind() if lifetime == "stay" else None
         wall_offset = time.time() - time.monotonic()
@@ -124,7 +122,6 @@ class NodeManagerDaemon:
             on_crash=process.crashed,
             validate=validate,
         )
-        self._calls = LocalCalls(self._driver.post)
         self._executor = self._make_executor(
             process.run_dir, node_id, listener.port if listener is not None else 0
         )
@@ -152,7 +149,7 @@ class NodeManagerDaemon:
             self._settings,
             configuration.settings(ResourceManagerSettings),
             wall_offset=wall_offset,
-            post=lambda event: self._driver.post(event),
+            post=self._post,
         )
 
     def _make_executor(self, run_dir: RunDir, node_id: NodeId, http_port: int) -> LinuxContainerExecutor:
@@ -177,17 +174,15 @@ class NodeManagerDaemon:
         except OSError as error:
             raise _unusable(str(error.filename or self._work_dir), error) from None
 
-    def _post(self, event: ExecutorEvent) -> None:
+    def _post(self, event: Event) -> None:
         self._driver.post(event)
 
     def _perform(self, command: Command) -> None:
         if self._web.may_open and self.machine.cluster_stays:
-            self._open_web()
+            self._web.open_late(*self._web_arguments())
         match command:
             case Reply(call_id, container_protocol.GetContainerStatusesResponse() as response):
                 self._answer(Reply(call_id, with_command_pids(response)))
-            case Reply() | ReplyError() if self._proxy is not None and self._is_proxys(command):
-                self._proxy.perform(command)
             case ConnectUpstream() | CallUpstream() | CloseUpstream():
                 self._upstreams.perform(command)
             case StorePipelines():
@@ -203,15 +198,11 @@ class NodeManagerDaemon:
                 self._executor.perform(command)
 
     def _answer(self, command: Reply | ReplyError) -> None:
-        """Over the socket, or to the web server of this process."""
-        if self._calls.owns(command):
-            self._calls.perform(command)
-        else:
-            self._server.perform(command)
-
-    def _is_proxys(self, command: Reply | ReplyError) -> bool:
-        proxy = self._proxy
-        return proxy is not None and proxy.owns(command.call_id) and not self._calls.owns(command)
+        """Where the call came from: over a socket, or from the web server of this process. Others pass it by."""
+        self._web.calls.perform(command)
+        self._server.perform(command)
+        if self._proxy is not None:
+            self._proxy.perform(command)
 
     async def serve(self) -> int:
         """Serve until the end; the exit code."""
@@ -222,7 +213,7 @@ class NodeManagerDaemon:
             await self._server.listen_unix(self._socket)
             if self._proxy is not None:
                 await self._proxy.listen()
-            self._serve_web()
+            self._web.serve(*self._web_arguments())
             self._recover()
             cleaning = asyncio.create_task(self._remove_old_logs())
             return await self._process.until_stopped()
@@ -233,29 +224,11 @@ class NodeManagerDaemon:
                     await cleaning
             await self._close()
 
-    def _open_web(self) -> None:
-        """The cluster was made to stay: from now on this node has pages."""
-        try:
-            listener = self._web.bind()
-        except YoppError as error:
-            LOG.warning("no web server: %s", error)
-            return
-        if listener is not None:
-            self._serve_web()
-            self._driver.post(PagesServed(listener.address))
-
-    def _serve_web(self) -> None:
-        if self._web.listener is not None:
-            if self._web.listener.warning:
-                LOG.warning("%s", self._web.listener.warning)
-            self._web.serve(self._calls, self.machine.node_id, self._process.run_dir, self._node_facts())
-
-    def _node_facts(self) -> ContainerLimitFacts:
-        """How this node limits its containers, as its documents tell it."""
-        cgroups = self._cgroups.describe().mode
-        return ContainerLimitFacts(
-            cgroups, self._total, len(os.sched_getaffinity(0)), self._executor_settings
-        )
+    def _web_arguments(self) -> tuple[str, RunDir, ContainerLimitFacts]:
+        """Which node this is, and how it limits its containers, as its documents tell it."""
+        cgroups, cores = self._cgroups.describe().mode, len(os.sched_getaffinity(0))
+        facts = ContainerLimitFacts(cgroups, self._total, cores, self._executor_settings)
+        return self.machine.node_id, self._process.run_dir, facts
 
     def _recover(self) -> None:
         """Tell the machine what is left of an earlier life; then it registers."""
@@ -285,7 +258,6 @@ class NodeManagerDaemon:
         """Leave nothing behind but what containers that live on need. A crash leaves all to the next life."""
         self._driver.close()
         self._upstreams.close()
-        self._calls.close()
         await self._web.close()
         await self._server.close()
         if self._proxy is not None:

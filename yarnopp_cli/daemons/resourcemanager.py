@@ -19,7 +19,7 @@ from executor.driver import Driver
 
 from .. import __version__
 from ..errors import YoppError
-from ..machine.calls import PagesServed, Reply, StopDaemon
+from ..machine.calls import Reply, StopDaemon
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
 from ..resourcemanager.context import Command, Identity, KeepHistory, RMContext
@@ -30,9 +30,8 @@ from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
 from ..settings.loading import Configuration
 from ..settings.queue_reading import read_queues
 from ..settings.queues import CapacitySchedulerSettings
-from ..web.calls import LocalCalls
-from .histories import HistoryFiles
 from .process import DaemonProcess, argument_parser, run
+from .retention import HistoryFiles
 from .web import RM_PROPERTY, DaemonWeb
 
 LOG = logging.getLogger(__name__)
@@ -80,21 +79,20 @@ class ResourceManagerDaemon:
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
-        self._calls = LocalCalls(self._driver.post)
-        self._web = DaemonWeb(process, configuration, RM_PROPERTY, WEB_MODULE)
+        self._web = DaemonWeb(process, configuration, RM_PROPERTY, WEB_MODULE, self._driver.post)
 
     def _perform(self, command: Command) -> None:
         if isinstance(command, StopDaemon):
             self._process.stop(command.reason)
         elif isinstance(command, KeepHistory):
             self._histories.keep(command.history)
-        elif self._calls.owns(command):
-            self._calls.perform(command)
         else:
             if isinstance(command, Reply) and isinstance(command.response, SetLifetimeResponse):
-                self._stays(command.response.info.lifetime)
-            if isinstance(command, Reply) and isinstance(command.response, RefreshQueuesResponse):
+                if command.response.info.lifetime == "stay":
+                    self._web.open_late(self._process.run_dir, self._configuration)
+            elif isinstance(command, Reply) and isinstance(command.response, RefreshQueuesResponse):
                 self._keep_queues(command.response.request)
+            self._web.calls.perform(command)
             self._server.perform(command)
 
     def _keep_queues(self, request: RefreshQueuesRequest) -> None:
@@ -108,25 +106,6 @@ class ResourceManagerDaemon:
         except YoppError as error:
             LOG.warning("the new queues hold until this ResourceManager ends: %s", error)
 
-    def _stays(self, lifetime: str) -> None:
-        """A cluster that was made to stay has pages from now on."""
-        if lifetime != "stay" or self._web.listener is not None:
-            return
-        try:
-            self._open_web()
-        except YoppError as error:
-            LOG.warning("no web server: %s", error)
-            self._driver.post(PagesServed("", f"no web server: {error.message}, because {error.because}"))
-
-    def _open_web(self) -> None:
-        listener = self._web.bind()
-        if listener is None:
-            return
-        if listener.warning:
-            LOG.warning("%s", listener.warning)
-        self._driver.post(PagesServed(listener.address, listener.warning))
-        self._web.serve(self._calls, self._process.run_dir, self._configuration)
-
     async def serve(self) -> int:
         """Serve until the end; the exit code."""
         self._process.on_signals(self._process.stop)
@@ -135,14 +114,13 @@ class ResourceManagerDaemon:
             if self._settings.address:
                 await self._server.listen_tcp(self._settings.address)
             if self._lifetime == "stay":
-                self._open_web()
+                self._web.open(self._process.run_dir, self._configuration)
             # The machine's own deadlines begin to count now, before anybody calls.
             self._driver.step(self._machine.advance)
             self._process.announce_ready()
             return await self._process.until_stopped()
         finally:
             self._driver.close()
-            self._calls.close()
             await self._web.close()
             await self._server.close()
 

@@ -1,6 +1,7 @@
-"""Old output: what ``yarn.nodemanager.log.retain-seconds`` says may go when a node starts.
+"""What is kept of ended applications: their output, until a node starts and ``yarn.nodemanager.log.retain-seconds`` has
+passed, and their histories, the newest so many.
 
-Removes directories named like applications below the log directory, and nothing else.
+Of output only directories named like applications below the log directory are removed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,11 @@ import os
 import shutil
 from collections.abc import Container, Iterator
 
+import msgspec
+
+from ..cluster.rundir import RunDir, write_whole
 from ..errors import InvalidIdError
+from ..records.history import ApplicationHistory
 from ..records.ids import ApplicationId, application_of
 
 LOG = logging.getLogger(__name__)
@@ -71,3 +76,34 @@ def _last_written(path: str) -> float:
             with contextlib.suppress(OSError):
                 newest = max(newest, os.lstat(os.path.join(directory, name)).st_mtime)
     return newest
+
+
+class HistoryFiles:
+    """One JSON file an application below ``<state>/history``; ``retained`` is how many files stay.
+
+    A disk that takes none is told of in the log, and costs nothing else.
+    """
+
+    def __init__(self, run_dir: RunDir, retained: int) -> None:
+        self._directory = run_dir.history_dir
+        self._retained = retained
+
+    def keep(self, history: ApplicationHistory) -> None:
+        """Write one application's history, whole or not at all, and remove the oldest ones."""
+        name = f"{history.application.application_id}.json"
+        try:
+            os.makedirs(self._directory, mode=0o700, exist_ok=True)
+            write_whole(os.path.join(self._directory, name), msgspec.json.encode(history))
+            self._remove_oldest()
+        except OSError as error:
+            LOG.warning("cannot keep the history %s: %s", name, error)
+
+    def _remove_oldest(self) -> None:
+        found = []
+        for entry in os.scandir(self._directory):
+            if entry.name.startswith("application_") and entry.name.endswith(".json"):
+                with contextlib.suppress(OSError):
+                    found.append((entry.stat().st_mtime_ns, entry.path))
+        for _, path in sorted(found, reverse=True)[self._retained :]:
+            with contextlib.suppress(OSError):
+                os.remove(path)

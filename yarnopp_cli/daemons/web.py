@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
+from collections.abc import Callable
 from typing import Any
 
+from ..errors import YoppError
+from ..machine.calls import CallReceived, PagesServed
 from ..settings.declarations import WebSettings
 from ..settings.loading import Configuration
+from ..web.calls import LocalCalls
 from ..web.listening import WebListener, listen
 from .process import DaemonProcess
+
+LOG = logging.getLogger(__name__)
 
 RM_PROPERTY = "yarn.resourcemanager.webapp.address"
 NM_PROPERTY = "yarn.nodemanager.webapp.address"
 
 
 class DaemonWeb:
-    """``name`` is the property of the address; ``offset`` is added to its port. ``module`` has ``serve``."""
+    """``name`` is the property of the address; ``offset`` is added to its port. ``module`` has ``serve``.
+
+    ``post`` takes what the pages ask the machine, and where they are.
+    """
 
     def __init__(
-        self, process: DaemonProcess, configuration: Configuration, name: str, module: str, *, offset: int = 0
+        self,
+        process: DaemonProcess,
+        configuration: Configuration,
+        name: str,
+        module: str,
+        post: Callable[[CallReceived | PagesServed], None],
+        *,
+        offset: int = 0,
     ) -> None:
+        self.calls = LocalCalls(post)
+        self._post = post
         self._process = process
         self._settings = configuration.settings(WebSettings)
         self._name = name
@@ -55,12 +74,29 @@ class DaemonWeb:
         return self.listener
 
     def serve(self, *arguments: Any) -> None:
-        """From now on callers are served, by ``module.serve(socket, listener, *arguments)``."""
-        if self.listener is not None:
-            self.listener.serve(self._module, (self.listener, *arguments))
+        """From now on callers are served, by ``module.serve(socket, listener, calls, *arguments)``."""
+        if (listener := self.listener) is not None:
+            if listener.warning:
+                LOG.warning("%s", listener.warning)
+            listener.serve(self._module, (listener, self.calls, *arguments))
+
+    def open(self, *arguments: Any) -> None:
+        """Bind the port, serve callers, and tell the machine. Raises YoppError."""
+        if (listener := self.bind()) is not None:
+            self._post(PagesServed(listener.address, listener.warning))
+            self.serve(*arguments)
+
+    def open_late(self, *arguments: Any) -> None:
+        """The cluster was made to stay: it has pages from now on, or its users are told why not."""
+        try:
+            self.open(*arguments)
+        except YoppError as error:
+            LOG.warning("no web server: %s", error)
+            self._post(PagesServed("", f"no web server: {error.message}, because {error.because}"))
 
     async def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and fail the calls that are open."""
+        self.calls.close()
         if self.listener is not None:
             await self.listener.close()
             with contextlib.suppress(OSError):

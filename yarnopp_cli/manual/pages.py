@@ -12,11 +12,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+import typer
+
 from executor.settings import ExecutorSettings, Property
 
 from .. import __version__
 from ..cli.table import COMMANDS, TABLE
+from ..cli.tree import build
 from ..settings.declarations import (
+    PROPERTIES_OF,
     ApplicationSettings,
     EngineSettings,
     HardwareSettings,
@@ -27,7 +31,6 @@ from ..settings.declarations import (
 from ..settings.loading import describe
 from ..settings.queue_properties import KEYS
 from ..settings.queues import CapacitySchedulerSettings
-from ..settings.registry import PROPERTIES_OF
 from . import text
 from .roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 
@@ -220,10 +223,6 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
 
 def _root() -> Any:
     """The command line of this very version, as the parser's group. Imports every command that is asked for."""
-    import typer
-
-    from ..cli.tree import build
-
     return typer.main.get_command(build())
 
 

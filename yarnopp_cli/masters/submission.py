@@ -10,7 +10,7 @@ import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from executor.records import ExecutionType, Resource
 
@@ -20,6 +20,7 @@ from . import distributedshell as shell
 
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1
+T = TypeVar("T")
 _VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
 """What `yopp run` writes for the characters that a shell would change on their way to a cluster."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -60,17 +61,14 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
     if body.get("reservation-id"):
         raise UsageError("there are no reservations in this version")
     spec = _table(body, "am-container-spec")
-    if spec.get("local-resources"):
-        resources = _table(spec, "local-resources")
-        if resources.get("entry"):
-            raise UsageError(
-                "local resources cannot be fetched",
-                because="there is no distributed file system on one host; files are read where they are",
-                hint="leave local-resources empty",
-            )
+    if _table(spec, "local-resources").get("entry"):
+        raise UsageError(
+            "local resources cannot be fetched",
+            because="there is no distributed file system on one host; files are read where they are",
+            hint="leave local-resources empty",
+        )
     environment = _environment(spec)
     command = _command(spec)
-    resource = _resource(_table(body, "resource")) if body.get("resource") else Resource(1024, 1)
     name = _text(body, "application-name")
     job = None
     if SHELL_MASTER in command:
@@ -81,7 +79,7 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
         queue=_text(body, "queue") or "default",
         priority=_whole(body, "priority", 0),
         application_type=_text(body, "application-type") or "YARN",
-        resource=resource,
+        resource=_resource(_table(body, "resource")),
         max_attempts=max(0, _whole(body, "max-app-attempts", 0)),
         tags=_tags(body),
         timeout_ms=_timeout_ms(body),
@@ -106,18 +104,19 @@ def _shell_job(
     """The job that Hadoop's ApplicationMaster is told to run, from its options as its client writes them."""
     files, words = _master_line(command)
     given: dict[str, list[str]] = {}
-    at = 0
-    while at < len(words):
-        key = words[at]
-        at += 1
-        if not key.startswith("-"):
-            raise UsageError(f"{key!r} is no option of the distributed shell's master")
-        following = at
-        while following < len(words) and not _is_option(words[following]):
-            following += 1
-        given.setdefault(key.lstrip("-"), []).extend(words[at:following])
-        at = following
-    _refuse_unknown(given)
+    values: list[str] = []
+    for at, word in enumerate(words):
+        if at and not _is_option(word):
+            values.append(word)
+        elif word.startswith("-"):
+            values = given.setdefault(word.lstrip("-"), [])
+        else:
+            raise UsageError(f"{word!r} is no option of the distributed shell's master")
+    if unknown := given.keys() - _OPTIONS:
+        raise UsageError(
+            f"the distributed shell's master has no option {min(unknown)}",
+            hint="it takes " + ", ".join(sorted(_OPTIONS)),
+        )
     shell_command = files.get("shellCommands", "").strip()
     if not shell_command:
         raise UsageError(
@@ -172,15 +171,6 @@ def _is_option(word: str) -> bool:
     return word.startswith("--") or word.lstrip("-") in _OPTIONS
 
 
-def _refuse_unknown(given: Mapping[str, list[str]]) -> None:
-    unknown = [key for key in given if key not in _OPTIONS]
-    if unknown:
-        raise UsageError(
-            f"the distributed shell's master has no option {unknown[0]}",
-            hint="it takes " + ", ".join(sorted(_OPTIONS)),
-        )
-
-
 def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
     """Texts that are written to files before the master, and the words after its class up to the first redirection."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=";<>|&")
@@ -206,13 +196,11 @@ def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
                     after = after[: at - 1 if at and after[at - 1].isdigit() else at]
                     break
             return files, after
-        if len(statement) == 5 and statement[0] == "printf" and statement[3] == ">":
-            if statement[1] == "%s":
-                files[statement[4]] = statement[2]
-            elif statement[1] == "%b":
-                files[statement[4]] = _printed(statement[2])
-        elif len(statement) == 4 and statement[0] == "echo" and statement[2] == ">":
-            files[statement[3]] = statement[1]
+        match statement:
+            case ["echo", text, ">", file] | ["printf", "%s", text, ">", file]:
+                files[file] = text
+            case ["printf", "%b", text, ">", file]:
+                files[file] = _printed(text)
     raise UsageError("the master's command does not start it")
 
 
@@ -259,11 +247,20 @@ def _number(given: Mapping[str, list[str]], key: str, default: int, least: int =
 
 def _table(body: Mapping[str, Any], key: str) -> dict[str, Any]:
     value = body.get(key)
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
+    if not isinstance(value, dict | None):
         raise UsageError(f"{key} must be an object", because=f"it is {type(value).__name__}")
-    return value
+    return value or {}
+
+
+def _entries(body: Mapping[str, Any], key: str, inner: str, kind: type[T], shape: str) -> list[T]:
+    """What Hadoop writes as ``{key: {inner: [...]}}``, or with a single entry instead of the list."""
+    found = body.get(key)
+    if isinstance(found, dict) and inner in found:
+        found = found[inner]
+    listed: list[Any] = found if isinstance(found, list) else [found] if found else []
+    if not all(isinstance(one, kind) for one in listed):
+        raise UsageError(f"{key} must be {shape}")
+    return listed
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:
@@ -310,55 +307,33 @@ def resource_of(body: Mapping[str, Any]) -> Resource:
 
 
 def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
-    entries = _table(spec, "environment").get("entry") or []
-    if isinstance(entries, dict):
-        entries = [entries]
     found: dict[str, str] = {}
-    for entry in entries if isinstance(entries, list) else [None]:
-        if not isinstance(entry, dict) or not isinstance(entry.get("key"), str):
+    for entry in _entries(spec, "environment", "entry", dict, "{entry: [{key, value}, …]}"):
+        name, value = entry.get("key"), entry.get("value", "")
+        if not isinstance(name, str):
             raise UsageError("environment must be {entry: [{key, value}, …]}")
-        value = entry.get("value", "")
-        if not isinstance(value, str | int | float) or not _NAME.fullmatch(entry["key"]):
-            raise UsageError(f"environment: {entry['key'][:80]!r} is no variable, or its value no text")
-        found[entry["key"]] = str(value)
+        if not isinstance(value, str | int | float) or not _NAME.fullmatch(name):
+            raise UsageError(f"environment: {name[:80]!r} is no variable, or its value no text")
+        found[name] = str(value)
     return found
 
 
 def _command(spec: Mapping[str, Any]) -> str:
-    commands = _table(spec, "commands").get("command") if spec.get("commands") else None
-    if isinstance(commands, list) and all(isinstance(one, str) for one in commands):
-        commands = " && ".join(commands)
-    if not isinstance(commands, str) or not commands.strip():
+    command = " && ".join(_entries(spec, "commands", "command", str, "{command: text}"))
+    if not command.strip():
         raise UsageError("am-container-spec.commands.command must name a command")
-    if "\0" in commands:
+    if "\0" in command:
         raise UsageError("the command has a NUL byte, which no shell can take")
-    return commands
+    return command
 
 
 def _tags(body: Mapping[str, Any]) -> tuple[str, ...]:
-    tags = body.get("application-tags")
-    if isinstance(tags, dict):
-        tags = tags.get("tag")
-    if not tags:
-        return ()
-    if isinstance(tags, str):
-        tags = [tags]
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-        raise UsageError("application-tags must be {tag: [texts]}")
-    return tuple(dict.fromkeys(tags))
+    return tuple(dict.fromkeys(_entries(body, "application-tags", "tag", str, "{tag: [texts]}")))
 
 
 def _timeout_ms(body: Mapping[str, Any]) -> int:
-    timeouts = body.get("application-timeouts")
-    if not timeouts:
-        return 0
-    listed = timeouts.get("timeout") if isinstance(timeouts, dict) else timeouts
-    if isinstance(listed, dict):
-        listed = [listed]
-    if not isinstance(listed, list) or not all(isinstance(one, dict) for one in listed):
-        raise UsageError("application-timeouts must be {timeout: [{type, value}]}")
     seconds = 0
-    for one in listed:
+    for one in _entries(body, "application-timeouts", "timeout", dict, "{timeout: [{type, value}]}"):
         if str(one.get("type", "LIFETIME")).upper() != "LIFETIME":
             raise UsageError("an application has one kind of timeout: LIFETIME")
         seconds = _whole(one, "value", 0, 1)

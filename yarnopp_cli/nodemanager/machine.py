@@ -19,6 +19,7 @@ from executor.core.scheduler import ContainerScheduler
 from executor.records import (
     ContainerExitStatus,
     ContainerQueuingLimit,
+    ContainerSpec,
     ContainerState,
     ContainerStatus,
     Resource,
@@ -54,7 +55,7 @@ from .events import (
 from .link import LinkState, ResourceManagerLink
 from .proxy.amrmproxy import AMRMProxyService
 from .reports import NodeFacts, NodeReporter
-from .service import ContainerService, Grant, granted_by, spec_of
+from .service import ContainerService, granted_by, spec_of
 
 Event = (
     executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
@@ -408,7 +409,7 @@ class NodeManager:
             self._guaranteed_awaited = waiting
             self._pass(executor_events.GuaranteedAwaited(waiting))
 
-    def _start_for_resource_manager(self, grant: Grant, context: ContainerLaunchContext) -> None:
+    def _start_for_resource_manager(self, grant: ContainerSpec, context: ContainerLaunchContext) -> None:
         """Start a master. One that cannot be started ends as any container does that cannot."""
         if self._scheduler.status(grant.container_id) is not None:
             return  # told twice

@@ -5,19 +5,18 @@ It only reads the scheduler. Pure; ``link`` decides when it is told.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
 from executor.core.events import UsageSampled
 from executor.core.scheduler import ContainerScheduler
-from executor.records import ResourceUtilization
+from executor.records import ContainerUsage, ResourceUtilization
 
-from ..records.container_protocol import GetNodeInfoResponse
+from ..records.container_protocol import GetNodeInfoResponse, GetUsageTracesResponse
 from ..records.tracker_protocol import NodeHeartbeatRequest, RegisterNodeManagerRequest
 from .containers import NodeContainers, UtilizationMeter
 from .link import ResourceManagerLink
-from .usage_traces import UsageTraces
 
 DEFAULT_RACK: Final = "/default-rack"
 USAGE_SECONDS: Final = 1.0
@@ -144,3 +143,58 @@ class NodeReporter:
             rm_connected=link.is_registered,
             rm_lost_at_ms=0 if link.lost_at is None else int((link.lost_at + wall_offset) * 1000),
         )
+
+
+POINTS = 60
+"""As many are kept of each, the latest."""
+
+_STEP = 0.9
+"""Seconds between two of them at least, however often is measured."""
+
+_FIELDS = 3
+_SLACK = 15
+"""So many too many are there before the oldest are thrown away, all at once."""
+
+
+class UsageTraces:
+    """What containers and their machine used in the last minute, for those who begin to look: bare numbers, one entry a
+    second, since nobody reads it most of the time.
+
+    Told of each measurement. A container that is measured no more is forgotten."""
+
+    def __init__(self) -> None:
+        self._containers: dict[str, list[float]] = {}
+        self._machine: list[float] = []
+
+    def sampled(self, usages: Mapping[str, ContainerUsage], machine: ResourceUtilization, now: float) -> None:
+        """All containers and the machine were measured, at ``now`` (seconds of the node's clock)."""
+        if self._machine and now - self._machine[-_FIELDS] < _STEP:
+            return
+        _append(self._machine, now, machine.cpu, machine.memory_bytes)
+        traces = self._containers
+        for name, usage in usages.items():
+            trace = traces.get(name)
+            if trace is None:
+                trace = traces[name] = []
+            _append(trace, usage.sampled_at, usage.cpu_seconds, usage.memory_bytes)
+        if len(traces) > len(usages):
+            for name in traces.keys() - usages.keys():
+                del traces[name]
+
+    def told(self, container_ids: Iterable[str] = ()) -> GetUsageTracesResponse:
+        """Those of these containers, or of all."""
+        wanted = tuple(container_ids) or tuple(self._containers)
+        return GetUsageTracesResponse(
+            {name: _latest(self._containers[name]) for name in wanted if name in self._containers},
+            _latest(self._machine),
+        )
+
+
+def _append(trace: list[float], *point: float) -> None:
+    trace.extend(point)
+    if len(trace) > _FIELDS * (POINTS + _SLACK):
+        del trace[: -_FIELDS * POINTS]
+
+
+def _latest(trace: list[float]) -> tuple[float, ...]:
+    return tuple(trace[-_FIELDS * POINTS :])

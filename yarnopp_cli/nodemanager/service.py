@@ -1,4 +1,4 @@
-"""What masters and people may ask of a node's containers: YARN's ContainerManagementProtocol.
+"""What masters and users may ask of a node's containers: YARN's ContainerManagementProtocol.
 
 The NodeManager decides when a call is served; this says what comes of it: what a token grants, which container
 arrives, changes or ends, and what is refused (ContainerManagerImpl). Pure.
@@ -7,9 +7,9 @@ arrives, changes or ends, and what is refused (ContainerManagerImpl). Pure.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from executor.causes import Cause, CauseKind, of_kind
 from executor.core.events import (
@@ -30,27 +30,20 @@ from ..records import container_protocol as protocol
 from ..records.requests import Container, ContainerLaunchContext, Token
 from .containers import NodeContainers
 
-BY_PERSON = "Container paused by a person."
+ItemT = TypeVar("ItemT")
+DoneT = TypeVar("DoneT")
+
+BY_USER = "Container paused by the user."
 BY_MASTER = "Container killed by the ApplicationMaster."
+_NO_PAUSE = {
+    ContainerState.SCHEDULED: ("it waits in a queue", "`yopp container kill {}` takes it out of the queue"),
+    ContainerState.KILLING: ("it is being ended", "`yopp container status {}` shows its end"),
+}
+"""The states in which a container cannot be paused: why, and what to do."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What a verified container token says."""
-
-    container_id: str
-    application_id: str
-    user: str
-    resource: Resource
-    execution_type: ExecutionType
-    priority: int
-    version: int
-    waiting_since_ms: int = 0
-    least_vcores: int = 0
-
-
-def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant:
-    """What ``token`` grants on this node.
+def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> ContainerSpec:
+    """What ``token`` grants on this node: a container without a command.
 
     Raises InvalidTokenError if it is forged, expired or another node's.
     """
@@ -62,8 +55,9 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant
                 because=f"its token is for {payload['node_id']}, and this is {node_id}",
                 hint="a token serves the node that it was granted for; the master asks the ResourceManager again",
             )
-        return Grant(
+        return ContainerSpec(
             container_id=str(payload["container_id"]),
+            command=(),
             application_id=str(payload["application_id"]),
             user=str(payload.get("user", "")),
             resource=Resource(int(payload["memory"]), int(payload["vcores"])),
@@ -80,10 +74,11 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Grant
         ) from None
 
 
-def granted_by(container: Container, application_id: str, user: str) -> Grant:
+def granted_by(container: Container, application_id: str, user: str) -> ContainerSpec:
     """What a container that the RM itself hands over grants: it needs no token. It is a master, and weighs a vcore."""
-    return Grant(
+    return ContainerSpec(
         container_id=container.id,
+        command=(),
         application_id=application_id,
         user=user,
         resource=container.resource,
@@ -94,27 +89,19 @@ def granted_by(container: Container, application_id: str, user: str) -> Grant:
     )
 
 
-def spec_of(grant: Grant, context: ContainerLaunchContext, log_dir: str) -> ContainerSpec:
+def spec_of(grant: ContainerSpec, context: ContainerLaunchContext, log_dir: str) -> ContainerSpec:
     """What the executor is to run. Raises InvalidStateError for a launch context that nothing could run."""
     check_context(context)
-    return ContainerSpec(
-        container_id=grant.container_id,
+    return replace(
+        grant,
         command=context.command,
-        resource=grant.resource,
-        execution_type=grant.execution_type,
-        priority=grant.priority,
         environment=context.environment,
         working_directory=context.working_directory,
         files=context.files,
         log_directory=f"{log_dir}/{grant.application_id}/{grant.container_id}",
-        application_id=grant.application_id,
-        user=grant.user,
-        version=grant.version,
         timeout_ms=max(context.timeout_ms, 0),
         duration_hint_ms=max(context.duration_hint_ms, 0),
-        waiting_since_ms=grant.waiting_since_ms,
         own_account=context.own_account,
-        least_vcores=grant.least_vcores,
     )
 
 
@@ -136,12 +123,6 @@ def check_context(context: ContainerLaunchContext) -> None:
         )
 
 
-def failed(container_id: str, error: YoppError) -> protocol.FailedContainer:
-    """How one container of several is refused."""
-    message = f"{error.message}: {error.because}" if error.because else error.message
-    return protocol.FailedContainer(container_id, error.exception, message)
-
-
 def claimed_id(token: Token) -> str:
     """The container id that a token, forged or not, speaks of, so that its refusal can name it; else ""."""
     try:
@@ -152,14 +133,19 @@ def claimed_id(token: Token) -> str:
     return found if isinstance(found, str) else ""
 
 
-def not_here(container_id: str, node_id: str) -> ContainerNotFoundError:
-    """YARN's refusal for a container of which this node knows nothing."""
-    return ContainerNotFoundError(
-        f"Container {container_id} is not handled by this NodeManager ({node_id})",
-        because="it never came to this node, or ended here long ago",
-        hint=f"`yopp container status {container_id}` shows what the ResourceManager knows of it",
-        sought=container_id,
-    )
+def _each(
+    items: Iterable[ItemT], act: Callable[[ItemT], DoneT], id_of: Callable[[ItemT], str] = str
+) -> tuple[tuple[DoneT, ...], tuple[protocol.FailedContainer, ...]]:
+    """What became of each, and how those are refused that ``act`` refuses, which ``id_of`` names."""
+    done: list[DoneT] = []
+    refused: list[protocol.FailedContainer] = []
+    for item in items:
+        try:
+            done.append(act(item))
+        except YoppError as error:
+            message = f"{error.message}: {error.because}" if error.because else error.message
+            refused.append(protocol.FailedContainer(id_of(item), error.exception, message))
+    return tuple(done), tuple(refused)
 
 
 class ContainerService:
@@ -189,99 +175,74 @@ class ContainerService:
 
         One that is here already counts as started: its answer may have been lost.
         """
-        started: list[str] = []
-        refused: list[protocol.FailedContainer] = []
-        for item in request.containers:
-            try:
-                grant = verified_grant(key, item.token, self._node_id, now_ms)
-                if self._scheduler.status(grant.container_id) is None:
-                    self._check_wanted(grant)
-                    spec = spec_of(grant, item.launch_context, self._log_dir)
-                    self._pass(ContainerScheduled(spec))
-                started.append(grant.container_id)
-            except YoppError as error:
-                refused.append(failed(claimed_id(item.token), error))
-        return protocol.StartContainersResponse(tuple(started), tuple(refused))
 
-    def _check_wanted(self, grant: Grant) -> None:
+        def start(item: protocol.StartContainerRequest) -> str:
+            grant = verified_grant(key, item.token, self._node_id, now_ms)
+            if self._scheduler.status(grant.container_id) is None:
+                self._check_wanted(grant)
+                self._pass(ContainerScheduled(spec_of(grant, item.launch_context, self._log_dir)))
+            return grant.container_id
+
+        done = _each(request.containers, start, lambda item: claimed_id(item.token))
+        return protocol.StartContainersResponse(*done)
+
+    def _check_wanted(self, grant: ContainerSpec) -> None:
+        because = ""
         if grant.application_id in self._containers.ended_applications:
-            raise InvalidStateError(
-                f"container {grant.container_id} is refused", because=f"{grant.application_id} has ended"
-            )
-        if grant.container_id in self._containers.withdrawn:
-            raise InvalidStateError(
-                f"container {grant.container_id} is refused", because="the ResourceManager has withdrawn it"
-            )
+            because = f"{grant.application_id} has ended"
+        elif grant.container_id in self._containers.withdrawn:
+            because = "the ResourceManager has withdrawn it"
+        if because:
+            raise InvalidStateError(f"container {grant.container_id} is refused", because=because)
 
     def update_containers(
         self, request: protocol.UpdateContainersRequest, key: bytes, now_ms: int
     ) -> protocol.UpdateContainersResponse:
         """Promotions, demotions and resizes that the RM granted, each applied at once or refused."""
-        updated: list[str] = []
-        refused: list[protocol.FailedContainer] = []
-        for token in request.tokens:
-            try:
-                updated.append(self._update_container(token, key, now_ms))
-            except YoppError as error:
-                refused.append(failed(claimed_id(token), error))
-        return protocol.UpdateContainersResponse(tuple(updated), tuple(refused))
 
-    def _update_container(self, token: Token, key: bytes, now_ms: int) -> str:
-        grant = verified_grant(key, token, self._node_id, now_ms)
-        before = self._live_status(grant.container_id)
+        def update(token: Token) -> str:
+            grant = verified_grant(key, token, self._node_id, now_ms)
+            self._update_container(grant, self._live_status(grant.container_id))
+            return grant.container_id
+
+        return protocol.UpdateContainersResponse(*_each(request.tokens, update, claimed_id))
+
+    def _update_container(self, grant: ContainerSpec, before: ContainerStatus) -> None:
+        refused = f"container {grant.container_id} is not updated"
         same = (grant.version, grant.execution_type, grant.resource)
         if same == (before.version, before.execution_type, before.resource):
-            return grant.container_id  # the RM has delivered it already
+            return  # the RM has delivered it already
         if grant.version <= before.version:
-            raise InvalidStateError(
-                f"container {grant.container_id} is not updated",
-                because=f"it has version {before.version} already, the token {grant.version}",
-            )
+            because = f"it has version {before.version} already, the token {grant.version}"
+            raise InvalidStateError(refused, because=because)
         self._pass(ContainerUpdated(grant.container_id, grant.version, grant.execution_type, grant.resource))
         after = self._scheduler.status(grant.container_id)
         if after is None or after.version != grant.version:
             because = "this node has no room for it" if after is not None else "it has ended"
-            raise InvalidStateError(f"container {grant.container_id} is not updated", because=because)
-        return grant.container_id
+            raise InvalidStateError(refused, because=because)
 
     def stop_containers(
         self, request: protocol.StopContainersRequest, user: str
     ) -> protocol.StopContainersResponse:
         """Those that are here end, or have ended."""
         cause = Cause(CauseKind.PERSON, by=user) if request.by_person else Cause(CauseKind.MASTER)
-        stopped: list[str] = []
-        refused: list[protocol.FailedContainer] = []
-        known = [one for one in request.container_ids if self._scheduler.status(one) is not None]
+        diagnostics = request.diagnostics or BY_MASTER
+        here, missing = _each(request.container_ids, self._status_now)
+        known = [status.container_id for status in here]
         for container_id in self._containers.waiting_first(known):
-            diagnostics = request.diagnostics or BY_MASTER
             self._pass(ContainerKillRequested(container_id, request.exit_status, diagnostics, cause=cause))
-        for container_id in request.container_ids:
-            if self._scheduler.status(container_id) is not None:
-                stopped.append(container_id)
-            else:
-                error = not_here(container_id, self._node_id)
-                refused.append(failed(container_id, error))
-        return protocol.StopContainersResponse(tuple(stopped), tuple(refused))
+        return protocol.StopContainersResponse(tuple(known), missing)
 
     def container_statuses(
         self, request: protocol.GetContainerStatusesRequest
     ) -> protocol.GetContainerStatusesResponse:
         """As they stand now, with their places in the queue and the last measurement of their use."""
-        if not request.container_ids:
-            statuses = self._scheduler.statuses()
-            if not request.finished:
-                statuses = [one for one in statuses if one.state is not ContainerState.DONE]
-            return protocol.GetContainerStatusesResponse(tuple(statuses))
-        found: list[ContainerStatus] = []
-        missing: list[protocol.FailedContainer] = []
-        for container_id in request.container_ids:
-            status = self._scheduler.status(container_id)
-            if status is not None:
-                found.append(status)
-            else:
-                error = not_here(container_id, self._node_id)
-                missing.append(failed(container_id, error))
-        return protocol.GetContainerStatusesResponse(tuple(found), tuple(missing))
+        if request.container_ids:
+            return protocol.GetContainerStatusesResponse(*_each(request.container_ids, self._status_now))
+        statuses = self._scheduler.statuses()
+        if not request.finished:
+            statuses = [one for one in statuses if one.state is not ContainerState.DONE]
+        return protocol.GetContainerStatusesResponse(tuple(statuses))
 
     def signal_container(self, request: protocol.SignalContainerRequest) -> ContainerStatus:
         """A signal to every process of a live container. Raises YoppError where there is none."""
@@ -296,27 +257,20 @@ class ContainerService:
         return status
 
     def pause_container(self, request: protocol.PauseContainerRequest, user: str) -> ContainerStatus:
-        """Begin to pause a container, whatever its type; one that is paused already stays so from now on."""
+        """Begin to pause a container of either type; one that is paused already stays paused until it is resumed."""
         container_id = request.container_id
         status = self._live_status(container_id)
-        if status.state is ContainerState.SCHEDULED:
+        if (why := _NO_PAUSE.get(status.state)) is not None:
+            because, hint = why
             raise InvalidStateError(
-                f"container {container_id} cannot be paused",
-                because="it waits in a queue",
-                hint=f"`yopp container kill {container_id}` takes it out of the queue",
-            )
-        if status.state is ContainerState.KILLING:
-            raise InvalidStateError(
-                f"container {container_id} cannot be paused",
-                because="it is being ended",
-                hint=f"`yopp container status {container_id}` shows its end",
+                f"container {container_id} cannot be paused", because=because, hint=hint.format(container_id)
             )
         if not self._scheduler.is_held(container_id):
-            self._pass(ContainerPauseRequested(container_id, request.diagnostics or BY_PERSON, by=user))
+            self._pass(ContainerPauseRequested(container_id, request.diagnostics or BY_USER, by=user))
         return self._status_now(container_id)
 
     def resume_container(self, request: protocol.ResumeContainerRequest, user: str) -> ContainerStatus:
-        """Let a container go on that a person paused. Raises InvalidStateError for any other."""
+        """Resume a container that a user paused. Raises InvalidStateError for any other."""
         container_id = request.container_id
         status = self._live_status(container_id)
         if not self._scheduler.is_held(container_id):
@@ -337,13 +291,16 @@ class ContainerService:
     def _status_now(self, container_id: str) -> ContainerStatus:
         status = self._scheduler.status(container_id)
         if status is None:
-            raise not_here(container_id, self._node_id)
+            raise ContainerNotFoundError(
+                f"Container {container_id} is not handled by this NodeManager ({self._node_id})",
+                because="it never came to this node, or ended here long ago",
+                hint=f"`yopp container status {container_id}` shows what the ResourceManager knows of it",
+                sought=container_id,
+            )
         return status
 
     def _live_status(self, container_id: str) -> ContainerStatus:
-        status = self._scheduler.status(container_id)
-        if status is None:
-            raise not_here(container_id, self._node_id)
+        status = self._status_now(container_id)
         if status.state is ContainerState.DONE:
             raise InvalidStateError(
                 f"container {container_id} has ended",

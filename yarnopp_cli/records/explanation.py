@@ -53,7 +53,7 @@ class ReasonKind(enum.StrEnum):
     NEXT = "NEXT"  #: nothing is missing
 
     # It is paused.
-    BY_PERSON = "BY_PERSON"  #: by a person; ``detail`` who
+    BY_PERSON = "BY_PERSON"  #: by a user; ``detail`` who
     MADE_ROOM = "MADE_ROOM"  #: to make room for guaranteed containers; ``by``, ``holders``
     OUTSIDE_CPU = "OUTSIDE_CPU"  #: processes outside yopp need the CPU
     LENT_CPU = "LENT_CPU"  #: guaranteed containers use the CPU that it had on loan

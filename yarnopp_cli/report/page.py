@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..records.reports import FINAL_STATES, ApplicationReport, NodeReport
 from ..views.applications import counts_text, exit_code
-from ..views.text import harmless, span, timestamp
+from ..views.html import Html, esc, join, tag
+from ..views.text import number_of, span, timestamp
 from .timeline import GRANTED, PAUSED, RUNNING, Line
 
 MOST_ROWS = 5000
@@ -45,72 +45,49 @@ def page(
     notes: Sequence[str] = (),
 ) -> str:
     """The document. ``pictures`` are (title, caption, svg); ``notes`` are said at the end, a paragraph each."""
-    body = [
-        f"<h1>{_text(app.name)} <small>{_text(app.application_id)}</small></h1>",
-        f"<p>{_state(app)} · "
-        f"submitted {_text(timestamp(app.submitted_at_ms))} by {_text(app.user)} · {_text(counts_text(app))}</p>",
-        f"<p><code>{_text(app.command_line)}</code></p>",
-        _figures(numbers, nodes, ended=app.state in FINAL_STATES),
-    ]
+    name = join([app.name, " ", tag("small", app.application_id)])
+    about = f"{_state(app)} · submitted {timestamp(app.submitted_at_ms)} by {app.user} · {counts_text(app)}"
+    body = [tag("h1", name), tag("p", about), tag("p", tag("code", app.command_line))]
+    body.append(_figures(numbers, len(nodes), ended=app.state in FINAL_STATES))
     if app.diagnostics:
-        body.append(f"<p>{_text(app.diagnostics)}</p>")
+        body.append(tag("p", app.diagnostics))
     for title, caption, svg in pictures:
-        body.append(f"<h2>{_text(title)}</h2><figure>{svg}<figcaption>{_text(caption)}</figcaption></figure>")
-    body.append(_table(found))
-    body += [f"<p>{_text(note)}</p>" for note in notes]
+        body += [tag("h2", title), tag("figure", join([Html(svg), tag("figcaption", caption)]))]
+    body += [tag("h2", "Containers"), _table(found), *(tag("p", note) for note in notes)]
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{_text(app.name)} · {_text(app.application_id)}</title><style>{_STYLE}</style></head>"
-        f"<body>{''.join(body)}</body></html>\n"
+        f"<title>{esc(app.name)} · {esc(app.application_id)}</title><style>{_STYLE}</style></head>"
+        f"<body>{join(body)}</body></html>\n"
     )
-
-
-def _text(value: object) -> str:
-    return escape(harmless("-" if value is None else str(value)))
 
 
 def _state(app: ApplicationReport) -> str:
     """How it is: its end and exit code where it has ended."""
     if app.state not in FINAL_STATES:
-        return _text(app.state.value)
-    return f"{_text(app.state.value)} {_text(app.final_status.value)}, exit {_text(exit_code(app))}"
+        return app.state.value
+    return f"{app.state.value} {app.final_status.value}, exit {exit_code(app)}"
 
 
-def _figures(numbers: dict[str, Any], nodes: Sequence[NodeReport], *, ended: bool) -> str:
-    waited, submit, utilisation = (
-        numbers["waitedSinceEligibleMs"], numbers["waitedSinceSubmitMs"], numbers["utilisation"],
-    )  # fmt: skip
+def _figures(numbers: dict[str, Any], nodes: int, *, ended: bool) -> Html:
+    outcomes, used, times = numbers["outcomes"], numbers["utilisation"], numbers["pauses"]
+    paused = f"{'once' if times == 1 else f'{times} times'}, {span(numbers['pausedMs'])}"
     told = (
         ("Took" if ended else "So far", span(numbers["elapsedMs"])),
         ("Containers", f"{numbers['ran']} ran of {numbers['containers']}"),
-        ("Succeeded", str(numbers["outcomes"]["ok"])),
-        ("Preempted, shed", f"{numbers['outcomes']['preempted']}, {numbers['outcomes']['shed']}"),
-        ("Waited since eligible: median, 95 %, longest", _spread(waited)),
-        ("Waited since submitted: median, 95 %, longest", _spread(submit)),
+        ("Succeeded", outcomes["ok"]),
+        ("Preempted, shed", f"{outcomes['preempted']}, {outcomes['shed']}"),
+        ("Waited since eligible: median, 95 %, longest", _spread(numbers["waitedSinceEligibleMs"])),
+        ("Waited since submitted: median, 95 %, longest", _spread(numbers["waitedSinceSubmitMs"])),
         ("Ran (median)", span(numbers["ranMs"]["median"])),
-        (
-            "Paused",
-            _paused(numbers["pauses"], numbers["pausedMs"]),
-        ),
-        (
-            "Vcores in use",
-            "-"
-            if utilisation is None
-            else f"{100 * utilisation:.0f} % of {len(nodes)} node{'' if len(nodes) == 1 else 's'}",
-        ),
+        ("Paused", paused if times else "never"),
+        ("Vcores in use", "-" if used is None else f"{100 * used:.0f} % of {number_of(nodes, 'node')}"),
     )
-    return "<dl>" + "".join(f"<div><dt>{_text(k)}</dt><dd>{_text(v)}</dd></div>" for k, v in told) + "</dl>"
+    return tag("dl", join(tag("div", join([tag("dt", name), tag("dd", value)])) for name, value in told))
 
 
 def _spread(waits: dict[str, int]) -> str:
     return ", ".join(span(waits[name]).replace(" ", "\u00a0") for name in ("median", "p95", "max"))
-
-
-def _paused(times: int, milliseconds: int) -> str:
-    if not times:
-        return "never"
-    return f"{'once' if times == 1 else f'{times} times'}, {span(milliseconds)}"
 
 
 def _end(one: Line) -> str:
@@ -120,41 +97,28 @@ def _end(one: Line) -> str:
     return one.outcome if one.exit_status in (0, None) else f"{one.outcome} ({one.exit_status})"
 
 
-def _table(found: Sequence[Line]) -> str:
-    titles = (
-        ("Container", ""),
-        ("Node", ""),
-        ("Type", ""),
-        ("Waited", "n"),
-        ("Ran", "n"),
-        ("Paused", "n"),
-        ("CPU", "n"),
-        ("Peak MB", "n"),
-        ("End", ""),
-    )
-    head = "".join(f'<th class="{kind}">{_text(title)}</th>' for title, kind in titles)
-    rows = []
-    for one in found[:MOST_ROWS]:
-        cells = (
-            one.container,
-            one.node,
-            one.execution_type + (" (master)" if one.is_master else ""),
-            span(one.waited_since(one.eligible)),
-            span(one.spent(RUNNING)) if one.has_run else "",
-            span(one.spent(PAUSED)) if one.spent(PAUSED) else "",
-            span(one.cpu_ms) if one.cpu_ms else "",
-            one.peak_mb or "",
-            _end(one),
-        )
-        rows.append(
-            "<tr>"
-            + "".join(
-                f'<td class="{kind}">{_text(cell)}</td>'
-                for cell, (_, kind) in zip(cells, titles, strict=True)
-            )
-            + "</tr>"
-        )
-    table = f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-    if len(rows) > OPEN_ROWS:
-        table = f"<details><summary>All {len(rows)} of them</summary>{table}</details>"
-    return f"<h2>Containers</h2>{table}"
+_COLUMNS: tuple[tuple[str, str, Callable[[Line], object]], ...] = (
+    ("Container", "", lambda one: one.container),
+    ("Node", "", lambda one: one.node),
+    ("Type", "", lambda one: one.execution_type + (" (master)" if one.is_master else "")),
+    ("Waited", "n", lambda one: span(one.waited_since(one.eligible))),
+    ("Ran", "n", lambda one: span(one.spent(RUNNING)) if one.has_run else ""),
+    ("Paused", "n", lambda one: span(one.spent(PAUSED)) if one.spent(PAUSED) else ""),
+    ("CPU", "n", lambda one: span(one.cpu_ms) if one.cpu_ms else ""),
+    ("Peak MB", "n", lambda one: one.peak_mb or ""),
+    ("End", "", _end),
+)
+"""Titles of the table of containers, ``n`` for columns of figures, and what stands there."""
+
+
+def _table(found: Sequence[Line]) -> Html:
+    head = tag("tr", join(tag("th", title, class_=kind or None) for title, kind, _ in _COLUMNS))
+    rows = [
+        tag("tr", join(tag("td", value(one), class_=kind or None) for _, kind, value in _COLUMNS))
+        for one in found[:MOST_ROWS]
+    ]
+    inside = tag("table", join([tag("thead", head), tag("tbody", join(rows))]))
+    table = tag("div", inside, class_="scroll")
+    if len(rows) <= OPEN_ROWS:
+        return table
+    return tag("details", join([tag("summary", f"All {len(rows)} of them"), table]))

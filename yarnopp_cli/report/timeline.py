@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from ..records.history import EventKind, HistoryEvent
 
 GRANTED, QUEUED, RUNNING, PAUSED = "granted", "queued", "running", "paused"
-STATES = (GRANTED, QUEUED, RUNNING, PAUSED)
+_ENTERS = {
+    EventKind.CONTAINER_QUEUED: QUEUED,
+    EventKind.CONTAINER_STARTED: RUNNING,
+    EventKind.CONTAINER_PAUSED: PAUSED,
+    EventKind.CONTAINER_RESUMED: RUNNING,
+}
+_CHANGES = (EventKind.CONTAINER_PROMOTED, EventKind.CONTAINER_DEMOTED, EventKind.CONTAINER_RESIZED)
 _ENDS = {
     EventKind.CONTAINER_COMPLETED: "",
     EventKind.CONTAINER_PREEMPTED: "preempted",
@@ -97,30 +105,23 @@ class _Reader:
 
     def take(self, event: HistoryEvent) -> None:
         """The next event of this container."""
-        at = event.numbers.get("at") or event.t
-        match event.kind:
-            case EventKind.CONTAINER_QUEUED:
-                self._go(QUEUED, at)
-            case EventKind.CONTAINER_STARTED:
-                if self._state == GRANTED and (waited := event.numbers.get("waitedMs", 0)):
-                    self._go(QUEUED, at - waited)
-                self._go(RUNNING, at)
-            case EventKind.CONTAINER_PAUSED:
-                self._go(PAUSED, at)
-            case EventKind.CONTAINER_RESUMED:
-                self._go(RUNNING, at)
-            case EventKind.CONTAINER_PROMOTED | EventKind.CONTAINER_DEMOTED | EventKind.CONTAINER_RESIZED:
-                self._go(self._state, event.t)
-                self.line.execution_type = event.words.get("executionType", self.line.execution_type)
-                self.line.memory_mb = event.numbers.get("memoryMB", self.line.memory_mb)
-                self.line.vcores = event.numbers.get("vcores", self.line.vcores)
-            case kind if kind in _ENDS:
-                self._go("", at)
-                status = event.numbers.get("exitStatus", 0)
-                self.line.exit_status = status
-                self.line.outcome = _ENDS[kind] or ("ok" if status == 0 else "failed")
-                self.line.cpu_ms = event.numbers.get("cpuMs", 0)
-                self.line.peak_mb = event.numbers.get("peakMB", 0)
+        line, numbers, kind = self.line, event.numbers, event.kind
+        at = numbers.get("at") or event.t
+        if kind in _ENTERS:
+            waited = numbers.get("waitedMs", 0) if kind is EventKind.CONTAINER_STARTED else 0
+            if waited and self._state == GRANTED:
+                self._go(QUEUED, at - waited)
+            self._go(_ENTERS[kind], at)
+        elif kind in _CHANGES:
+            self._go(self._state, event.t)
+            line.execution_type = event.words.get("executionType", line.execution_type)
+            line.memory_mb = numbers.get("memoryMB", line.memory_mb)
+            line.vcores = numbers.get("vcores", line.vcores)
+        elif kind in _ENDS:
+            self._go("", at)
+            line.exit_status = numbers.get("exitStatus", 0)
+            line.outcome = _ENDS[kind] or ("ok" if line.exit_status == 0 else "failed")
+            line.cpu_ms, line.peak_mb = numbers.get("cpuMs", 0), numbers.get("peakMB", 0)
 
     def close(self, now_ms: int) -> Line:
         """End the segment that is still open at ``now_ms``."""
@@ -144,17 +145,14 @@ def lines(events: Iterable[HistoryEvent], now_ms: int) -> list[Line]:
 
 def load(found: Sequence[Line], execution_type: str, state: str = RUNNING) -> list[tuple[int, int]]:
     """Vcores of containers of a type in a state over time: (epoch milliseconds, vcores from then on)."""
-    steps: dict[int, int] = {}
+    steps: Counter[int] = Counter()
     for line in found:
         for one in line.segments:
             if one.state == state and one.execution_type == execution_type:
-                steps[one.begin] = steps.get(one.begin, 0) + line.vcores
-                steps[one.end] = steps.get(one.end, 0) - line.vcores
-    total, result = 0, []
-    for moment in sorted(steps):
-        total += steps[moment]
-        result.append((moment, total))
-    return result
+                steps[one.begin] += line.vcores
+                steps[one.end] -= line.vcores
+    moments = sorted(steps)
+    return list(zip(moments, accumulate(steps[moment] for moment in moments), strict=True))
 
 
 def waits(found: Sequence[Line], execution_type: str = "") -> list[int]:
@@ -173,11 +171,14 @@ def _ran(found: Sequence[Line], execution_type: str = "") -> list[Line]:
 
 
 def _spread(values: Sequence[int]) -> dict[str, int]:
+    if not values:
+        return {"median": 0, "mean": 0, "p95": 0, "max": 0}
+    ordered = sorted(values)
     return {
-        "median": round(statistics.median(values)) if values else 0,
-        "mean": round(statistics.mean(values)) if values else 0,
-        "p95": _percentile(values, 95),
-        "max": max(values, default=0),
+        "median": round(statistics.median(ordered)),
+        "mean": round(statistics.mean(ordered)),
+        "p95": ordered[min(len(ordered) - 1, len(ordered) * 95 // 100)],
+        "max": ordered[-1],
     }
 
 
@@ -189,29 +190,23 @@ def figures(found: Sequence[Line], vcores: int) -> dict[str, Any]:
     began = _ran(found)
     ran = [one.spent(RUNNING) for one in tasks if one.has_run]
     used = sum(one.spent(RUNNING) * one.vcores for one in found)
-    outcomes = {
-        name: sum(1 for one in tasks if one.outcome == name) for name in ("ok", "failed", "preempted", "shed")
-    }
+    outcomes = Counter(one.outcome for one in tasks)
+    running = _spread(ran)
     return {
         "begin": begin,
         "end": end,
         "elapsedMs": end - begin,
         "containers": len(tasks),
         "ran": len(ran),
-        "outcomes": outcomes,
+        "outcomes": {name: outcomes[name] for name in ("ok", "failed", "preempted", "shed")},
         "pausedMs": sum(one.spent(PAUSED) for one in tasks),
         "pauses": sum(1 for one in tasks for part in one.segments if part.state == PAUSED),
         "waitedMs": _spread([one.waited_ms for one in began]),
         "waitedSinceEligibleMs": _spread(waits(found)),
         "waitedSinceSubmitMs": _spread([one.waited_since(one.submitted) for one in began]),
-        "ranMs": {"median": round(statistics.median(ran)) if ran else 0, "max": max(ran, default=0)},
+        "ranMs": {name: running[name] for name in ("median", "max")},
         "utilisation": round(used / ((end - begin) * vcores), 4) if end > begin and vcores else None,
     }
-
-
-def _percentile(values: Sequence[int], percent: int) -> int:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, len(ordered) * percent // 100)] if ordered else 0
 
 
 def document(found: Sequence[Line]) -> list[dict[str, Any]]:

@@ -109,7 +109,6 @@ class ContainerAllocation:
             if bound <= 0 or attempt.since_call < bound
         ]
         for container in self._shedder.choose(waiting, self._rm.live_containers, self._rm.scheduler.total):
-            container.preempted_for = f"{SHED}: {container.app.user} holds more than a fair share"
-            container.preempted_as = ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
-            cause = Cause(CauseKind.PREEMPTED, text=container.preempted_for)
-            self._ledger.end_at_node(container, cause, SHED)
+            text = f"{SHED}: {container.app.user} holds more than a fair share"
+            status = ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
+            self._ledger.end_at_node(container, Cause(CauseKind.PREEMPTED, text=text), SHED, status)

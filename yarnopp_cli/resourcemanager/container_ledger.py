@@ -203,7 +203,6 @@ class ContainerLedger:
         self.assigned.count(self._rm.now)
         self._rm.live_containers[container.id] = container
         container.attempt.containers[container.id] = container
-        node.take(container)
         app.nodes.add(node.node_id)
         app.counts[Phase.ALLOCATED] += 1
         self._charge(container, 1)
@@ -262,20 +261,8 @@ class ContainerLedger:
 
     def complete(self, container: RMContainer, status: ContainerStatus) -> None:
         """A container has ended: everything it had is given back, its master is told."""
-        app, attempt, node = container.app, container.attempt, container.node
-        if container.ended_for is not None and status.exit_status in _ENDED_BY_US:
-            status = replace(status, cause=container.ended_for)
-        if container.released:
-            status = replace(
-                status,
-                exit_status=int(ContainerExitStatus.ABORTED),
-                diagnostics=RELEASED,
-                cause=Cause(CauseKind.RELEASED),
-            )
-        elif container.preempted_for and status.exit_status in _ENDED_BY_US:
-            status = replace(
-                status, exit_status=int(container.preempted_as), diagnostics=container.preempted_for
-            )
+        app, attempt = container.app, container.attempt
+        status = _as_we_ended_it(container, status)
         if container.status is None:
             self._claimed(container)
         self._rm.deadlines.clear(Due(DueKind.UNENDED, container.id))
@@ -293,13 +280,12 @@ class ContainerLedger:
             ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0
             app.count_preempted(container, ran / 1000)
             app.containers_shed += status.was_shed
-        self._charge(container, -1)
         if container.counted:
             self._rm.metrics.ended()
         del self._rm.live_containers[container.id], attempt.containers[container.id]
-        node.give_back(container)
-        node.to_start.drop(container.id)
-        self._rm.monitor.refresh(node.load)
+        self._give_back(container)
+        container.node.to_start.drop(container.id)
+        self._rm.monitor.refresh(container.node.load)
         attempt.updates.pop(container.id, None)
         self._rm.changes.guaranteed = True
         finished = self._rm.finished_containers
@@ -340,12 +326,19 @@ class ContainerLedger:
         )
         self.complete(container, status)
 
-    def end_at_node(self, container: RMContainer, cause: Cause, diagnostics: str) -> None:
-        """Have the node end a container; what it never spoke of has ended at once.
+    def end_at_node(
+        self,
+        container: RMContainer,
+        cause: Cause,
+        diagnostics: str,
+        ended_as: ContainerExitStatus | None = None,
+    ) -> None:
+        """Have the node end a container; what it never spoke of has ended at once. With ``ended_as`` that is its exit
+        status, and its master is told the cause.
 
         The node's word is awaited, since until then its resources are not free; but not for ever.
         """
-        container.ended_for = cause
+        container.ended_for, container.ended_as = cause, ended_as
         container.node.to_cleanup.put_new(container.id, container.id)
         self._rm.news_for_node(container.node)
         if container.status is None:
@@ -367,24 +360,17 @@ class ContainerLedger:
 
     def retype(self, container: RMContainer, execution_type: ExecutionType, resource: Resource) -> None:
         """Give a container another type or size, one version up."""
-        app, node, was = container.app, container.node, container.execution_type
+        was = container.execution_type
         self._rm.history.changed(container.subject, was, execution_type, resource)
         if execution_type is ExecutionType.GUARANTEED and was is not execution_type:
             container.promoted_at_ms = self._rm.now_ms
-            app.promoted_total += 1
-        running = container.phase is Phase.RUNNING
-        if running:
-            app.change_running(container, self._rm.now, -1)
-        self._charge(container, -1)
-        node.give_back(container)
+            container.app.promoted_total += 1
+        self._give_back(container)
         container.execution_type, container.resource = execution_type, resource
         container.version += 1
         self._sign(container)
         self._charge(container, 1)
-        node.take(container)
-        if running:
-            app.change_running(container, self._rm.now, 1)
-        self._rm.monitor.refresh(node.load)
+        self._rm.monitor.refresh(container.node.load)
         self._rm.changes.guaranteed = True
 
     def deliver_update(self, container: RMContainer) -> None:
@@ -417,15 +403,35 @@ class ContainerLedger:
         if Phase.PAUSED in (was, container.phase) and not container.attempt.ended:
             self._rm.news_for_master(container.attempt)  # its master counts them
 
+    def _give_back(self, container: RMContainer) -> None:
+        self._charge(container, -1)
+        container.node.load.release_claim(container.id)
+
     def _charge(self, container: RMContainer, sign: int) -> None:
-        """What it has is its queue's and application's (1), or is theirs no more (-1)."""
+        """What it has is its node's, queue's and application's (1), or is theirs no more (-1)."""
         app, resource = container.app, container.resource
+        container.node.change(container, sign)
+        if container.phase is Phase.RUNNING:
+            app.change_running(container, self._rm.now, sign)
         if container.is_guaranteed:
             app.guaranteed = app.guaranteed + resource * sign
             self._rm.scheduler.change_used(app, resource, sign, master=container.is_am)
         else:
             app.opportunistic_live += sign
             self._rm.shares.change(app, resource, sign)
+
+
+def _as_we_ended_it(container: RMContainer, status: ContainerStatus) -> ContainerStatus:
+    """What a node says of an end that the RM or its master wished, with that wish as the cause."""
+    aborted, cause = int(ContainerExitStatus.ABORTED), container.ended_for
+    if container.released:
+        cause = Cause(CauseKind.RELEASED)
+        return replace(status, exit_status=aborted, diagnostics=RELEASED, cause=cause)
+    if cause is None or status.exit_status not in _ENDED_BY_US:
+        return status
+    if container.ended_as is None:
+        return replace(status, cause=cause)
+    return replace(status, exit_status=int(container.ended_as), diagnostics=cause.text, cause=cause)
 
 
 def _ended_as(container: RMContainer, status: ContainerStatus) -> ContainerEvent:

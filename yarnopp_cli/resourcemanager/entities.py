@@ -16,7 +16,6 @@ from executor.causes import Cause
 from executor.core.transitions import StoryEntry
 from executor.records import (
     ContainerExitStatus,
-    ContainerQueuingLimit,
     ContainerStatus,
     ExecutionType,
     Resource,
@@ -47,7 +46,6 @@ from ..records.requests import (
 from ..records.tracker_protocol import (
     ContainerToStart,
     ContainerToUpdate,
-    NodeHeartbeatResponse,
     RegisterNodeManagerRequest,
 )
 from .event_history import Subject
@@ -200,23 +198,16 @@ class RMNode(Listener):
         """Whether a guaranteed container fits beside the guaranteed ones."""
         return (self.used + resource).fits_in(self.total)
 
-    def take(self, container: RMContainer) -> None:
-        """A container was allocated here."""
-        self.containers[container.id] = container
+    def change(self, container: RMContainer, sign: int) -> None:
+        """A container was allocated here (1), or is no more (-1)."""
+        if sign > 0:
+            self.containers[container.id] = container
+        else:
+            del self.containers[container.id]
         if container.is_guaranteed:
-            self._change_used(container.resource, 1)
-
-    def give_back(self, container: RMContainer) -> None:
-        """A container of this node has ended."""
-        del self.containers[container.id]
-        if container.is_guaranteed:
-            self._change_used(container.resource, -1)
-        self.load.release_claim(container.id)
-
-    def _change_used(self, resource: Resource, sign: int) -> None:
-        self.guaranteed_containers += sign
-        self.load.guaranteed = self.load.guaranteed + resource * sign
-        self.load.recompute()
+            self.guaranteed_containers += sign
+            self.load.guaranteed = self.load.guaranteed + container.resource * sign
+            self.load.recompute()
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
         """All its news, box by box."""
@@ -257,23 +248,6 @@ class RMNode(Listener):
                 if application_id not in running:
                     self.applications_to_cleanup.drop(application_id)
 
-    def response(self, limit: ContainerQueuingLimit, lifetime: str) -> NodeHeartbeatResponse:
-        """The next answer, with everything that is not acknowledged."""
-        number = self.next_number()
-        self.awaited_told = self.guaranteed_awaited
-        return NodeHeartbeatResponse(
-            number,
-            containers_to_start=self.to_start.take(number),
-            containers_to_cleanup=self.to_cleanup.take(number),
-            containers_to_update=self.to_update.take(number),
-            applications_to_cleanup=self.applications_to_cleanup.take(number),
-            completed_acknowledged=self.acknowledged,
-            queuing_limit=limit,
-            lifetime=lifetime,
-            resource=self.total if self.resized else None,
-            guaranteed_awaited=self.guaranteed_awaited,
-        )
-
 
 def new_node(request: RegisterNodeManagerRequest) -> RMNode:
     """The node that a registration describes. Raises InvalidIdError for a malformed node id."""
@@ -295,12 +269,12 @@ class RMContainer:
     ``status`` is what its node said last.
 
     ``ask_key`` is the ask that it answers, ``asked_type`` that ask's type, ``counted`` whether the metrics of
-    opportunistic containers know it. ``released`` ones are ended at their master's wish; ``preempted_for`` is why the
-    RM has taken one from its application, ``preempted_as`` the exit status of that; ``ended_for`` is why it has told
-    the node to end one. ``delivers``: the RM itself tells the node what it has become. ``waiting_since_ms``: when its
-    work began to wait, as another container. ``strict``: the ask named the only places that will do. ``acquired``: its
-    master has been given it. ``preemptions`` counts how often it had to make room, paused or killed.
-    ``eligible_at_ms``: when it was asked for, or its work first was.
+    opportunistic containers know it. ``released`` ones are ended at their master's wish; ``ended_for`` is why the RM
+    has told the node to end one, ``ended_as`` the exit status that goes with it, None where the node's holds.
+    ``delivers``: the RM itself tells the node what it has become. ``waiting_since_ms``: when its work began to wait, as
+    another container. ``strict``: the ask named the only places that will do. ``acquired``: its master has been given
+    it. ``preemptions`` counts how often it had to make room, paused or killed. ``eligible_at_ms``: when it was asked
+    for, or its work first was.
     """
 
     id: str
@@ -319,9 +293,8 @@ class RMContainer:
     asked_type: ExecutionType = ExecutionType.GUARANTEED
     counted: bool = False
     released: bool = False
-    preempted_for: str = ""
-    preempted_as: ContainerExitStatus = ContainerExitStatus.PREEMPTED
     ended_for: Cause | None = None
+    ended_as: ContainerExitStatus | None = None
     delivers: bool = False
     started_told: bool = False
     finished_at_ms: int = 0

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from executor.records import Resource
 
 from ..allocation.cluster_node import Claim
-from ..machine.mailbox import Mailbox
 from ..records.reports import NodeState
 from .context import Due, DueKind, RMContext
 from .entities import ENDED_ATTEMPT_STATES, GONE, RMApp, RMNode
@@ -114,13 +112,7 @@ def _check_node(context: RMContext, node: RMNode) -> None:
     free = [resource for claim, resource in load.claims.values() if claim is Claim.FREE]
     assert (load.claimed_memory, load.claimed_vcores) == (total_of(free).memory, total_of(free).vcores)
     assert load.claimed_queue == len(load.claims) - len(free)
-    boxes: list[Mailbox[Any]] = [
-        node.to_start,
-        node.to_cleanup,
-        node.to_update,
-        node.applications_to_cleanup,
-    ]
-    for box in boxes:
+    for box in node.mailboxes():
         box.validate()
     for container_id in (start.container.id for start in node.to_start.items()):
         assert node.containers[container_id].status is None
@@ -129,20 +121,14 @@ def _check_node(context: RMContext, node: RMNode) -> None:
 def _check_application(context: RMContext, app: RMApp) -> None:
     ended = app.ended
     assert (app.id in context.live) == (not ended or app.finishing)
-    counts: Counter[Phase] = Counter()
-    guaranteed = running = Resource()
+    containers = list(app.containers())
+    counts = Counter(container.phase for container in containers)
     for attempt in app.attempts:
-        for container in attempt.containers.values():
-            counts[container.phase] += 1
-            if container.is_guaranteed:
-                guaranteed = guaranteed + container.resource
-            if container.phase is Phase.RUNNING:
-                running = running + container.resource
         for box in attempt.mailboxes():
             box.validate()
         if attempt is not app.attempt or ended:
             assert attempt.state in ENDED_ATTEMPT_STATES or app.finishing
-            assert not attempt.guaranteed_asks.outstanding and not attempt.opportunistic_asks.outstanding
+            assert not attempt.outstanding
             assert attempt.held is None and not attempt.updates
             assert attempt.id not in context.opportunistic_waiting
         if attempt.held is not None:
@@ -151,14 +137,13 @@ def _check_application(context: RMContext, app: RMApp) -> None:
             )
         waiting = attempt.id in context.opportunistic_waiting
         assert waiting == bool(attempt.opportunistic_asks.outstanding)
-        for table in (attempt.guaranteed_asks, attempt.opportunistic_asks):
+        for table in attempt.tables:
             assert table.outstanding == sum(ask.outstanding for ask in table)
             assert all(ask.outstanding > 0 for ask in table)
             assert sum(len(group) for group in table.groups()) == len(table)
-    assert {phase: app.counts[phase] for phase in _LIVE_PHASES} == {
-        phase: counts[phase] for phase in _LIVE_PHASES
-    }
-    assert app.guaranteed == guaranteed and app.running == running
+    assert all(app.counts[phase] == counts[phase] for phase in _LIVE_PHASES)
+    assert app.guaranteed == total_of(one.resource for one in containers if one.is_guaranteed)
+    assert app.running == total_of(one.resource for one in containers if one.phase is Phase.RUNNING)
     if app.finishing:
         assert app.attempt.state is AttemptState.FINISHING
         assert Due(DueKind.FINISHING, app.id) in context.deadlines

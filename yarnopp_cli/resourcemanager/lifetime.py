@@ -99,10 +99,6 @@ class Lifetime:
             reason = "its last job has ended" if self._rm.applications_started else "no job came"
             self._begin_to_end(reason)
 
-    def ended_too_slowly(self) -> None:
-        """Nodes had their time to unregister."""
-        self._stop()
-
     def _begin_to_end(self, reason: str) -> None:
         self._rm.ending = True
         self._reason = reason
@@ -115,9 +111,10 @@ class Lifetime:
 
     def _stop_if_alone(self) -> None:
         if not any(node.connected and not node.unregistered for node in self._rm.nodes.values()):
-            self._stop()
+            self.stop()
 
-    def _stop(self) -> None:
+    def stop(self) -> None:
+        """The last node has gone, or nodes had their time to unregister: the daemon shall end."""
         if self._stopped:
             return
         self._stopped = True

@@ -118,7 +118,7 @@ class ResourceManager:
             DueKind.PREEMPT: preemption.look,
             DueKind.HOPELESS: masters.refuse_hopeless,
             DueKind.IDLE: lifetime.idle_for_long,
-            DueKind.ENDING: lifetime.ended_too_slowly,
+            DueKind.ENDING: lifetime.stop,
         }
 
     # -- the machine -----------------------------------------------------------------------------------------

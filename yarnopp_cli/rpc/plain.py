@@ -21,8 +21,7 @@ from .wire import INVALID_REQUEST, MAX_LINE_BYTES, Answer, Calls, WireError, err
 
 T = TypeVar("T")
 _Converter = Callable[[Any], Any]
-
-_MISSING = dataclasses.MISSING
+_Converters = tuple[_Converter | None, _Converter]
 
 
 class MessageError(YoppError):
@@ -84,90 +83,49 @@ def decode_answer(line: bytes, calls: Calls) -> Answer | None:
 def encode(value: Any) -> Any:
     """A dataclass (with all it holds) as dicts, lists and scalars that ``json.dumps`` takes."""
     kind: Any = type(value)
-    encoder = _encoder(kind)
+    encoder, _ = _converters(kind)
     return value if encoder is None else encoder(value)
 
 
 def decode(kind: type[T], value: Any) -> T:
     """The inverse of ``encode``, for what ``json.loads`` gave. Raises MessageError."""
+    hint: Any = kind
+    _, decoder = _converters(hint)
     try:
-        return typing.cast(T, _decoder(typing.cast(Any, kind))(value))
+        return typing.cast(T, decoder(value))
     except _Mismatch as mismatch:
         raise MessageError(f"malformed {kind.__name__}", because=mismatch.describe()) from None
 
 
 @cache
-def _encoder(hint: Any) -> _Converter | None:
-    """What turns a value of this type into JSON's types; None where it is one already."""
-    if hint in (str, int, float, bool, type(None)):
-        return None
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return lambda value: value.value
-    if dataclasses.is_dataclass(hint):
-        return _make_dataclass_encoder(hint)
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        inner = _encoder(_optional(hint, arguments))
-        return None if inner is None else _make_optional_converter(inner)
-    if origin in (tuple, list, frozenset):
-        return _make_array_encoder(_encoder(arguments[0]))
-    if origin is dict:
-        return _make_dict_encoder(_encoder(arguments[1]))
-    raise TypeError(f"messages do not hold {hint!r}")
-
-
-def _make_optional_converter(inner: _Converter) -> _Converter:
-    return lambda value: None if value is None else inner(value)
-
-
-def _make_array_encoder(inner: _Converter | None) -> _Converter:
-    return list if inner is None else lambda value: [inner(item) for item in value]
-
-
-def _make_dict_encoder(inner: _Converter | None) -> _Converter:
-    return dict if inner is None else lambda value: {key: inner(item) for key, item in value.items()}
-
-
-def _make_dataclass_encoder(kind: Any) -> _Converter:
-    hints = typing.get_type_hints(kind)
-    plain: list[str] = []
-    converted: list[tuple[str, _Converter]] = []
-    for item in dataclasses.fields(kind):
-        encoder = _encoder(hints[item.name])
-        if encoder is None:
-            plain.append(item.name)
-        else:
-            converted.append((item.name, encoder))
-
-    def encode_dataclass(value: Any) -> dict[str, Any]:
-        message = {name: getattr(value, name) for name in plain}
-        for name, encoder in converted:
-            message[name] = encoder(getattr(value, name))
-        return message
-
-    return encode_dataclass
-
-
-@cache
-def _decoder(hint: Any) -> _Converter:
-    """What turns JSON's types into a value of this type; it raises _Mismatch."""
+def _converters(hint: Any) -> _Converters:
+    """What turns a value of this type into JSON's types, None where it is one already; and what turns it back."""
     if hint in _SCALARS:
-        return _SCALARS[hint]
+        return None, _SCALARS[hint]
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        return _make_enum_decoder(hint)
+        return _enum(hint)
     if dataclasses.is_dataclass(hint):
-        return _make_dataclass_decoder(hint)
+        return _dataclass(hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return _make_optional_converter(_decoder(_optional(hint, arguments)))
+        others = [item for item in arguments if item is not type(None)]
+        if len(others) == 1 and len(arguments) == 2:  # no union but ``X | None`` occurs in messages
+            return _optional(*_converters(others[0]))
     if origin in (tuple, list, frozenset):
-        return _make_array_decoder(origin, _decoder(arguments[0]))
+        return _array(origin, *_converters(arguments[0]))
     if origin is dict:
-        return _make_dict_decoder(_decoder(arguments[1]))
+        return _dict(*_converters(arguments[1]))
     raise TypeError(f"messages do not hold {hint!r}")
 
 
-def _make_enum_decoder(kind: type[enum.Enum]) -> _Converter:
+def _optional(encoder: _Converter | None, decoder: _Converter) -> _Converters:
+    def optional(inner: _Converter) -> _Converter:
+        return lambda value: None if value is None else inner(value)
+
+    return None if encoder is None else optional(encoder), optional(decoder)
+
+
+def _enum(kind: type[enum.Enum]) -> _Converters:
     members = {member.value: member for member in kind}
 
     def decode_enum(value: Any) -> enum.Enum:
@@ -176,17 +134,24 @@ def _make_enum_decoder(kind: type[enum.Enum]) -> _Converter:
         except (KeyError, TypeError):
             raise _Mismatch(f"one of {', '.join(map(str, members))}", value) from None
 
-    return decode_enum
+    return lambda value: value.value, decode_enum
 
 
-def _make_dataclass_decoder(kind: Any) -> _Converter:
+def _dataclass(kind: Any) -> _Converters:
     hints = typing.get_type_hints(kind)
-    decoders = {item.name: _decoder(hints[item.name]) for item in dataclasses.fields(kind)}
-    required = [
-        item.name
-        for item in dataclasses.fields(kind)
-        if item.default is _MISSING and item.default_factory is _MISSING
-    ]
+    fields = dataclasses.fields(kind)
+    converters = {item.name: _converters(hints[item.name]) for item in fields}
+    plain = [name for name, (encoder, _) in converters.items() if encoder is None]
+    encoders = [(name, encoder) for name, (encoder, _) in converters.items() if encoder is not None]
+    decoders = {name: decoder for name, (_, decoder) in converters.items()}
+    missing = dataclasses.MISSING
+    required = [one.name for one in fields if one.default is missing and one.default_factory is missing]
+
+    def encode_dataclass(value: Any) -> dict[str, Any]:
+        message = {name: getattr(value, name) for name in plain}
+        for name, encoder in encoders:
+            message[name] = encoder(getattr(value, name))
+        return message
 
     def decode_dataclass(value: Any) -> Any:
         if type(value) is not dict:
@@ -206,26 +171,26 @@ def _make_dataclass_decoder(kind: Any) -> _Converter:
                 raise _Mismatch(f"the field {name!r}", None)
         return kind(**arguments)
 
-    return decode_dataclass
+    return encode_dataclass, decode_dataclass
 
 
-def _make_array_decoder(kind: Any, inner: _Converter) -> _Converter:
+def _array(kind: Any, encoder: _Converter | None, decoder: _Converter) -> _Converters:
     def decode_array(value: Any) -> Any:
         if type(value) is not list:
             raise _Mismatch("an array", value)
-        items = []
+        items: list[Any] = []
         try:
             for item in value:
-                items.append(inner(item))
+                items.append(decoder(item))
         except _Mismatch as mismatch:
             mismatch.path.append(f"[{len(items)}]")
             raise
         return kind(items)
 
-    return decode_array
+    return list if encoder is None else lambda value: [encoder(item) for item in value], decode_array
 
 
-def _make_dict_decoder(inner: _Converter) -> _Converter:
+def _dict(encoder: _Converter | None, decoder: _Converter) -> _Converters:
     def decode_dict(value: Any) -> dict[str, Any]:
         if type(value) is not dict:
             raise _Mismatch("an object", value)
@@ -233,33 +198,24 @@ def _make_dict_decoder(inner: _Converter) -> _Converter:
         key = ""
         try:
             for key, item in value.items():
-                result[key] = inner(item)
+                result[key] = decoder(item)
         except _Mismatch as mismatch:
             mismatch.path.append(f"[{key!r}]")
             raise
         return result
 
-    return decode_dict
+    if encoder is None:
+        return dict, decode_dict
+    return lambda value: {key: encoder(item) for key, item in value.items()}, decode_dict
 
 
-def _optional(hint: Any, arguments: tuple[Any, ...]) -> Any:
-    """The X of ``X | None``; no other union occurs in messages."""
-    others = [item for item in arguments if item is not type(None)]
-    if len(others) != 1 or len(arguments) != 2:
-        raise TypeError(f"messages do not hold {hint!r}")
-    return others[0]
+def _scalar(kind: type, expected: str) -> _Converter:
+    def decode_scalar(value: Any) -> Any:
+        if type(value) is not kind:
+            raise _Mismatch(expected, value)
+        return value
 
-
-def _string(value: Any) -> str:
-    if type(value) is not str:
-        raise _Mismatch("a string", value)
-    return value
-
-
-def _integer(value: Any) -> int:
-    if type(value) is not int:
-        raise _Mismatch("an integer", value)
-    return value
+    return decode_scalar
 
 
 def _number(value: Any) -> float:
@@ -270,25 +226,24 @@ def _number(value: Any) -> float:
     return float(value)
 
 
-def _boolean(value: Any) -> bool:
-    if type(value) is not bool:
-        raise _Mismatch("true or false", value)
-    return value
+_SCALARS: dict[Any, _Converter] = {
+    str: _scalar(str, "a string"),
+    int: _scalar(int, "an integer"),
+    float: _number,
+    bool: _scalar(bool, "true or false"),
+}
+_KINDS = {
+    dict: "an object",
+    list: "an array",
+    str: "a string",
+    bool: "a boolean",
+    int: "an integer",
+    float: "a float",
+}
 
 
 def _kind_of(value: Any) -> str:
     if value is None:
         return "nothing"
-    names = {
-        dict: "an object",
-        list: "an array",
-        str: "a string",
-        bool: "a boolean",
-        int: "an integer",
-        float: "a float",
-    }
     text = repr(value)
-    return f"{names.get(type(value), type(value).__name__)} {text if len(text) <= 60 else text[:57] + '...'}"
-
-
-_SCALARS: dict[Any, _Converter] = {str: _string, int: _integer, float: _number, bool: _boolean}
+    return f"{_KINDS.get(type(value), type(value).__name__)} {text if len(text) <= 60 else text[:57] + '...'}"

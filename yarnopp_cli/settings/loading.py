@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from executor.light import dataclass
 from executor.settings import Property
 
 from ..errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
+from .declarations import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE, declared
 from .entries import Entry
 from .files import chosen_files, home_of, read_file, user_of
 from .queues import QUEUE_PREFIX
 from .refused import REFUSED
-from .registry import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE, declared
 from .rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
 from .suggest import nearest, printable, printable_path
 from .values import (
@@ -97,15 +97,8 @@ class Configuration:
     def with_scheduler(self, given: Mapping[str, tuple[str, str]]) -> Configuration:
         """The same with these for the properties of the queues and of their scheduler; what is not among them
         has its default. Raises Refused for a value that is none."""
-        values: dict[str, Value] = {
-            name: value for name, value in self._values.items() if not name.startswith(QUEUE_PREFIX)
-        }
-        values |= {
-            name: default_value(known, self.state_dir)
-            for name, known in PROPERTIES.items()
-            if name.startswith(QUEUE_PREFIX)
-        }
-        origins = {name: one for name, one in self._origins.items() if not name.startswith(QUEUE_PREFIX)}
+        values = defaults(self.state_dir) | _others(self._values)
+        origins = _others(self._origins)
         for name, (text, origin) in given.items():
             if (known := declared(name)) is not None:
                 values[name], origins[name] = from_text(known, text), origin
@@ -154,8 +147,7 @@ class Configuration:
         try:
             document = json.loads(text)
             state_dir, properties = str(document["stateDir"]), document["properties"]
-            values = {name: default_value(known, state_dir) for name, known in PROPERTIES.items()}
-            origins = {}
+            values, origins = defaults(state_dir), {}
             for name, given in properties.items():
                 if (known := declared(name)) is not None:
                     values[name] = from_toml(known, given["value"])
@@ -234,21 +226,30 @@ def examine(
     return Findings(configuration, layers.problems, layers.warnings, sources)
 
 
+def _others(of: Mapping[str, S]) -> dict[str, S]:
+    """What is not of the queues and their scheduler."""
+    return {name: one for name, one in of.items() if not name.startswith(QUEUE_PREFIX)}
+
+
+def defaults(state_dir: str) -> dict[str, Value]:
+    """Every property's default, by name."""
+    return {name: default_value(known, state_dir) for name, known in PROPERTIES.items()}
+
+
 def default_value(known: Property, state_dir: str) -> Value:
     """A property's default, with the one variable that defaults use replaced."""
-    default = cast(Value, known.default)
-    if isinstance(default, str):
-        return default.replace("${" + STATE_DIR_VARIABLE + "}", state_dir)
-    return default
+    default: Value = known.default
+    return (
+        default.replace("${" + STATE_DIR_VARIABLE + "}", state_dir) if isinstance(default, str) else default
+    )
 
 
 def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
     """The error for a name that nobody declared: why YARN's is refused, or the nearest one that is declared."""
+    where = f"{origin}: " if origin else ""
     if (refusal := REFUSED.get(name)) is not None:
-        where = f"{origin}: " if origin else ""
-        return UnknownPropertyError(
-            f"{where}{name} is not supported", because=refusal.because, hint=refusal.instead
-        )
+        message = f"{where}{name} is not supported"
+        return UnknownPropertyError(message, because=refusal.because, hint=refusal.instead)
     near, because = nearest(name, PROPERTIES), "no property has that name"
     if name.startswith(QUEUE_PREFIX):
         from .queue_properties import nearest_name, why_unsupported
@@ -256,11 +257,9 @@ def unknown_property(name: str, origin: str = "") -> UnknownPropertyError:
         near = nearest_name(name) or near
         if (reason := why_unsupported(name)) is not None:
             near, because = None, f"YARN's property has no effect here: {reason}"
+    hint = f"did you mean {near}?" if near else _where_to_look(name)
     if name == STATE_DIR_VARIABLE:
         hint = "the state directory follows from the run directory: see --run-dir and YOPP_RUN_DIR"
-    else:
-        hint = f"did you mean {near}?" if near else _where_to_look(name)
-    where = f"{origin}: " if origin else ""
     return UnknownPropertyError(f"{where}unknown property {printable_path(name)}", because=because, hint=hint)
 
 
@@ -320,7 +319,10 @@ class _Layers:
             elif entry.name in final:
                 first = self.chosen[entry.name].origin
                 self.warnings.append(f"{entry.origin}: {entry.name} is ignored: it is final in {first}")
-            elif not self._set_aside(entry):
+            elif entry.from_xml and entry.name in OF_ANOTHER_CLUSTER and entry.value:
+                why = "it names another cluster's ResourceManager"
+                self.warnings.append(f"{entry.origin}: {entry.name} is ignored: {why}")
+            else:
                 self.chosen[entry.name] = entry
         if ignored:
             names = ", ".join(printable(name) for name in ignored[:3]) + (", …" if len(ignored) > 3 else "")
@@ -345,25 +347,13 @@ class _Layers:
             name = printable(entry.name)
             self.warnings.append(f"{entry.origin}: unknown property {name}{_MEANT}{near}?")
 
-    def _set_aside(self, entry: Entry) -> bool:
-        if not entry.from_xml or entry.name not in OF_ANOTHER_CLUSTER or not entry.value:
-            return False
-        self.warnings.append(
-            f"{entry.origin}: {entry.name} is ignored: it names another cluster's ResourceManager"
-        )
-        return True
-
     def add_define(self, text: str) -> None:
         name, equals, value = text.partition("=")
         name = name.strip()
         if not equals or not name:
-            self.problems.append(
-                InvalidPropertyError(
-                    f"-D {printable(text)}: not a property",
-                    because="it has no name" if equals else "it has no '='",
-                    hint="write -Dname=value",
-                )
-            )
+            because = "it has no name" if equals else "it has no '='"
+            problem = f"-D {printable(text)}: not a property"
+            self.problems.append(InvalidPropertyError(problem, because=because, hint="write -Dname=value"))
         elif declared(name) is None:
             if name not in REFUSED or not REFUSED[name].stands(value):
                 self.problems.append(unknown_property(name, COMMAND_LINE))
@@ -393,9 +383,7 @@ class _Layers:
         for name, other in FALLBACKS.items():
             if name not in self.chosen and other in self.chosen:
                 self.chosen[name] = Entry(name, self.chosen[other].value, self.chosen[other].origin)
-        values: dict[str, Value] = {
-            name: default_value(known, state_dir) for name, known in PROPERTIES.items()
-        }
+        values = defaults(state_dir)
         of_queues = [name for name in self.chosen if name not in PROPERTIES]
         for name in (*PROPERTIES, *of_queues):
             entry, known = self.chosen.get(name), declared(name)

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import EXIT_CONFIGURATION, RemoteError
+from .declarations import PROPERTIES, PROPERTIES_OF, declared
 from .queue_properties import queue_tree
 from .queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
-from .registry import PROPERTIES, PROPERTIES_OF, declared
 from .values import Refused, from_text
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from executor.settings import Property
 
-from .registry import ADDRESSES, CGROUP_PATHS, DIRECTORIES, OPTIONAL_ADDRESSES
+from .declarations import ADDRESSES, CGROUP_PATHS, DIRECTORIES, OPTIONAL_ADDRESSES
 from .suggest import printable
 
 Value: TypeAlias = int | float | bool | str

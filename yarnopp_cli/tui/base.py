@@ -25,8 +25,7 @@ from ..views.top.sampling import History
 from .dialogs import Confirm, TextDialog
 from .feed import EventFeed
 from .lines import Summary, TitleLine
-from .source import Source
-from .threads import in_thread
+from .source import Source, in_thread
 
 PATIENCE = 3.0
 """Seconds without an answer after which the data is called stale."""

@@ -28,26 +28,37 @@ from ..views.top.tables import container_state, measured, quota_cores, story
 from .actions import EXPLAIN, STEER, STEER_UNSEEN, ContainerActions
 from .base import ALWAYS, TypingScreen, typing
 from .lines import TitleLine
-from .logfile import LogFile
 from .logview import LogView
-from .threads import in_thread
+from .source import in_thread
 
 STREAMS = ("stdout", "stderr")
+TAIL_BYTES = 1 << 18
+"""Of a longer output a container's screen reads only the end."""
 _MIB = 1 << 20
 
 
-def log_path(report: ContainerReport, stream: str) -> str:
-    """Where a stream of a container's output is; "" where it has none yet."""
-    return os.path.join(report.log_directory, stream) if report.log_directory else ""
-
-
 class TrackedContainer(ContainerActions):
-    """A screen about one container; ``report`` is the latest that is known of it."""
+    """A screen about one container with a stream of its output; ``report`` is the latest that is known of it."""
 
-    def __init__(self, report: ContainerReport) -> None:
+    def __init__(self, report: ContainerReport, stream: str = STREAMS[0]) -> None:
         super().__init__()
-        self.report = report
+        self.report, self.stream = report, stream
         self._asking = False
+
+    @property
+    def view(self) -> LogView:
+        """The output."""
+        return self.query_one(LogView)
+
+    @property
+    def path(self) -> str:
+        """Where the stream is; "" while there is none."""
+        return os.path.join(self.report.log_directory, self.stream) if self.report.log_directory else ""
+
+    def action_stream(self) -> None:
+        """The other stream."""
+        self.stream = STREAMS[1 - STREAMS.index(self.stream)]
+        self.update()
 
     def targets(self) -> list[ContainerReport]:
         """This one."""
@@ -57,14 +68,18 @@ class TrackedContainer(ContainerActions):
         """Its id."""
         return self.report.container_id
 
-    def track(self, picture: Picture) -> None:
-        """Take what the picture knows; what has left it is asked for by itself, until it has ended."""
+    def show(self, picture: Picture) -> None:
+        """Take what the picture knows; what has left it is asked for by itself, until it has ended. Its log comes by
+        itself.
+        """
         found = picture.container(self.report.container_id)
         if found is not None:
             self.report = found
         elif is_live(self.report) and not self._asking and self.top.lost_since is None:
             self._asking = True
             self.run_worker(self._ask(), group="tracked")
+        if self.view.file.path != self.path:
+            self.view.show_file(self.path)
 
     async def _ask(self) -> None:
         try:
@@ -91,11 +106,9 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
 
     def __init__(self, report: ContainerReport) -> None:
         super().__init__(report)
-        self.stream = STREAMS[0]
         self._facts: NodeFacts | None = None
         self._facts_of: tuple[int, str, str] | None = None
         self._story: Sequence[HistoryEvent] = ()
-        self._tail = LogFile("")
 
     def body(self) -> ComposeResult:
         """Two columns; one above the other where the screen is narrow."""
@@ -104,16 +117,16 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
                 yield Static(id="known")
             with Vertical(id="measures"):
                 yield Static(id="use")
-                yield Static(id="tail")
+                yield Static(id="stream")
+                yield LogView(self.path, window=TAIL_BYTES, can_focus=False)
 
     def on_mount(self) -> None:
         """Textual's: the fields have the keys."""
         self.query_one("#fields").focus()
-        self.set_interval(0.5, self._read_tail)
 
     def show(self, picture: Picture) -> None:
         """Show the container as it is in this picture."""
-        self.track(picture)
+        super().show(picture)
         report = self.report
         now = (report.version, report.execution_type.value, shown_state(report))
         if now != self._facts_of:
@@ -123,7 +136,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         self.query_one(TitleLine).show([*left, container_state(report)], report.node_id)
         self.query_one("#known", Static).update(self._known(picture))
         self.query_one("#use", Static).update(self._use(picture))
-        self._read_tail()
+        self.query_one("#stream", Static).update(Text(self.stream, style="dim"))
 
     async def _learn(self) -> None:
         report, source = self.report, self.top.source
@@ -180,28 +193,6 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
             (sparkline(history.memory(name), cells, float(memory * _MIB)), "$text-primary"),
         )
 
-    def _read_tail(self) -> None:
-        path = log_path(self.report, self.stream)
-        if path != self._tail.path:
-            self._tail = LogFile(path, window=1 << 18)
-        widget = self.query_one("#tail", Static)
-        lines, cells = max(1, widget.size.height - 1), max(4, widget.size.width)
-        text = Text(no_wrap=True)
-        text.append(f"{self.stream}\n", style="dim")
-        try:
-            while self._tail.grow():
-                pass
-            for line in self._tail.lines(len(self._tail) - lines, lines):
-                text.append(shorten(line, cells) + "\n")
-        except OSError as error:
-            text.append(f"cannot be read: {error.strerror}\n")
-        widget.update(text)
-
-    def action_stream(self) -> None:
-        """The other stream."""
-        self.stream = STREAMS[1 - STREAMS.index(self.stream)]
-        self._read_tail()
-
     def action_log(self) -> None:
         """All of the output."""
         self.app.push_screen(LogScreen(self.report, self.stream))
@@ -227,26 +218,15 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         *ALWAYS,
     ]
 
-    def __init__(self, report: ContainerReport, stream: str = STREAMS[0]) -> None:
-        super().__init__(report)
-        self.stream = stream
-        self._searching = False
+    _searching = False
 
     def content(self) -> ComposeResult:
         """The log."""
-        yield LogView(log_path(self.report, self.stream))
-
-    @property
-    def view(self) -> LogView:
-        """The log."""
-        return self.query_one(LogView)
+        yield LogView(self.path)
 
     def show(self, picture: Picture) -> None:
         """How the container is now; its log comes by itself."""
-        self.track(picture)
-        path = log_path(self.report, self.stream)
-        if self.view.file.path != path:
-            self.view.show_file(path)
+        super().show(picture)
         if self.view.empty != (empty := self._nothing()):
             self.view.empty = empty
             self.view.refresh()
@@ -286,12 +266,6 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         if name == "wrap":
             self.view.action_sideways(-(1 << 30))
         self.view.layout_rows()
-
-    def action_stream(self) -> None:
-        """The other stream."""
-        self.stream = STREAMS[1 - STREAMS.index(self.stream)]
-        self.view.show_file(log_path(self.report, self.stream))
-        self._title()
 
     # ---- search
 

@@ -48,8 +48,8 @@ class Confirm(Dialog[bool]):
     """A question and what follows from yes. Only ``y`` is yes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,Y", "answer(True)", "Yes"),
-        Binding("n,N,escape,enter,q", "answer(False)", "No"),
+        Binding("y,Y", "dismiss(True)", "Yes"),
+        Binding("n,N,escape,enter,q", "dismiss(False)", "No"),
     ]
 
     def __init__(self, text: str, *, danger: bool) -> None:
@@ -63,10 +63,6 @@ class Confirm(Dialog[bool]):
             yield Static(Text(self.question, style="bold"), id="question")
             yield Static(Text(self.effect), id="effect")
             yield Static(Text("y yes   n no (enter, esc)"), id="keys")
-
-    def action_answer(self, yes: bool) -> None:
-        """Close with the answer."""
-        self.dismiss(yes)
 
 
 class TextDialog(Dialog[None]):

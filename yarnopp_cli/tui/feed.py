@@ -9,8 +9,7 @@ from functools import partial
 
 from ..errors import YoppError
 from ..records.history import GetEventsRequest, HistoryEvent
-from .source import Source
-from .threads import in_thread
+from .source import Source, in_thread
 
 KEPT = 5000
 _FIRST = 1000

@@ -14,9 +14,9 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from ..views.text import timestamp, width
+from ..views.text import shorten, timestamp, width
 from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
-from .logfile import LogFile
+from .logfile import WINDOW, LogFile
 
 _POLL_SECONDS = 0.25
 _STAMP_CELLS = 13
@@ -40,9 +40,11 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
     class Changed(Message):
         """What is shown, or how, is another."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, *, window: int = WINDOW, can_focus: bool = True) -> None:
         super().__init__()
-        self.file = LogFile(path)
+        self.file = LogFile(path, window=window)
+        self.can_focus = can_focus
+        self._window = window
         self.follow = True
         self.wrap = False
         self.stamps = False
@@ -63,7 +65,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
 
     def show_file(self, path: str) -> None:
         """Show another file from its end."""
-        self.file = LogFile(path)
+        self.file = LogFile(path, window=self._window)
         self._seen = []
         self.top, self._x, self.match, self.follow = 0, 0, -1, True
         self._grow()
@@ -137,6 +139,8 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
             text = told if y == 0 else ""
             return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(cells, base)
         number, text = self._rows[y]
+        if not self.can_focus:
+            text = shorten(text, cells)  # it cannot be scrolled
         parts = []
         if self.stamps:
             again = y > 0 and self._rows[y - 1][0] == number

@@ -25,9 +25,11 @@ from .base import ALWAYS, TypingScreen, typing
 from .container import DetailScreen, LogScreen
 from .dialogs import Choose
 from .lines import Note, TitleLine
+from .source import in_thread
 from .table import LiveTable
-from .threads import in_thread
 
+Rows = Sequence[Any]
+Columns = Sequence[TopColumn[Any]]
 FILTER = typing("Filter")
 SORT = Binding("s", "sort", "Sort")
 ORDER: list[BindingType] = [
@@ -72,10 +74,10 @@ class TableScreen(TypingScreen):
         """The table."""
         return self.query_one(LiveTable)
 
-    def _rows(self, picture: Picture) -> Sequence[Any]:
+    def _rows(self, picture: Picture) -> Rows:
         raise NotImplementedError
 
-    def _columns(self, picture: Picture, rows: Sequence[Any]) -> Sequence[TopColumn[Any]]:
+    def _columns(self, picture: Picture, rows: Rows) -> Columns:
         raise NotImplementedError
 
     def _open(self, row: Any) -> None:
@@ -186,10 +188,10 @@ class NodesScreen(TableScreen, inherit_bindings=False):
     ]
     ROW = Row(attrgetter("node_id"), lines.of_node)
 
-    def _rows(self, picture: Picture) -> Sequence[NodeReport]:
+    def _rows(self, picture: Picture) -> Rows:
         return picture.nodes
 
-    def _columns(self, picture: Picture, rows: Sequence[NodeReport]) -> Sequence[TopColumn[NodeReport]]:
+    def _columns(self, picture: Picture, rows: Rows) -> Columns:
         return tables.yarn_node_columns(picture.taken_at_ms) if self.wide else tables.node_columns(rows)
 
     def _scope(self) -> str:
@@ -227,12 +229,10 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
     ]
     ROW = Row(attrgetter("application_id"), lines.of_application)
 
-    def _rows(self, picture: Picture) -> Sequence[ApplicationReport]:
+    def _rows(self, picture: Picture) -> Rows:
         return picture.applications[::-1]
 
-    def _columns(
-        self, picture: Picture, rows: Sequence[ApplicationReport]
-    ) -> Sequence[TopColumn[ApplicationReport]]:
+    def _columns(self, picture: Picture, rows: Rows) -> Columns:
         now = picture.taken_at_ms
         if self.wide:
             return tables.yarn_application_columns(now)
@@ -286,16 +286,14 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
         super().__init__()
         self.node_id, self.application_id = node_id, application_id
 
-    def _rows(self, picture: Picture) -> Sequence[ContainerReport]:
+    def _rows(self, picture: Picture) -> Rows:
         return [
             one
             for one in picture.containers
             if self.node_id in ("", one.node_id) and self.application_id in ("", one.application_id)
         ]
 
-    def _columns(
-        self, picture: Picture, rows: Sequence[ContainerReport]
-    ) -> Sequence[TopColumn[ContainerReport]]:
+    def _columns(self, picture: Picture, rows: Rows) -> Columns:
         """With as much sparkline as there is room for."""
         spark = max(6, min(60, (self.size.width - 72) // 2 + 6))
         return tables.container_columns(picture, self.top.history, rows, spark)
@@ -326,12 +324,10 @@ class QueueScreen(_ContainerTable, inherit_bindings=False):
     ]
     ROW = Row(attrgetter("container_id"), lines.of_waiting)
 
-    def _rows(self, picture: Picture) -> Sequence[ContainerReport]:
+    def _rows(self, picture: Picture) -> Rows:
         return tables.queue_rows(picture)
 
-    def _columns(
-        self, picture: Picture, rows: Sequence[ContainerReport]
-    ) -> Sequence[TopColumn[ContainerReport]]:
+    def _columns(self, picture: Picture, rows: Rows) -> Columns:
         return tables.queue_columns(picture, rows, self.size.width)
 
 
@@ -353,7 +349,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         self.kind = ""
         self._frozen: list[HistoryEvent] | None = None
 
-    def _rows(self, picture: Picture) -> Sequence[HistoryEvent]:
+    def _rows(self, picture: Picture) -> Rows:
         """As they were when the picture was frozen, while it is."""
         if not self.top.frozen:
             self._frozen = None
@@ -362,7 +358,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         events = self._frozen if self._frozen is not None else list(self.top.feed.events)
         return [event for event in reversed(events) if self.kind in ("", event.kind.value)]
 
-    def _columns(self, picture: Picture, rows: Sequence[HistoryEvent]) -> Sequence[TopColumn[HistoryEvent]]:
+    def _columns(self, picture: Picture, rows: Rows) -> Columns:
         return tables.EVENT_COLUMNS
 
     def identity(self) -> str:

@@ -6,9 +6,13 @@ that a frame without a terminal costs none.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from typing import Any, TypeVar
 
 import psutil
 
@@ -25,6 +29,7 @@ from ..views.containers import NodeFacts, is_live
 from ..views.explain.explanations import lines as explanation_lines
 from ..views.text import number_of
 
+T = TypeVar("T")
 KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "demote"
 ACTIONS = (KILL, PAUSE, RESUME, PROMOTE, DEMOTE)
 """What may be done to a container."""
@@ -35,11 +40,37 @@ _PAUSE_SECONDS = 2.0
 _LOT = 100
 """Containers whose traces are asked for in one call, so that no call keeps a node busy for long."""
 
-_BY_HAND = "killed by a person in yopp top"
+_BY_HAND = "killed by the user in yopp top"
 
 
 Traces = tuple[Mapping[str, Sequence[float]], Sequence[float]]
 """Of containers by id, and of the machine: numbers as in GetUsageTracesResponse."""
+
+
+def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
+    """Begin a blocking call in a daemon thread of its own, so that quitting never waits for a daemon that does not
+    answer; its result, or the YoppError or OSError that it raised, in a future of the running loop.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def finish(settle: Callable[[Any], None], outcome: object) -> None:
+        if not future.cancelled():
+            settle(outcome)
+
+    def run() -> None:
+        settle: Callable[[Any], None] = future.set_exception
+        outcome: object = RuntimeError("the call ended without an answer")  # a bug's, if any
+        try:
+            settle, outcome = future.set_result, function()
+        except (YoppError, OSError) as error:
+            outcome = error
+        finally:
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(finish, settle, outcome)
+
+    threading.Thread(target=run, daemon=True, name="yopp-top").start()
+    return future
 
 
 class Source:

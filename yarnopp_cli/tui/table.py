@@ -19,7 +19,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ..views.columns import Cell, TopColumn, matches, sorted_rows
+from ..views.columns import TopColumn, matches, sorted_rows
 from ..views.text import fitted, harmless
 from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 
@@ -101,13 +101,12 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.words = tuple(text.split())
         self._arrange()
 
-    def sort(self, key: str, *, descending: bool | None = None) -> None:
+    def sort(self, key: str) -> None:
         """Sort by a column; by the same one again, the other way round. An empty key: as they come."""
         column = self._column(key)
-        if descending is None:
-            again = key == self.sort_key
-            descending = not self.descending if again else (column is not None and column.numeric)
-        self.sort_key, self.descending = key, descending
+        again = key == self.sort_key
+        self.descending = not self.descending if again else (column is not None and column.numeric)
+        self.sort_key = key
         self._arrange()
         self._put_cursor(0)
         self.post_message(self.Changed())
@@ -188,75 +187,64 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             return marked
         return [self.current] if self.rows else []
 
-    def go_to(self, identity: str) -> bool:
-        """Put the cursor on the row of that id; False if it is not shown."""
-        for index, row in enumerate(self.rows):
-            if self._identity(row) == identity:
-                self._put_cursor(index)
-                return True
-        self._cursor_id = identity  # it may come with the next picture
-        return False
-
     # ---- drawing
 
     def render_line(self, y: int) -> Strip:
         """Draw one line: the header stays on top."""
-        width = self.scrollable_content_region.width
         base = self.rich_style
         if y == 0:
-            return self._header(width, base)
+            return self._header(base)
         index = self.scroll_offset.y + y - 1
         if index >= len(self.rows):
             text = f"  {self.empty}" if not self.rows and y == 1 else ""
+            width = self.scrollable_content_region.width
             return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(width, base)
         row = self.rows[index]
         if index == self.cursor:
             base = base + self.get_component_rich_style("live-table--cursor")
-        identity = self._identity(row)
-        gutter = (CURSOR if index == self.cursor else " ") + (MARK if identity in self.marked else " ")
-        cells = [column.cell(row) for column in self.columns]
-        return self._line(Cell(gutter, "accent"), cells, base, width)
+        marks = (CURSOR if index == self.cursor else " ") + (
+            MARK if self._identity(row) in self.marked else " "
+        )
+        old = base + Style(dim=True) if self.stale else None
+        cells = []
+        for column in self.columns:
+            text, tone = column.cell(row)
+            cells.append((harmless(text), old or base + tone_style(self, tone)))
+        return self._line(Segment(marks, base + tone_style(self, "accent")), cells, base)
 
-    def _header(self, width: int, base: Style) -> Strip:
+    def _header(self, base: Style) -> Strip:
         plain = base + self.get_component_rich_style("live-table--header", partial=True)
         chosen = base + self.get_component_rich_style("live-table--sorted", partial=True)
-        parts = [Segment("  ", base)]
-        for column, cells in zip(self.columns, self.widths(), strict=True):
+        titles = []
+        for column, room in zip(self.columns, self.widths(), strict=True):
             arrow = ("▾" if self.descending else "▴") if column.key == self.sort_key else ""
-            title = column.title[: max(0, cells - len(arrow))] + arrow
-            parts.append(Segment(fitted(title, cells, right=column.numeric), chosen if arrow else plain))
-            parts.append(Segment(" ", base))
-        return self._scrolled(parts, width, base)
+            titles.append((column.title[: max(0, room - len(arrow))] + arrow, chosen if arrow else plain))
+        return self._line(Segment("  ", base), titles, base)
 
-    def _line(self, gutter: Cell, cells: Sequence[Cell], base: Style, width: int) -> Strip:
-        old = Style(dim=True) if self.stale else None
-        parts = [Segment(gutter.text, base + tone_style(self, gutter.tone))]
-        for column, cell, room in zip(self.columns, cells, self.widths(), strict=True):
-            style = base + (old if old is not None else tone_style(self, cell.tone))
-            parts.append(Segment(fitted(harmless(cell.text), room, right=column.numeric), style))
-            parts.append(Segment(" ", base))
-        return self._scrolled(parts, width, base)
-
-    def _scrolled(self, parts: list[Segment], width: int, base: Style) -> Strip:
+    def _line(self, gutter: Segment, cells: Sequence[tuple[str, Style]], base: Style) -> Strip:
         """Gutter and first column in place, the rest moved by the horizontal offset.
 
         Of a column that is not wholly in sight there is nothing: half a figure would be another figure. A text is
         there as far as there is room, and says that it goes on.
         """
-        fixed = Strip(parts[:3])
-        offset = self.scroll_offset.x
-        end = offset + max(0, width - fixed.cell_length)
-        at, shown = 0, []
-        for place, column in enumerate(self.columns[1:]):
-            text, gap = parts[3 + 2 * place : 5 + 2 * place]
-            begin, at = at, at + text.cell_length
-            if begin < offset or (at > end and (column.numeric or end - begin < _TELLING)):
-                text = Segment(" " * text.cell_length, base)
-            elif at > end:
-                text = Segment(fitted(text.text.rstrip(), end - begin), text.style)
-            shown += [text, gap]
-            at += 1
-        return Strip.join([fixed, Strip(shown).crop(offset, end)]).adjust_cell_length(width, base)
+        width, offset = self.scrollable_content_region.width, self.scroll_offset.x
+        fixed, moved, gap = [gutter], [], Segment(" ", base)
+        at = end = 0
+        for place, (column, room, (text, style)) in enumerate(
+            zip(self.columns, self.widths(), cells, strict=True)
+        ):
+            text = fitted(text, room, right=column.numeric)
+            if place == 0:
+                fixed += [Segment(text, style), gap]
+                end = offset + max(0, width - _GUTTER - room - 1)
+                continue
+            if at < offset or (at + room > end and (column.numeric or end - at < _TELLING)):
+                text, style = " " * room, base
+            elif at + room > end:
+                text = fitted(text.rstrip(), end - at)
+            moved += [Segment(text, style), gap]
+            at += room + 1
+        return Strip([*fixed, *Strip(moved).crop(offset, end)]).adjust_cell_length(width, base)
 
     def watch_stale(self) -> None:
         """Textual's: draw again."""

@@ -1,6 +1,6 @@
 """A web server's calls of the machine in its own process: a request in, its answer awaited.
 
-Numbers of calls are far above those of the RPC servers, so that a daemon can tell whose an answer is.
+Numbers of calls are far above those of the RPC servers, so that none is taken for another's.
 """
 
 from __future__ import annotations
@@ -45,13 +45,8 @@ class LocalCalls:
         finally:
             self._waiting.pop(number, None)
 
-    @staticmethod
-    def owns(command: object) -> bool:
-        """Whether a command is the answer to a call that was made here."""
-        return isinstance(command, Reply | ReplyError) and command.call_id >= NUMBERS_FROM
-
     def perform(self, command: Reply | ReplyError) -> None:
-        """Hand an answer to its caller; drop one whose caller is gone."""
+        """Hand an answer to its caller; drop one whose caller is gone, or that was called for elsewhere."""
         future = self._waiting.get(command.call_id)
         if future is None or future.done():
             return

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import time
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from executor.records import ContainerStatus
 
+from ..cluster.processes import process_figures
 from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
 from ..records import client_protocol as client
 from ..records import container_protocol as nm
-from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
+from ..records.history import GetMapReduceJobRequest, GetMapReduceJobResponse, MapReduceReport
 from ..records.ids import ApplicationId, ContainerId
 from ..records.reports import (
     FINAL_STATES,
@@ -31,8 +36,6 @@ from ..views.rest.mapreduce import JobView, with_usage
 from ..views.rest.metrics import Figures, of_cluster, of_node
 from .calls import LocalCalls, call_daemon
 from .http import bad_request, not_found
-from .kept_jobs import KeptJobs
-from .process import Busy, process_figures
 
 MEASURE_SECONDS = 2.0
 RM_SECONDS = 2.0
@@ -41,6 +44,88 @@ RM_SECONDS = 2.0
 def now_ms() -> int:
     """The time of day, in epoch milliseconds."""
     return time.time_ns() // 1_000_000
+
+
+class Busy:
+    """How much of a processor this thread, the daemon's loop, used lately."""
+
+    def __init__(self) -> None:
+        self._at, self._used = time.monotonic(), time.thread_time()
+        self._percent = 0
+
+    def percent(self) -> int:
+        """Since the last call, if that was a second ago or more; else what that returned."""
+        now, used = time.monotonic(), time.thread_time()
+        if now - self._at >= 1:
+            self._percent = min(100, round(100 * (used - self._used) / (now - self._at)))
+            self._at, self._used = now, used
+        return self._percent
+
+
+@dataclass(frozen=True, slots=True)
+class KeptJob:
+    """What these documents need of an ``ApplicationHistory``; the rest of the file is passed over."""
+
+    application: ApplicationReport
+    map_reduce: MapReduceReport | None = None
+
+
+class KeptJobs:
+    """Reads files; call it in a thread. The summary of a file is cached until the file changes."""
+
+    def __init__(self, run_dir: RunDir) -> None:
+        self._directory = run_dir.history_dir
+        self._last: tuple[str, int, JobView | None] | None = None
+        self._rows: dict[str, tuple[int, dict[str, Any] | None]] = {}
+        self._decoder = msgspec.json.Decoder(KeptJob)
+
+    def find(self, application_id: str) -> JobView | None:
+        """One job; None if nothing was kept of it, or it is not a MapReduce job."""
+        path = os.path.join(self._directory, f"{application_id}.json")
+        try:
+            changed = os.stat(path).st_mtime_ns
+        except OSError:
+            return None
+        if self._last is None or self._last[:2] != (path, changed):
+            self._last = (path, changed, self._read(path))
+        return self._last[2]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """All jobs in short, in order of their ends."""
+        known, self._rows = self._rows, {}
+        try:
+            entries = list(os.scandir(self._directory))
+        except OSError:
+            return []
+        for entry in entries:
+            if not (entry.name.startswith("application_") and entry.name.endswith(".json")):
+                continue
+            try:
+                changed = entry.stat().st_mtime_ns
+            except OSError:
+                continue  # it was the oldest, and has just been removed
+            before = known.get(entry.name)
+            if before is None or before[0] != changed:
+                view = self._read(entry.path)
+                before = (changed, view.history_row() if view is not None else None)
+            self._rows[entry.name] = before
+        found = [row for _, row in self._rows.values() if row is not None]
+        return sorted(found, key=lambda row: (row["finishTime"], row["id"]))
+
+    def _read(self, path: str) -> JobView | None:
+        """The job of a file; None if it is not the history of the application in its name, or of no job."""
+        try:
+            # A pipe of that name would block the thread forever.
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    return None
+                kept = self._decoder.decode(file.read())
+        except (OSError, msgspec.MsgspecError):
+            return None
+        app = kept.application
+        if os.path.basename(path) != f"{app.application_id}.json" or kept.map_reduce is None:
+            return None
+        return JobView(app, kept.map_reduce, app.finished_at_ms)
 
 
 class ClusterData:

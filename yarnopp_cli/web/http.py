@@ -1,7 +1,8 @@
 """What both web servers do for every request: check caller and origin, answer in JSON or XML, errors as YARN's.
 
 Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding), a write
-must come from the daemon's own user, from no other site, and say that it is JSON. Nothing is changed by GET.
+must come from the daemon's own user, from no other site, and say that it is JSON. Nothing is changed by GET. Callers
+cannot use up the daemon's file descriptors.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import ipaddress
 import json
 import logging
 import os
+import resource
 import socket
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
@@ -24,12 +27,17 @@ from ..rpc.tcp import TcpCaller
 from ..views.cluster import error_document
 from ..views.rest.xml import to_xml
 from ..views.text import harmless_json
-from .connections import ConnectionLimit
 from .listening import BACKLOG, WebListener
 from .routes import Document, Handler, Route
 
 BODY_BYTES: Final = 4 * 1024 * 1024
 BODY_SECONDS: Final = 20.0
+MOST: Final = 256
+"""Connections at once; fewer where the daemon may have few files open."""
+SHARE: Final = 4
+"""Connections take at most one in this many of the daemon's descriptors."""
+ACCEPT_SECONDS: Final = 5.0
+"""The longest time between making a protocol and having its transport."""
 CLOSE_SECONDS: Final = 0.5
 KEEP_SECONDS: Final = 75.0
 """An idle connection is closed after this time."""
@@ -49,6 +57,65 @@ HEADERS: Final = {
 _STATUSES = {EXIT_NO_SUCH: 404, EXIT_NOT_PERMITTED: 403, EXIT_UNREACHABLE: 503}
 _LISTENER = web.AppKey("listener", WebListener)
 _NAMES = web.AppKey("names", frozenset[str])
+
+
+class ConnectionLimit:
+    """Makes the protocol of each new connection, and closes the longest silent one where there are too many.
+
+    Any user of the machine can connect and send nothing, or one header a second, and a daemon out of descriptors cannot
+    start containers.
+    """
+
+    def __init__(self, make: Callable[[], web.RequestHandler]) -> None:
+        self._make = make
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most = max(8, min(MOST, files // SHARE))
+        self._now = asyncio.get_running_loop().time
+        self._heard: dict[web.RequestHandler, float] = {}
+        """When a connection was made, or a request of it began or ended; the longest ago first."""
+        self._answering: Counter[web.RequestHandler] = Counter()
+
+    def __call__(self) -> asyncio.BaseProtocol:
+        """A protocol for a new connection."""
+        for one in [one for one in self._heard if self._is_gone(one)]:
+            self._forget(one)
+        open_ones = [one for one in self._heard if one.transport is not None]
+        # Those that are being answered go last: a caller that reads slowly is not silent.
+        open_ones.sort(key=lambda one: one in self._answering)
+        for one in open_ones[: max(0, len(self._heard) + 1 - self._most)]:
+            if one.transport is not None:
+                one.transport.abort()
+            self._forget(one)
+        made = self._make()
+        self._heard[made] = self._now()
+        return made
+
+    def begins(self, request: web.Request) -> None:
+        """A request is being answered."""
+        self._answering[request.protocol] += 1
+        self._touch(request.protocol)
+
+    def ends(self, request: web.Request) -> None:
+        """It has been answered, or given up."""
+        self._answering[request.protocol] -= 1
+        if self._answering[request.protocol] <= 0:
+            del self._answering[request.protocol]
+        self._touch(request.protocol)
+
+    def _touch(self, protocol: web.RequestHandler) -> None:
+        if self._heard.pop(protocol, None) is not None:
+            self._heard[protocol] = self._now()
+
+    def _is_gone(self, protocol: web.RequestHandler) -> bool:
+        """Whether a connection has ended; one that has just been accepted has no transport yet."""
+        if protocol.transport is None:
+            return self._now() - self._heard[protocol] > ACCEPT_SECONDS
+        return protocol.transport.is_closing()
+
+    def _forget(self, protocol: web.RequestHandler) -> None:
+        self._heard.pop(protocol, None)
+
+
 _LIMIT = web.AppKey("connection_limit", ConnectionLimit)
 
 

@@ -153,7 +153,7 @@ class MapReduceApi:
             wish = StopContainersRequest(
                 (attempt.container_id,),
                 int(ContainerExitStatus.ABORTED),
-                "Task attempt killed by a person.",
+                "Task attempt killed by the user.",
                 by_person=True,
             )
             answer = await call_daemon(node.address, wish)

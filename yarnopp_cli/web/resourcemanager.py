@@ -296,7 +296,7 @@ class ClusterApi:
             await call_daemon(node.address, wish)
         if command != "OUTPUT_THREAD_DUMP":
             stop = StopContainersRequest(
-                (report.container_id,), diagnostics="Container killed by a person.", by_person=True
+                (report.container_id,), diagnostics="Container killed by the user.", by_person=True
             )
             await call_daemon(node.address, stop)
         return {"container": {"id": report.container_id, "signal": command}}

@@ -79,7 +79,7 @@ def test_a_pause_that_does_not_take_ends_it_for_the_same_cause() -> None:
 def test_a_person_pauses_and_resumes_and_both_are_told_by_name() -> None:
     world = World(memory=2048, vcores=1)
     world.schedule("c", O)
-    world.tell(ContainerPauseRequested("c", "Container paused by a person.", by="ann"))
+    world.tell(ContainerPauseRequested("c", "Container paused by the user.", by="ann"))
     assert world.status("c").cause == Cause(CauseKind.PERSON, by="ann")
     world.schedule("o", O)
     world.tell(ContainerResumeRequested("c", by="bob"))
@@ -202,14 +202,14 @@ def test_who_asks_for_an_end_says_why() -> None:
     world = World(memory=4096, vcores=4)
     world.schedule("c", O)
     cause = Cause(CauseKind.PERSON, by="ann")
-    world.tell(ContainerKillRequested("c", -105, "Container killed by a person.", cause=cause))
+    world.tell(ContainerKillRequested("c", -105, "Container killed by the user.", cause=cause))
     assert (world.state("c"), world.status("c").cause) == (ContainerState.DONE, cause)
 
 
 def test_the_cause_survives_a_crash() -> None:
     world = World(memory=1024, vcores=1)
     world.schedule("c", O)
-    world.tell(ContainerPauseRequested("c", "Container paused by a person.", by="ann"))
+    world.tell(ContainerPauseRequested("c", "Container paused by the user.", by="ann"))
     written = store.decode(store.encode(world.records["c"]))
     assert written == world.records["c"]
     later = World(a_scheduler(1024, 1))

@@ -6,12 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
+from ...cluster.processes import process_figures
 from ...errors import ConnectionFailedError, UsageError
 from ...records import container_protocol as nm
 from ...records.reports import NodeReport, NodeState
 from ...records.scheduler_protocol import GetSchedulerFiguresRequest
 from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus, query_beans
-from ...web.process import process_figures
 from ..frame.command import command
 from ..frame.naming import nodes
 from ..frame.options import Live, argument, option

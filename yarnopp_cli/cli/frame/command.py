@@ -53,7 +53,7 @@ from .options import (
     new_typer,
 )
 from .output import FORMS, Printer
-from .session import Context, Session
+from .session import Context, Session, chosen, words_of
 
 if TYPE_CHECKING:
     from ...client.choice import Choice as EngineChoice
@@ -201,8 +201,6 @@ def _run(
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:
-        from .session import chosen, words_of
-
         states = words_of(values.get("state"), one.lists.states, "--state")
         picked = {name: values[name] for name in ("columns", "sort", "limit")}
         choice = chosen(printer, one.lists.columns(0), **picked, newest=one.newest)

@@ -182,6 +182,39 @@ def spread(client: Client, given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def jobs(client: Client, given: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The full ids of the applications named, and of the containers. Raises as ``applications`` and ``containers``."""
+    named = words(given)
+    some = [one for one in named if is_container(one)]
+    others = [one for one in named if one not in some]
+    return applications(client, others) if others else [], containers(client, some) if some else []
+
+
+def things(client: Client, given: Sequence[str]) -> list[str]:
+    """The full ids of the applications, containers and nodes named. A number is a node's port, or an application's."""
+    every = client.nodes()
+    ports = {one.node_id.rpartition(":")[2] for one in every}
+
+    def node(word: str) -> list[str]:
+        return [one.node_id for one in nodes(every, [word])]
+
+    found: list[str] = []
+    for word in spread(client, words(given)):
+        if is_container(word):
+            found += containers(client, [word])
+        elif word in ports or ":" in word:
+            found += node(word)
+        else:
+            try:
+                found += applications(client, [word])
+            except YoppError as problem:
+                try:
+                    found += node(word)
+                except NodeNotFoundError:
+                    raise problem from None
+    return list(dict.fromkeys(found))
+
+
 def is_container(word: str) -> bool:
     """Whether a word can only mean a container: a full id of one, its suffix in YARN's digits, or ``3.2``."""
     ranged = _RANGE.fullmatch(word)

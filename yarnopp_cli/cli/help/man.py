@@ -3,16 +3,20 @@ page."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
+import shlex
 import shutil
+import subprocess
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from ...errors import EXIT_NO_SUCH, YoppError
 from ..frame.command import Needs, command
 from ..frame.options import Words, argument
-from ..frame.output import WORDS, Printer, is_terminal
-from ..frame.paging import paged
+from ..frame.output import WORDS, Printer, is_terminal, write_bytes
 from ..frame.session import Session
 from ..table import ALIASES, COMMANDS
 
@@ -55,28 +59,29 @@ def man(
         text = _from_section(text, name, below)
     if session.printer.is_json:
         session.printer.document({"man": {"name": found.name, "section": found.section, "text": text}})
-    elif not (on_terminal and paged(text, _pager())):
+    elif not (on_terminal and paged(text, os.environ.get("MANPAGER", os.environ.get("PAGER", "less")))):
         Printer().text(text.rstrip("\n"))
-
-
-def _pager() -> str:
-    return os.environ.get("MANPAGER", os.environ.get("PAGER", "less"))
 
 
 def _from_section(text: str, name: str, below: list[str]) -> str:
     """The page of a command's group from the part about one of them on. Raises YoppError where there is none."""
-    group = ALIASES[name][0] if name in ALIASES else name.removeprefix("yopp-")
+    group = _command(name)
     lines = text.splitlines(keepends=True)
-    wanted = f"yopp {group} {below[0]}"
+    wanted = f"yopp {group} {below[0]} "
     for number, line in enumerate(lines):
-        if len(below) == 1 and (line.strip() == wanted or line.strip().startswith(f"{wanted} ")):
+        if len(below) == 1 and f"{line.strip()} ".startswith(wanted):
             return "".join(lines[number:])
-    raise YoppError(
-        f"no manual page for {name} {' '.join(below)}",
-        because=f"the page of {name} has no part with that name",
-        hint=f"`yopp {group} --help` lists what it has",
-        sought=" ".join(below),
-        exit_code=EXIT_NO_SUCH,
+    there_is_none = f"the page of {name} has no part with that name"
+    raise _missing(" ".join([name, *below]), there_is_none, f"`yopp {group} --help` lists what it has")
+
+
+def _command(name: str) -> str:
+    return ALIASES[name][0] if name in ALIASES else name.removeprefix("yopp-")
+
+
+def _missing(name: str, because: str, hint: str) -> YoppError:
+    return YoppError(
+        f"no manual page for {name}", because=because, hint=hint, sought=name, exit_code=EXIT_NO_SUCH
     )
 
 
@@ -87,13 +92,38 @@ def _page(name: str) -> Page:
         return pages.site_page()
     if name == "yopp":
         return pages.yopp_page()
-    wanted = ALIASES[name][0] if name in ALIASES else name.removeprefix("yopp-")
-    if wanted not in COMMANDS:
-        raise YoppError(
-            f"no manual page for {name}",
-            because="there is no command with that name",
-            hint="name a command (`yopp --help` lists them), or yarn-site.toml",
-            sought=name,
-            exit_code=EXIT_NO_SUCH,
-        )
-    return pages.named_page(wanted)
+    if _command(name) not in COMMANDS:
+        hint = "name a command (`yopp --help` lists them), or yarn-site.toml"
+        raise _missing(name, "there is no command with that name", hint)
+    return pages.named_page(_command(name))
+
+
+# -- text that is longer than the terminal ----------------------------------------------------------------------
+
+
+def through_pager(call: Callable[[], int]) -> int:
+    """What ``call`` answers; what it writes to stdout goes through $PAGER if it is longer than the terminal."""
+    collected = io.StringIO()
+    with contextlib.redirect_stdout(collected):
+        code = call()
+    text = collected.getvalue()
+    if text.count("\n") < shutil.get_terminal_size().lines or not paged(text, os.environ.get("PAGER", "")):
+        write_bytes(text.encode(errors="backslashreplace"))
+    return code
+
+
+def paged(text: str, wanted: str) -> bool:
+    """Whether the pager ``wanted`` took the text. None at all, or ``cat``, takes none."""
+    try:
+        words = shlex.split(wanted)
+    except ValueError:  # an unclosed quote
+        return False
+    if not words or words == ["cat"] or shutil.which(words[0]) is None:
+        return False
+    # As git and systemd have it: end at once where the text fits the screen, and leave it there.
+    environment = {"LESS": "FRX", "LESSCHARSET": "utf-8", **os.environ}
+    try:
+        subprocess.run(words, input=text, encoding="utf-8", env=environment, check=False)
+    except OSError:
+        return False
+    return True

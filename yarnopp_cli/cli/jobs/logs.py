@@ -18,7 +18,7 @@ from ..frame.naming import words
 from ..frame.options import HERE_ONLY, JobIds, moment, option
 from ..frame.output import Printer, is_terminal_out, json_line, paint
 from ..frame.session import Session
-from .logtarget import Target, find
+from .logtarget import Target, fetched, find
 
 if TYPE_CHECKING:
     from ...client.yarn import YarnClient
@@ -115,8 +115,6 @@ def logs(
 def _print_fetched(
     yarn: YarnClient, printer: Printer, named: list[str], style: Style, masters_only: bool
 ) -> None:
-    from .yarn_logs import fetched
-
     lines, only, shown = _LinePrinter(printer, style), style.names if style.chosen else (), False
     found = fetched(yarn, printer.note, named, only=only, masters_only=masters_only, tail=style.tail)
     for stream, mark in found:

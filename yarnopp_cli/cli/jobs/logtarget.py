@@ -1,27 +1,36 @@
-"""Whose output `yopp logs` shows: asked of the cluster, or else found among the files of clusters that have ended."""
+"""Whose output `yopp logs` shows: asked of the cluster, or else found among the files of clusters that have ended; of a
+YARN cluster fetched from its nodes."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from executor.records import ContainerState
 
-from ...errors import ApplicationNotFoundError, ConnectionFailedError, ContainerNotFoundError, YoppError
-from ...jobs.logfiles import applications_on_disk, containers_on_disk
+from ...errors import (
+    EXIT_NO_SUCH,
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    ContainerNotFoundError,
+    YoppError,
+)
+from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
-from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus
+from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
-from ..frame.naming import application, applications, container, containers, is_container
+from ..frame.naming import application, applications, container, containers, is_container, jobs
 from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
+    from ...client.yarn import YarnClient
 
 LOG_DIRS = "yarn.nodemanager.log-dirs"
+_MASTERS_FILES = ("AppMaster.stdout", "AppMaster.stderr")
 
 
 @dataclass(slots=True)
@@ -117,12 +126,7 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
 
 def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -> Target:
     target = Target(client=client, masters_only=masters_only)
-    of_containers = [word for word in named if is_container(word)]
-    of_applications = [word for word in named if word not in of_containers]
-    if of_containers:
-        target.container_ids = containers(client, of_containers)
-    if of_applications:
-        target.application_ids = applications(client, of_applications)
+    target.application_ids, target.container_ids = jobs(client, named)
     for one in target.container_ids:
         if directory := client.container(one).log_directory:
             target.directories[one] = directory
@@ -159,3 +163,83 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
             target.application_ids.append(app)
             target.directories[app] = os.path.join(log_dir, app)
     return target
+
+
+# -- of a YARN cluster: what its NodeManagers still have ---------------------------------------------------------
+
+
+class _Fetched(Stream):
+    """A file of a container as its node told it, of which nothing more comes."""
+
+    def __init__(self, container_id: str, name: str, data: bytes, tail: int | None) -> None:
+        super().__init__(container_id, name, "")
+        lines = data.splitlines(keepends=True)
+        self._data = data if tail is None else b"".join(lines[max(0, len(lines) - tail) :])
+
+    def read(self) -> Iterator[bytes]:
+        """All of it, once."""
+        if self._data:
+            yield self._data
+        self._data = b""
+
+
+def fetched(
+    yarn: YarnClient,
+    note: Callable[[str], None],
+    named: Sequence[str],
+    *,
+    only: Sequence[str],
+    masters_only: bool,
+    tail: int | None,
+) -> Iterator[tuple[Stream, str]]:
+    """The output of the containers and applications named, of the streams ``only``, or of both; each with the number of
+    its container, "" where there is one alone. ``note`` is told of what is left out."""
+    from ...client.yarn import LOG_BYTES
+
+    targets = _targets(yarn, named, masters_only)
+    for container_id, node in targets.items():
+        for name in yarn.log_files(node, container_id):
+            short = name.rpartition(".")[2] if name in _MASTERS_FILES else name
+            if (only or not masters_only) and short not in (only or STREAMS):
+                continue  # prelaunch.out, directory.info, …: of interest where somebody asks for the master's
+            if name in _MASTERS_FILES and not (only or masters_only):
+                continue
+            data = yarn.log(node, container_id, name)
+            if len(data) >= LOG_BYTES:
+                note(f"{container_id} {name}: only its last {LOG_BYTES >> 20} MB")
+            number = container_id.rpartition("_")[2].lstrip("0") if len(targets) > 1 else ""
+            yield _Fetched(container_id, name, data, tail), number
+
+
+def _targets(yarn: YarnClient, named: Sequence[str], masters_only: bool) -> dict[str, NodeReport]:
+    """The containers whose output is wanted, with their nodes."""
+    by_id = {one.node_id: one for one in yarn.nodes()}
+    found: dict[str, NodeReport] = {}
+    for word in named:
+        if is_container(word):
+            found |= {one: yarn.node_of(one) for one in containers(yarn, [word])}
+            continue
+        for one in applications(yarn, [word]):
+            places = _places(yarn, one, masters_only)
+            if not any(node_id in by_id for node_id in places.values()):
+                raise YoppError(
+                    f"no node knows containers of {one}",
+                    because="the ResourceManager forgets them when their application has ended",
+                    hint=f"aggregated logs: `yarn logs -applicationId {one}`",
+                    exit_code=EXIT_NO_SUCH,
+                )
+            found |= {key: by_id[node_id] for key, node_id in sorted(places.items()) if node_id in by_id}
+    return found
+
+
+def _places(yarn: YarnClient, application_id: str, masters_only: bool) -> dict[str, str]:
+    """An application's containers and the ids of their nodes; its masters where there is nothing else."""
+    attempts = yarn.attempts(application_id)
+    masters = {one.am_container_id: one.am_node_id for one in attempts if one.am_container_id}
+    others = {
+        one.container_id: one.node_id
+        for attempt in (() if masters_only else attempts)
+        for one in yarn.attempt_containers(attempt)
+        if one.container_id not in masters
+    }
+    return others or masters

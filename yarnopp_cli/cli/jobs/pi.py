@@ -70,9 +70,9 @@ def pi(
     printer = session.printer
     masters_pi.check_size(maps, samples)
     if session.yarn is not None:
-        from .hadoop_pi import pi as by_hadoop
+        from .on_yarn import hadoops_pi
 
-        return by_hadoop(session, maps, samples, percent, dry_run=dry_run)
+        return hadoops_pi(session, maps, samples, percent, dry_run=dry_run)
     client = client_here(session)
     settings = _with_share(client.settings, percent)
     silent = printer.is_json or printer.ids_only or detach or dry_run
@@ -133,7 +133,7 @@ def _properties(
 ) -> tuple[JobProperty, ...]:
     """The job's configuration as its REST documents show it: what the job uses, and what is set besides, by name."""
     from ...records.requests import JobProperty
-    from ...settings.registry import PROPERTIES
+    from ...settings.declarations import PROPERTIES
     from ...settings.values import to_text
 
     own = {

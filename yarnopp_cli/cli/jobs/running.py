@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ...errors import EXIT_INTERRUPTED, YoppError
+from executor.records import Resource
+
+from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError
 from ...jobs import progress
 from ...jobs.client import ON_DEMAND, JobClient
 from ...jobs.commands import without_values
@@ -37,6 +39,8 @@ BEGIN_SECONDS = 2.0
 KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
 JOB_FILE = "job.json"
+_MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
+_MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
 @dataclass(slots=True)
@@ -91,9 +95,7 @@ def start(
         return client.start(job, submission, detach=detach, dry_run=dry_run, debug=debug)
     printer = session.printer
     if dry_run:
-        from .dry_run import tell
-
-        return tell(session, job, submission.am_resource if detach else None)
+        return _foretell(session, job, submission.am_resource if detach else None)
     submission = replace(
         submission,
         application_type=job.application_type,
@@ -110,6 +112,37 @@ def start(
     if printer.is_json:
         printer.document(final_document(outcome, more))
     return outcome.end.exit_code
+
+
+def _foretell(session: Session, job: JobSpec, master: Resource | None = None) -> int:
+    """Print what would happen to ``job``; the exit code, 1 where it would be refused. ``master`` is the size of a
+    detached job's master, None where it runs in the client."""
+    from ...explain.forecast import Forecast, forecast
+    from ...views.explain import consequences
+
+    found: Forecast | None = None
+    printer = session.printer
+    try:
+        info = session.client.cluster_info()
+        known = info.properties
+        least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
+        nodes = session.client.nodes()
+        found = forecast(
+            job,
+            nodes,
+            session.client.containers(nodes=nodes),
+            opportunistic=info.opportunistic_enabled,
+            minimum=least,
+            master=master,
+        )
+    except ConnectionFailedError:
+        pass  # a cluster would be started for it
+    if printer.is_json:
+        printer.document({"dryRun": consequences.job_document(job, found)})
+    else:
+        printer.text("\n".join(consequences.job_lines(job, progress.kinds_text(job), found)))
+        printer.note("nothing was changed")
+    return EXIT_FAILURE if found is not None and (found.refused or found.impossible) else 0
 
 
 def warn_of_ignored(client: JobClient, printer: Printer) -> None:

@@ -14,7 +14,7 @@ from ...views import applications as app_view
 from ...views import containers as container_view
 from ..frame.actions import polled
 from ..frame.command import command
-from ..frame.naming import applications, containers, is_container, words
+from ..frame.naming import is_container, jobs, words
 from ..frame.options import ExitCode, ExitRule, JobIds, Timeout, Words, option
 from ..frame.output import Printer
 from ..frame.session import Session
@@ -82,9 +82,7 @@ def wait(
             because="YARN forgets containers as they end, and their exit codes with them",
             hint="wait for its application",
         )
-    of_applications = [one for one in named if one not in of_containers]
-    apps = applications(client, of_applications) if of_applications else []
-    some = containers(client, of_containers) if of_containers else []
+    apps, some = jobs(client, named)
     for one in apps:
         client.application(one)  # what the cluster does not know is an error now, and not at the end
 

@@ -4,32 +4,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
+
+from executor.settings import Property
 
 from ...errors import EXIT_CONFIGURATION, YoppError
+from ...settings.declarations import PROPERTIES, declared
+from ...settings.files import candidate_sites, check_file, chosen_files
+from ...settings.loading import Configuration, Findings, default_value, examine
+from ...settings.rules import DEFAULT
+from ...settings.values import to_text
+from ...views.columns import Column, default_columns
 from ..frame import output as out
 from ..frame.command import Needs, command
 from ..frame.options import Words, argument, option
 from ..frame.session import Session
 
-if TYPE_CHECKING:
-    from executor.settings import Property
-
-    from ...settings.loading import Configuration, Findings
-
-
-def property_names() -> list[str]:
-    """The names of all declared properties, for completion."""
-    from ...settings.registry import PROPERTIES
-
-    return list(PROPERTIES)
-
-
-Key = Annotated[str, argument("KEY", "The name of one property."), Words(property_names)]
+_NAMES = Words(lambda: PROPERTIES)
+Key = Annotated[str, argument("KEY", "The name of one property."), _NAMES]
 Keys = Annotated[
     list[str] | None,
     argument("[KEY]...", "Names, the beginning of several (yarn.scheduler), or a word in them (queue)."),
-    Words(property_names),
+    _NAMES,
 ]
 Origin = Annotated[bool, option("--origin", "Show where each value is from.")]
 All = Annotated[bool, option("-a, --all", "Show the properties that nobody set, too.")]
@@ -47,9 +43,6 @@ Files = Annotated[
 )
 def show(session: Session, keys: Keys = None, origin: Origin = False, all_: All = False) -> None:
     """Print properties with their values: those that are set, those that KEY names, or all of them."""
-    from ...settings.values import to_text
-    from ...views.columns import Column, default_columns
-
     configuration, printer = session.configuration, session.printer
     names = _named(configuration, keys, all_)
     session.configured()
@@ -77,8 +70,6 @@ def show(session: Session, keys: Keys = None, origin: Origin = False, all_: All 
 )
 def get(session: Session, key: Key) -> None:
     """Print the value of one property and nothing else."""
-    from ...settings.values import to_text
-
     printer, value = session.printer, session.configuration.value(key)
     text = to_text(value)
     table = (("name", "value"), [(key, text)])
@@ -94,8 +85,6 @@ def get(session: Session, key: Key) -> None:
 def check(session: Session, files: Files = None) -> int:
     """Read the configuration, or each FILE alone, and list everything that is wrong with it. Exits 78 if
     anything is."""
-    from ...settings.loading import examine
-
     printer, context = session.printer, session.context
     checked: list[Findings] = [
         examine(chosen, context.define, environ=os.environ, state_dir=context.run_dir.state_dir)
@@ -121,8 +110,6 @@ def check(session: Session, files: Files = None) -> int:
 @command("config path", "yopp config path", "yopp config path --json", needs=Needs.QUIET_HOST)
 def path(session: Session) -> None:
     """Print the configuration files that yopp reads, and on stderr those that it looks for."""
-    from ...settings.files import candidate_sites, check_file, chosen_files
-
     printer, conf = session.printer, session.context.conf
     read = chosen_files(conf, os.environ)
     if session.context.names_files:
@@ -142,9 +129,6 @@ def path(session: Session) -> None:
 def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool) -> list[str]:
     """The names to show: those that a key is, or begins; without keys those that are set. Raises
     ConfigurationError."""
-    from ...settings.registry import PROPERTIES
-    from ...settings.rules import DEFAULT
-
     known = (*PROPERTIES, *configuration.queue_properties())
     if not keys:
         return [name for name in known if all_ or configuration.origin(name) != DEFAULT]
@@ -163,8 +147,6 @@ def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool)
 
 def _declared(name: str) -> Property:
     """The declaration of a property that the configuration has."""
-    from ...settings.registry import declared
-
     found = declared(name)
     assert found is not None, f"the configuration holds {name}, which nobody declared"
     return found
@@ -172,8 +154,6 @@ def _declared(name: str) -> Property:
 
 def document(configuration: Configuration, name: str) -> dict[str, Any]:
     """A property as --json prints it."""
-    from ...settings.loading import default_value
-
     declared = _declared(name)
     return {
         "name": name,

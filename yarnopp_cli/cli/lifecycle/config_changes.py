@@ -9,19 +9,25 @@ import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
+from ...cluster.rundir import write_whole
 from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
+from ...settings.declarations import PROPERTIES, declared
+from ...settings.editing import with_values
+from ...settings.entries import Entry
+from ...settings.files import candidate_sites, chosen_files, read_file
+from ...settings.loading import Configuration, default_value, examine, load, unknown_property
+from ...settings.refused import REFUSED
+from ...settings.rules import OF_ANOTHER_CLUSTER
+from ...settings.suggest import nearest
+from ...settings.values import Refused, Value, from_text, to_text
+from ...views.columns import Column
 from ..frame.command import Needs, command
 from ..frame.options import SETTINGS, DryRun, argument
 from ..frame.output import Printer
 from ..frame.session import Context, Session
 from .config import Key, document
-
-if TYPE_CHECKING:
-    from ...settings.entries import Entry
-    from ...settings.loading import Configuration
-    from ...settings.values import Value
 
 SITE = "yarn-site.toml"
 
@@ -44,10 +50,6 @@ def set_(
     If you have no file of your own yet, it begins as a copy of the one that yopp has read so far, so that nothing else
     changes. Running clusters keep the settings that they were started with.
     """
-    from ...settings.loading import unknown_property
-    from ...settings.registry import declared
-    from ...settings.values import Refused, from_text, to_text
-
     printer, context = session.printer, session.context
     known = declared(key)
     if known is None:
@@ -102,8 +104,6 @@ def import_(
         told = [_document(one) for one in lines]
         printer.document({"import": {"to": path, "dryRun": dry_run, "properties": told}})
         return
-    from ...views.columns import Column
-
     columns: tuple[Column[_Judged], ...] = (
         Column("name", "PROPERTY", lambda one: one.name),
         Column("value", "VALUE", lambda one: one.text, flexible=True),
@@ -147,9 +147,6 @@ def _document(one: _Judged) -> dict[str, Any]:
 
 def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_Judged]:
     """Every property of the files, in their order. Raises ConfigurationError where one is unreadable or wrong."""
-    from ...settings.files import chosen_files, read_file
-    from ...settings.loading import examine
-
     paths = chosen_files(files, os.environ)
     entries: list[Entry] = []
     for path in paths:
@@ -175,13 +172,6 @@ def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_J
 
 
 def _judge(entry: Entry, configuration: Configuration) -> _Judged:
-    from ...settings.loading import default_value
-    from ...settings.refused import REFUSED
-    from ...settings.registry import PROPERTIES, declared
-    from ...settings.rules import OF_ANOTHER_CLUSTER
-    from ...settings.suggest import nearest
-    from ...settings.values import to_text
-
     known = declared(entry.name)
     text = str(entry.value)
 
@@ -211,8 +201,6 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
 
 def _target(context: Context) -> str:
     """The file that is changed: what --conf or YOPP_CONF names, else the user's. Raises UsageError."""
-    from ...settings.files import candidate_sites
-
     named = list(context.conf) or [one for one in os.environ.get("YOPP_CONF", "").split(":") if one]
     if not named:
         return candidate_sites(os.environ)[0]
@@ -227,8 +215,6 @@ def _target(context: Context) -> str:
 def _site(context: Context, path: str) -> tuple[str, str]:
     """The text of the file as it is, or as it will begin, and the file of which it is then a copy. Raises
     ConfigurationError where that cannot be read as TOML."""
-    from ...settings.files import chosen_files, read_file
-
     source = path
     if not os.path.lexists(path):
         if context.names_files:
@@ -246,8 +232,6 @@ def change(
 ) -> tuple[Configuration, str]:
     """Set the values and write the file, unless that makes a configuration with a contradiction; the new
     configuration, and the file. Raises ConfigurationError, YoppError."""
-    from ...settings.editing import with_values
-
     named = _target(context)
     path = os.path.realpath(named)
     _check_place(path)
@@ -272,9 +256,6 @@ def change(
 
 def _tried(context: Context, path: str, text: str) -> Configuration:
     """The configuration with ``text`` in the file. Raises ConfigurationError."""
-    from ...settings.files import chosen_files
-    from ...settings.loading import load
-
     given = chosen_files(context.conf, os.environ) if context.names_files else [path]
     read = [path if os.path.realpath(one) == path else one for one in given]
     try:
@@ -326,8 +307,6 @@ def _directory(path: str, *, create: bool) -> Iterator[None]:
 
 def _write(path: str, text: str) -> None:
     """All of the file or nothing, with the mode and the owner that it has. Raises YoppError."""
-    from ...cluster.rundir import write_whole
-
     try:
         before = os.stat(path) if os.path.exists(path) else None
         mode = 0o644 if before is None else stat.S_IMODE(before.st_mode)

@@ -146,7 +146,7 @@ def kill(
             session.printer.note(f"{len(live)} of {len(named)} live; nothing was changed")
         return
     for one in live:
-        cluster.change(rm.KillApplicationRequest(one.application_id, "Killed by a person."))
+        cluster.change(rm.KillApplicationRequest(one.application_id, "Killed by the user."))
     if live and not no_wait:
         awaited(
             APPLICATIONS,

@@ -113,7 +113,7 @@ def kill(
             session.printer.note(f"{len(would)} of {len(before)} live; nothing was changed")
         return
     for report in would:
-        for failed in client.stop_container(report, "Container killed by a person.").failed:
+        for failed in client.stop_container(report, "Container killed by the user.").failed:
             raise InvalidStateError(
                 f"{report.container_id} could not be killed",
                 because=failed.message,

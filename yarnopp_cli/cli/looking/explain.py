@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...errors import NodeNotFoundError, UsageError, YoppError
-from ...records.explanation import Explanation
+from ...errors import ApplicationNotFoundError, UsageError
 from ...views.explain import explanations as view
 from ...views.text import timestamp
 from ..frame.command import command
-from ..frame.naming import applications, containers, is_container, nodes, spread, words
+from ..frame.naming import things
 from ..frame.options import AnyIds
 from ..frame.session import Session
 
@@ -25,7 +24,7 @@ def explain(session: Session, ids: AnyIds) -> None:
     of application 3.
     """
     client, printer = session.client, session.printer
-    found = [_explain(client, word) for word in spread(client, words(ids))]
+    found = [client.explain(one) for one in _things(client, ids)]
     if printer.is_json:
         for one in found:
             printer.document({"explain": view.document(one)})
@@ -48,22 +47,14 @@ def explain(session: Session, ids: AnyIds) -> None:
     )
 
 
-def _explain(client: LocalClient, word: str) -> Explanation:
-    if is_container(word):
-        return client.explain(containers(client, [word])[0])
-    if ":" in word:
-        return client.explain(nodes(client.nodes(), [word])[0].node_id)
+def _things(client: LocalClient, ids: list[str]) -> list[str]:
     try:
-        return client.explain(applications(client, [word])[0])
-    except YoppError as problem:
-        try:
-            node = nodes(client.nodes(), [word])[0].node_id
-        except NodeNotFoundError:
-            if any(word in (one.name, one.path) for one in client.queues()):
-                raise UsageError(
-                    f"{word} is a queue",
-                    because="applications, containers and nodes are explained",
-                    hint=f"yopp queue status {word}",
-                ) from None
-            raise problem from None
-        return client.explain(node)
+        return things(client, ids)
+    except ApplicationNotFoundError as problem:
+        if any(problem.sought in (one.name, one.path) for one in client.queues()):
+            raise UsageError(
+                f"{problem.sought} is a queue",
+                because="applications, containers and nodes are explained",
+                hint=f"yopp queue status {problem.sought}",
+            ) from None
+        raise

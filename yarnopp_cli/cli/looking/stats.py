@@ -11,7 +11,7 @@ from ...records.reports import ContainerReport, NodeReport, NodeState
 from ...views import stats as view
 from ...views.containers import is_live, shown_state
 from ..frame.command import command
-from ..frame.naming import applications, containers, is_container, nodes, spread, words
+from ..frame.naming import is_container, things
 from ..frame.options import Live, argument, interval, option
 from ..frame.output import Printer, is_terminal_out
 from ..frame.session import Session
@@ -36,7 +36,7 @@ def stats(
     CPU is in percent of one core, between two measurements of the node. With --json one object a line and node.
     For what has ended, the last figures are shown: mean CPU and peak memory.
     """
-    sampler = _Sampler(session.client, _chosen(session.client, ids))
+    sampler = _Sampler(session.client, set(things(session.client, ids)) if ids else None)
     sampler.sample()  # rates need two
     taken = 0
     while count == 0 or taken < count:
@@ -50,22 +50,6 @@ def stats(
 
 
 _Samples = list[tuple[NodeReport, view.Stat, list[view.Stat]]]
-
-
-def _chosen(client: LocalClient, ids: list[str] | None) -> set[str] | None:
-    """The full ids of what was named; None for everything."""
-    if not ids:
-        return None
-    chosen: set[str] = set()
-    every = client.nodes()
-    for word in spread(client, words(ids)):
-        if is_container(word):
-            chosen.update(containers(client, [word]))
-        elif ":" in word or any(word == one.node_id.rpartition(":")[2] for one in every):
-            chosen.add(nodes(every, [word])[0].node_id)
-        else:
-            chosen.update(applications(client, [word]))
-    return chosen
 
 
 class _Sampler:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from ...settings.loading import Configuration, default_value, examine
-from ...settings.registry import PROPERTIES
+from ...settings.loading import Configuration, defaults, examine
 from . import cgroups, cluster, host
 from .check import Check, Examined, Surroundings, exit_code
 
@@ -39,8 +38,7 @@ def examine_host(place: Surroundings, *, fix: bool = False) -> Iterator[Check]:
     findings = examine(place.conf, place.define, environ=place.environ, state_dir=state_dir)
     found = findings.configuration
     if found is None:  # the other checks are wanted all the same
-        defaults = {name: default_value(declared, state_dir) for name, declared in PROPERTIES.items()}
-        found = Configuration(defaults, {}, state_dir=state_dir)
+        found = Configuration(defaults(state_dir), {}, state_dir=state_dir)
     examined = Examined(place.run_dir, findings, found, fix)
     for check in CHECKS:
         yield from check(examined)

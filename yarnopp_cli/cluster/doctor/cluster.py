@@ -11,6 +11,7 @@ from executor.settings import ExecutorSettings
 
 from ...errors import YoppError
 from ...settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
+from ...web.listening import parse, port_problem
 from .. import cleanup
 from ..rundir import running_configuration
 from .check import FAIL, OK, WARN, Check, Examined
@@ -125,8 +126,6 @@ def pages(examined: Examined) -> Iterator[Check]:
 
 def _page_port(examined: Examined, what: str, name: str, address: str) -> Check:
     """A free port is used instead of a default one that is taken; a port that was named has to be free."""
-    from ...web.listening import parse, port_problem
-
     if not address:
         return Check(what, OK, f"none: {name} is empty")
     loopback_only = examined.configuration.settings(WebSettings).loopback_only
@@ -153,8 +152,6 @@ def proxy(examined: Examined) -> Iterator[Check]:
         settings.amrmproxy_enabled or settings.distributed_scheduling_enabled
     ):
         return
-    from ...web.listening import port_problem
-
     host, _, port = settings.amrmproxy_address.rpartition(":")
     every = settings.amrmproxy_loopback_only and host.strip("[]") in ("0.0.0.0", "::")
     ip = "127.0.0.1" if host == "localhost" or every else host.strip("[]")

@@ -11,6 +11,9 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
+from executor.linux.host import host_limits
+
+from ... import __version__
 from ...errors import YoppError
 from ...settings.declarations import NodeManagerSettings
 from ..capacity import Wish, plan_capacity, reserve_mb
@@ -28,8 +31,6 @@ SLACK_SECONDS = 2.0
 
 def software(examined: Examined) -> Iterator[Check]:
     """yopp's own version, the packages that it needs, and the shells that containers need."""
-    from ... import __version__
-
     yield Check("yopp", OK, f"{__version__}, Python {platform.python_version()} ({sys.executable})")
     missing, found = [], []
     for package in PACKAGES:
@@ -71,8 +72,6 @@ def kernel(examined: Examined) -> Iterator[Check]:
 
 def machine(examined: Examined) -> Iterator[Check]:
     """What a cluster may use of this machine, and the size of a node on it."""
-    from executor.linux.host import host_limits
-
     limits = host_limits()
     memory = limits.memory_bytes >> 20
     kept = reserve_mb(memory, examined.configuration.settings(NodeManagerSettings).system_reserved_memory_mb)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from executor.causes import Cause, CauseKind
-from executor.records import Resource
+from executor.records import ContainerExitStatus, Resource
 
 from ...allocation.asks import Ask, could_serve
 from ..container_ledger import ContainerLedger
@@ -42,13 +42,11 @@ class _Want:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What one wanted container needs: these are to leave that node. ``new`` are those not marked yet."""
+    """What one wanted container needs: these are to leave that node."""
 
     want: _Want
     node: RMNode
     victims: tuple[RMContainer, ...]
-    new: tuple[RMContainer, ...]
-    cost: float
 
 
 class PreemptionMonitor:
@@ -88,18 +86,17 @@ class PreemptionMonitor:
 
     def _affordable(self, plans: list[_Plan]) -> list[RMContainer]:
         """What may be marked in one round: the first plan in any case, the next ones within the budget."""
-        settings = self._rm.capacity
-        budget = min(
-            settings.total_preemption_per_round,
-            settings.natural_termination_factor * sum(plan.cost for plan in plans),
-        )
+        settings, total = self._rm.capacity, self._rm.scheduler.queues.total
+        new = [[one for one in plan.victims if one.id not in self._marked] for plan in plans]
+        costs = [_size(victims, total) for victims in new]
+        budget = min(settings.total_preemption_per_round, settings.natural_termination_factor * sum(costs))
         spent = 0.0
         found: list[RMContainer] = []
-        for plan in plans:
-            if plan.new and found and spent + plan.cost > budget:
+        for victims, cost in zip(new, costs, strict=True):
+            if victims and found and spent + cost > budget:
                 break
-            spent += plan.cost
-            found += plan.new
+            spent += cost
+            found += victims
         return found
 
     def kill(self, container_id: str) -> None:
@@ -110,9 +107,9 @@ class PreemptionMonitor:
             return
         container, wanting = marked
         wanting.owed = True
-        container.preempted_for = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
-        cause = Cause(CauseKind.PREEMPTED, text=container.preempted_for)
-        self._ledger.end_at_node(container, cause, PREEMPTED)
+        text = f"{PREEMPTED}: queue {container.app.leaf.label} is above its capacity"
+        cause = Cause(CauseKind.PREEMPTED, text=text)
+        self._ledger.end_at_node(container, cause, PREEMPTED, ContainerExitStatus.PREEMPTED)
 
 
 class _Simulation:
@@ -241,12 +238,7 @@ class _Simulation:
             self._free[node.node_id] = self._free[node.node_id] + victim.resource
         self._free[node.node_id] = self._free[node.node_id] - need
         self._charge_app(want.attempt.app, need, 1, master=want.master)
-        new = tuple(victim for victim in victims if victim.id not in self._marked)
-        return _Plan(want, node, victims, new, self._size(new))
-
-    def _size(self, containers: Iterable[RMContainer]) -> float:
-        total = self._rm.scheduler.queues.total
-        return sum(dominant_share(one.resource, total) for one in containers)
+        return _Plan(want, node, victims)
 
     def _price(self, victims: tuple[RMContainer, ...]) -> tuple[int, int, int, float]:
         """Fewer masters, fewer that do not know yet, fewer at all, less resources."""
@@ -254,7 +246,7 @@ class _Simulation:
             sum(one.is_am for one in victims),
             sum(one.id not in self._marked for one in victims),
             len(victims),
-            self._size(victims),
+            _size(victims, self._rm.scheduler.queues.total),
         )
 
     def _victims(self, want: _Want, node: RMNode) -> tuple[RMContainer, ...]:
@@ -327,6 +319,10 @@ class _Simulation:
             )
 
         return any(getattr(container.resource, of) and is_to_give(of) for of in short)
+
+
+def _size(containers: Iterable[RMContainer], total: Resource) -> float:
+    return sum(dominant_share(one.resource, total) for one in containers)
 
 
 def _short(want: _Want, free: Resource) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from itertools import islice
 
 from executor.records import ExecutionType, Resource
 
-from ...allocation.asks import Ask, admits
+from ...allocation.asks import Ask, admits, could_serve
 from ...explain.estimates import Durations
 from ...explain.explanations import (
     ApplicationSnapshot,
@@ -134,7 +134,7 @@ class ExplainService:
                     kind,
                     expected,
                     min(one.waiting_since_ms or one.asked_ms for one in equals),
-                    frozenset(node.node_id for node in self._could_serve(attempt, ask)),
+                    self._could_serve(attempt, ask),
                     tuple(self._reasons(attempt, ask)) if why else (),
                     self._limit(attempt, ask) is not None,
                     attempt.app.leaf.path,
@@ -187,16 +187,15 @@ class ExplainService:
 
     # -- why asks are not served ----------------------------------------------------------------------------------
 
-    def _could_serve(self, attempt: RMAppAttempt, ask: Ask) -> list[RMNode]:
+    def _could_serve(self, attempt: RMAppAttempt, ask: Ask) -> frozenset[str]:
         """The nodes that are there and large enough, and where it may go."""
-        return [
-            node
+        return frozenset(
+            node.node_id
             for node in self._rm.nodes.values()
             if node.usable
-            and admits(ask, node.load, attempt.blacklist)
-            and ask.resource.fits_in(node.total)
+            and could_serve(ask, node.load, attempt.blacklist)
             and _own_master(attempt, ask, node) is None
-        ]
+        )
 
     def _reasons(self, attempt: RMAppAttempt, ask: Ask) -> list[Reason]:
         """Why an ask is not served now: of the nodes that may serve it, what each lacks, in one reason."""
@@ -219,7 +218,8 @@ class ExplainService:
             return (draining or every)[:MOST_TOLD]
         if _is_opportunistic(ask):
             return [self._full_queues(ask, usable)]
-        return self._limited(attempt, ask) or self._no_room(ask, usable)
+        limit = self._limit(attempt, ask)
+        return [limit] if limit is not None else self._no_room(ask, usable)
 
     def _at_node(self, attempt: RMAppAttempt, ask: Ask, node: RMNode) -> Reason | None:
         """Why one node does not serve an ask now; None where it is others' turn."""
@@ -235,25 +235,21 @@ class ExplainService:
 
     def _limit(self, attempt: RMAppAttempt, ask: Ask) -> Reason | None:
         """The limit of its queue or user that stands against an ask, where one does."""
-        return None if _is_opportunistic(ask) else next(iter(self._limited(attempt, ask)), None)
-
-    def _limited(self, attempt: RMAppAttempt, ask: Ask) -> list[Reason]:
         app, need, leaf = attempt.app, ask.resource, attempt.app.leaf
-        if self._rm.scheduler.queues.plain:
-            return []
-        match leaf.refuses(app.user, need, master=ask is attempt.am_ask):
+        if _is_opportunistic(ask):
+            return None
+        match self._rm.scheduler.refuses(app, need, master=ask is attempt.am_ask):
             case queues.QUEUE_CAPACITY:
                 full = next(queue for queue in leaf.line() if queue.is_full_for(need))
-                return [_at_limit(ReasonKind.QUEUE_MAXIMUM, full.path, need, full.used, full.maximum)]
+                return _at_limit(ReasonKind.QUEUE_MAXIMUM, full.path, need, full.used, full.maximum)
             case queues.USER_LIMIT:
                 used, limit = leaf.users[app.user].used, leaf.user_limit(need, leaf.active_users())
-                return [
-                    replace(_at_limit(ReasonKind.USER_LIMIT, leaf.path, need, used, limit), detail=app.user)
-                ]
+                at_limit = _at_limit(ReasonKind.USER_LIMIT, leaf.path, need, used, limit)
+                return replace(at_limit, detail=app.user)
             case queues.AM_LIMIT:
                 used, limit = leaf.masters_used, leaf.am_limit()
-                return [_at_limit(ReasonKind.MASTERS_LIMIT, leaf.path, need, used, limit)]
-        return []
+                return _at_limit(ReasonKind.MASTERS_LIMIT, leaf.path, need, used, limit)
+        return None
 
     def _full_queues(self, ask: Ask, nodes: Sequence[RMNode]) -> Reason:
         """Opportunistic containers find neither room nor a place in a queue."""
@@ -275,10 +271,8 @@ class ExplainService:
             return lacks.vcores / max(1, node.total.vcores) + lacks.memory / max(1, node.total.memory)
 
         node = min(nodes, key=missing)
-        holders = sorted(
-            (one for one in node.containers.values() if one.is_guaranteed),
-            key=lambda one: one.sequence,
-        )
+        holders = [one for one in node.containers.values() if one.is_guaranteed]
+        holders.sort(key=lambda one: one.sequence)
         return _promised(ask, node, holders) or [Reason(ReasonKind.NEXT)]
 
 

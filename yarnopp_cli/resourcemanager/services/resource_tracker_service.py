@@ -225,21 +225,34 @@ class ResourceTrackerService:
         if held is None or not (node.answer_due or shutdown or node.has_news()):
             return
         limit_was, node.queue_limit = node.queue_limit, monitor.shown_limit
-        response = node.response(monitor.tell_limit(node.node_id), self._rm.lifetime)
+        limit = monitor.tell_limit(node.node_id)
         if node.queue_limit != limit_was:
             numbers = {"limit": node.queue_limit, "was": limit_was, "queued": node.load.status.queued}
             self._rm.history.add(EventKind.QUEUE_LIMIT_TOLD, node=node.node_id, numbers=numbers)
+        number = node.next_number()
         if shutdown:
             node.shutdown_told = True
-            acknowledged, text = response.completed_acknowledged, "the cluster is shutting down"
             response = self._response(
-                response.response_id, SHUTDOWN, completed_acknowledged=acknowledged, diagnostics=text
+                number,
+                SHUTDOWN,
+                diagnostics="the cluster is shutting down",
+                completed_acknowledged=node.acknowledged,
             )
         else:
-            response = replace(
-                response,
-                nodes_for_scheduling=self._rm.nodes_for_scheduling() if self._rm.distributed else (),
+            node.awaited_told = node.guaranteed_awaited
+            response = tracker.NodeHeartbeatResponse(
+                number,
+                containers_to_start=node.to_start.take(number),
+                containers_to_cleanup=node.to_cleanup.take(number),
+                containers_to_update=node.to_update.take(number),
+                applications_to_cleanup=node.applications_to_cleanup.take(number),
+                completed_acknowledged=node.acknowledged,
+                queuing_limit=limit,
+                lifetime=self._rm.lifetime,
+                nodes_for_scheduling=self._rm.nodes_for_scheduling() if self._rm.distributed else None,
                 next_interval_ms=self._interval_of(node) if self._rm.settings.heartbeat_scaling else 0,
+                resource=node.total if node.resized else None,
+                guaranteed_awaited=node.guaranteed_awaited,
             )
         self._rm.reply(held.call_id, response)
         self._forget_held(node)

@@ -37,7 +37,7 @@ _WORDS = {
     Kind.BEHIND: _Words("{containers} {are} before it", "behind {number} in the queue", "behind {number}"),
     Kind.NEXT: _Words("there is room for it: it is served in the next step, or others of its queue are before it",
                       "next: there is room for it", "next"),
-    Kind.BY_PERSON: _Words("{person} paused {them}", "paused by a person: `r` resumes it", "paused by hand"),
+    Kind.BY_PERSON: _Words("{person} paused {them}", "paused by the user: `r` resumes it", "paused by hand"),
     Kind.MADE_ROOM: _Words("{it} made room for guaranteed containers; {free_vcores} free now",
                            "paused to make room for guaranteed containers", "made room"),
     Kind.OUTSIDE_CPU: _Words("other programs need the CPU",

@@ -1,7 +1,7 @@
 """A MapReduce job as the documents of Hadoop's MapReduce ApplicationMaster and of its history server. Pure.
 
 Nothing is invented: what a job of ours has not (a shuffle, a merge) took 0 ms, what is not measured is left out. A task
-succeeds with its container; an attempt that was preempted, shed, lost or ended by a person was KILLED and costs its
+succeeds with its container; an attempt that was preempted, shed, lost or ended by a user was KILLED and costs its
 task nothing, as in Hadoop.
 """
 

@@ -21,12 +21,13 @@ from ..http import not_found
 from ..queries import chosen_nodes
 from ..routes import Document, Route, route, routes_of
 from .frame import page, path, static_routes
-from .mapreduce import MAP_REDUCE, map_reduce_section
 from .tables import (
+    MAP_REDUCE,
     MOST_ROWS,
     applications_table,
     attempts_table,
     containers_table,
+    map_reduce_section,
     master,
     nodes_table,
     progress,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import codecs
 import os
 import time
 
@@ -205,16 +206,10 @@ def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
         data = os.pread(descriptor, CHUNK_BYTES, begin)
     finally:
         os.close(descriptor)
-    cut = len(data)
-    if len(data) == CHUNK_BYTES:
-        for back in range(1, 4):
-            if data[-back] >= 0xC0:
-                cut = len(data) - back  # a character's first byte: it is sent whole next time
-                break
-            if data[-back] < 0x80:
-                break
-    text = data[:cut].decode("utf-8", "replace").replace("\r\n", "\n")
-    return harmless(text, keep="\n\t"), begin + cut, size
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(data, len(data) < CHUNK_BYTES).replace("\r\n", "\n")
+    unfinished, _ = decoder.getstate()  # a character's first bytes: it is sent whole next time
+    return harmless(text, keep="\n\t"), begin + len(data) - len(unfinished), size
 
 
 def node_tiles(info: GetNodeInfoResponse) -> Html:
