@@ -11,11 +11,10 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from .light import dataclass
+from .light import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(Record):
     """One declared property. ``type`` is int, float, bool or str; bounds are inclusive, None for none.
 
     It is the field ``attribute`` of the dataclass ``declared_in``.
@@ -75,8 +74,7 @@ def properties_of(settings: type) -> tuple[Property, ...]:
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ExecutorSettings:
+class ExecutorSettings(Record, kw_only=True):
     """Properties of one node's executor: its queue, preemption, limits and clean-up."""
 
     max_queue_length: int = setting(

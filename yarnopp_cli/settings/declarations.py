@@ -6,15 +6,14 @@ Those of the executor inside a NodeManager are declared in ``executor.settings``
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import Resource
 from executor.settings import ExecutorSettings, Property, properties_of, setting
 
 from .queues import QUEUE_PREFIX, CapacitySchedulerSettings
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResourceManagerSettings:
+class ResourceManagerSettings(Record, kw_only=True):
     """What the RM decides by."""
 
     opportunistic_enabled: bool = setting(
@@ -160,8 +159,7 @@ class ResourceManagerSettings:
     """Where masters find their scheduler: empty for the RM; localhost:8049 redirects them to the AMRMProxy."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NodeManagerSettings:
+class NodeManagerSettings(Record, kw_only=True):
     """A node's size, its directories, and how it speaks with the RM."""
 
     memory_mb: int = setting("yarn.nodemanager.resource.memory-mb", -1, at_least=-1)
@@ -228,8 +226,7 @@ class NodeManagerSettings:
     by different jobs. It has no effect here: one event loop serves them all."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class HardwareSettings:
+class HardwareSettings(Record, kw_only=True):
     """What a size of -1 means."""
 
     detect_capabilities: bool = setting("yarn.nodemanager.resource.detect-hardware-capabilities", True)
@@ -251,8 +248,7 @@ class HardwareSettings:
     measures the containers and the machine."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ApplicationSettings:
+class ApplicationSettings(Record, kw_only=True):
     """Defaults and bounds of ``yopp run``, ``yopp dshell`` and ``yopp pi``."""
 
     num_opportunistic_maps_percent: int = setting(
@@ -304,8 +300,7 @@ class ApplicationSettings:
         return Resource(self.am_memory_mb, self.am_vcores)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class EngineSettings:
+class EngineSettings(Record, kw_only=True):
     """Which engine the commands speak to."""
 
     name: str = setting("yopp.engine.name", "local", choices=("local", "yarn"))
@@ -317,8 +312,7 @@ class EngineSettings:
     means http://host:8088."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WebSettings:
+class WebSettings(Record, kw_only=True):
     """Where the ResourceManager and the NodeManagers serve their REST APIs and pages."""
 
     resourcemanager_address: str = setting("yarn.resourcemanager.webapp.address", "localhost:8088")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.settings import setting
 
 ROOT = "root"
@@ -17,8 +17,7 @@ QUEUE_PREFIX = "yarn.scheduler.capacity."
 DEFAULT_QUEUE = "default"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class CapacitySchedulerSettings:
+class CapacitySchedulerSettings(Record, kw_only=True):
     """What holds for all queues together."""
 
     maximum_applications: int = setting("yarn.scheduler.capacity.maximum-applications", 10_000, at_least=1)
@@ -79,8 +78,7 @@ class CapacitySchedulerSettings:
     priority."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class QueueSettings:
+class QueueSettings(Record, kw_only=True):
     """One queue and those below it. ``capacity`` and ``maximum_capacity`` in percent of the parent.
 
     ``user_limit_factor`` below 0 is no bound; ``maximum_applications`` and ``maximum_am_resource_percent`` below 0

@@ -6,11 +6,10 @@ in Hadoop's own XML files, which name them as a matter of course, each is a warn
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Record):
     """Why a property is refused, what to use instead, and the values that ask for nothing and so may stand."""
 
     because: str

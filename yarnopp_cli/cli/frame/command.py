@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import typer
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ...errors import EXIT_TIMEOUT, YoppError
 from .options import (
@@ -82,8 +82,7 @@ class Needs(enum.Enum):
     """A cluster that runs, and properties."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Record):
     """A command's declaration."""
 
     path: str

@@ -102,7 +102,7 @@ def kill(
     no_wait: NoWait = False,
     timeout: Timeout = None,
 ) -> None:
-    """End containers (TERM, then KILL); return when that has happened. `all` means every live one."""
+    """Kill containers (TERM, then KILL), and wait until they have ended. `all` means every live one."""
     client = session.client
     named = _agreed(session, ids, "Kill", None, what="live container", dry_run=dry_run)
     before = [client.container(one) for one in named]
@@ -182,10 +182,9 @@ def pause(
     no_wait: NoWait = False,
     timeout: Timeout = None,
 ) -> None:
-    """Make every process of a container stand still until `resume`; it gives its vcores back meanwhile.
+    """Stop every process of a container until `resume`; meanwhile, others can use its vcores.
 
-    The time that it is paused does not count against its time limit. Whatever started a job still counts the
-    job's own time limit.
+    Paused time does not count against the container's time limit, but it does count against the job's.
     """
     client = session.client
     named = _agreed(session, ids, "Pause", _runs, dry_run=dry_run)
@@ -225,7 +224,7 @@ def _has_paused(report: ContainerReport) -> bool:
 
 @command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True)
 def resume(session: Session, ids: PausedIds, no_wait: NoWait = False, timeout: Timeout = None) -> None:
-    """Let a container that `pause` stopped go on, as soon as its node has room for it."""
+    """Resume a paused container as soon as its node has room for it."""
     from .container_effects import why_it_waits
 
     client = session.client
@@ -258,10 +257,10 @@ def promote(
     no_wait: NoWait = False,
     timeout: Timeout = None,
 ) -> None:
-    """Make an opportunistic container guaranteed, as soon as its node can promise it its resources.
+    """Make an opportunistic container guaranteed, as soon as its node can guarantee its resources.
 
-    From then on nobody preempts it. One that waits in a queue or is paused starts or goes on before all
-    opportunistic ones.
+    From then on it is not preempted. If it is queued or paused, it starts or resumes before all opportunistic
+    ones.
     """
     _change_type(session, ids, "promote", dry_run, no_wait, timeout)
 
@@ -274,7 +273,7 @@ def demote(
     no_wait: NoWait = False,
     timeout: Timeout = None,
 ) -> None:
-    """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
+    """Make a guaranteed container opportunistic: it keeps running, but can be preempted for guaranteed ones."""
     _change_type(session, ids, "demote", dry_run, no_wait, timeout)
 
 
@@ -342,7 +341,7 @@ def resize(
     no_wait: NoWait = False,
     timeout: Timeout = None,
 ) -> None:
-    """Give a container more or less memory or vcores while it runs; its limits change with them."""
+    """Change the memory or vcores of a running container, and its limits with them."""
     if memory is None and vcores is None:
         raise UsageError(
             "no new size was given",
