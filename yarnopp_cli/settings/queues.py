@@ -29,8 +29,8 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     """The share of a queue that application masters may take, from 0 to 1; one master may always start. YARN's
     default of 0.1 would leave room for a single master on one host."""
     queue_mappings: str = setting("yarn.scheduler.capacity.queue-mappings", "")
-    """Which queue an application goes to by its user: u:NAME:QUEUE, several separated by commas; %user as a name
-    means every user, and as a queue the queue with the user's name. The first match counts."""
+    """Which queue the applications of a user go to: u:NAME:QUEUE, several separated by commas; %user as a
+    name means every user, and as a queue the queue with the user's name. The first match counts."""
     queue_mappings_override: bool = setting("yarn.scheduler.capacity.queue-mappings-override.enable", False)
     """Mappings also apply to applications that name a queue; otherwise only to those that name `default`."""
     acl_enable: bool = setting("yarn.acl.enable", False)
@@ -45,27 +45,27 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     max_wait_before_kill_ms: int = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill", 15_000, at_least=0
     )
-    """How long before a container is killed its master is told so, in ms."""
+    """How long before killing a container its master is notified, in ms."""
     total_preemption_per_round: float = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.total_preemption_per_round",
         0.1,
         at_least=0,
         at_most=1,
     )
-    """The share of the cluster that is marked for preemption in one round, at most. What one container needs is
-    always marked, because small clusters would never preempt otherwise."""
+    """The share of the cluster that is marked for preemption in one round, at most. The need of one container
+    is always marked, because small clusters would never preempt otherwise."""
     natural_termination_factor: float = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.natural_termination_factor",
         0.2,
         at_least=0,
         at_most=1,
     )
-    """The share of what queues lack that is marked for preemption in one round, at most, because some containers
-    will end by themselves. What one container needs is always marked."""
+    """The maximum share of the missing resources that is marked for preemption in one round, because some
+    containers will end by themselves. The need of one container is always marked."""
     max_ignored_over_capacity: float = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity", 0.1, at_least=0
     )
-    """By which share of its capacity a queue may exceed it without being preempted from."""
+    """The share of its capacity by which a queue may exceed it before its containers are preempted."""
     observe_only: bool = setting("yarn.resourcemanager.monitor.capacity.preemption.observe_only", False)
     """Tell masters what would be preempted, but kill nothing."""
     shed_queued: bool = setting("yopp.resourcemanager.opportunistic-share.shed-queued", True)
