@@ -243,7 +243,7 @@ def test_nodes() -> None:
 
 
 def explain(cluster: Cluster, identifier: str) -> Explanation:
-    answer: Explanation = cluster.ask(ExplainRequest(identifier)).explanation
+    answer: Explanation = cluster.ask(ExplainRequest(identifier))
     return answer
 
 

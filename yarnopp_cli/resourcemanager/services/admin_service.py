@@ -14,7 +14,7 @@ from executor.records import Resource
 from ...errors import InvalidResourceRequestError, InvalidStateError
 from ...records import admin_protocol as admin
 from ...records.history import EventKind
-from ...records.reports import NodeState
+from ...records.reports import NodeReport, NodeState
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, RMNode
@@ -102,7 +102,7 @@ class AdminService:
         self._rm.history.add(EventKind.NODE_RESUMED, node=node.node_id)
         self._rm.nodes_changed(node)
 
-    def resize(self, request: admin.UpdateNodeResourceRequest) -> admin.UpdateNodeResourceResponse:
+    def resize(self, request: admin.UpdateNodeResourceRequest) -> NodeReport:
         """Give a node another size."""
         node, size = self._present(request.node_id, "cannot be resized"), request.resource
         settings = self._rm.settings
@@ -126,7 +126,7 @@ class AdminService:
             numbers = {"memoryMB": size.memory, "vcores": size.vcores}
             words = {"was": f"{was.memory} MB, {was.vcores} vcores"}
             self._rm.history.add(EventKind.NODE_RESIZED, node=node.node_id, words=words, numbers=numbers)
-        return admin.UpdateNodeResourceResponse(replace(report, total=size))
+        return replace(report, total=size)
 
     def _resize(self, node: RMNode, size: Resource) -> None:
         counted = node.node_id in self._rm.scheduler.nodes

@@ -237,9 +237,9 @@ class ClientRMService:
         )
         return self._rm.metrics.figures(pending, self._ledger.assigned.last(self._rm.now))
 
-    def get_info(self, _: client.GetClusterInfoRequest) -> client.GetClusterInfoResponse:
+    def get_info(self, _: client.GetClusterInfoRequest) -> ClusterInfo:
         """The cluster in short."""
-        return client.GetClusterInfoResponse(self.info())
+        return self.info()
 
     def info(self) -> ClusterInfo:
         """The cluster in short."""
