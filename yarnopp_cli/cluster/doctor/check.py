@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from executor.light import Record
 
@@ -23,15 +23,6 @@ class Check(Record):
     found: str
     why: str = ""
     fix: str = ""
-
-
-class Surroundings(Record):
-    """What is examined: the run directory, and the command line and environment that name a configuration."""
-
-    run_dir: RunDir
-    conf: Sequence[str]
-    define: Sequence[str]
-    environ: Mapping[str, str]
 
 
 class Examined(Record):
