@@ -127,6 +127,8 @@ class Session:
         context: Context | None,
         *,
         yes: bool = False,
+        dry_run: bool = False,
+        no_wait: bool = False,
         timeout: float | None = None,
         choice: Choice | None = None,
         states: tuple[str, ...] = (),
@@ -136,6 +138,10 @@ class Session:
         self.printer = printer
         self._context = context
         self.yes = yes
+        self.dry_run = dry_run
+        """Whether the command is only to say what would happen, of one that was declared with ``tries=``."""
+        self.no_wait = no_wait
+        """Whether the command is to return at once, of one that was declared with ``waits=``."""
         self.timeout = timeout
         self._choice = choice
         self.states = states

@@ -28,7 +28,7 @@ from ...masters import distributedshell as shell
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
-from ..frame.options import DryRun, ExitCode, ExitRule, argument, duration, option, size_mb
+from ..frame.options import ExitCode, ExitRule, argument, duration, option, size_mb
 from ..frame.session import Session
 from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_size, tags
 
@@ -246,7 +246,6 @@ def dshell(
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
     follow: Follow = False,
     detach: Detach = False,
-    dry_run: DryRun = False,
     debug: Debug = False,
     without_meaning: list[str] | None = None,
 ) -> int:
@@ -325,7 +324,6 @@ def dshell(
         submission,
         shown,
         detach=detach,
-        dry_run=dry_run,
         debug=debug,
         ended=ended,
     )
@@ -337,6 +335,7 @@ command(
     "yopp dshell -n 10 -O -- sleep 10",
     needs=Needs.JOBS,
     progress=True,
+    tries=True,
     yarn=True,
 )(_with_options_that_mean_nothing(dshell))
 

@@ -17,7 +17,6 @@ from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
     SETTINGS,
-    DryRun,
     ExitCode,
     ExitRule,
     HereOnly,
@@ -89,6 +88,7 @@ Name = Annotated[str, option("--name NAME", "The application's name.")]
     "yopp run --memory 2G --vcores 2 -- make -j2",
     needs=Needs.JOBS,
     progress=True,
+    tries=True,
     yarn=True,
     context_settings={**SETTINGS, "allow_interspersed_args": False},
 )
@@ -110,7 +110,6 @@ def run(
     retries: Retries = 0,
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
     detach: Detach = False,
-    dry_run: DryRun = False,
     promote: Promote = False,
     enforce: Enforce = False,
     no_prefix: NoPrefix = False,
@@ -159,7 +158,7 @@ def run(
         name=name or (" ".join(command)[:60] if elsewhere else ""),
         environment=environment,
         working_directory=directory,
-        node=node if dry_run else client.find_node(node),
+        node=node if session.dry_run else client.find_node(node),
         promote=promote,
         retries=retries,
         timeout_ms=round((timeout or 0) * 1000),
@@ -179,7 +178,7 @@ def run(
         am_resource=settings.am_resource,
         command_line=command_line(env or ()),
     )
-    return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run)
+    return start(session, client, job, submission, shown, detach=detach)
 
 
 def both_types() -> UsageError:
