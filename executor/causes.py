@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 from typing import TypeGuard
 
-from .light import dataclass
+from .light import Record
 
 
 class CauseKind(enum.StrEnum):
@@ -90,8 +90,7 @@ PRESSURE = CPU_PRESSURE | MEMORY_PRESSURE
 """Causes found by measurement, not decided by the cluster or a person."""
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Record):
     """Why: a kind, and the fields that belong to it, as ``CauseKind`` says; the others are empty.
 
     ``by`` is the user who asked; ``for_container`` the id of the container that needs the room; ``cores`` how many

@@ -1,15 +1,18 @@
-"""``dataclass(frozen=True, slots=True)`` as type checkers see it, declared in a fifth of the time.
+"""Records: frozen dataclasses with slots, declared in a fifth of the time that the standard decorator takes.
+
+    class Resource(Record, order=True):
+        memory: int = 0
 
 The standard decorator compiles six methods for each frozen class in some 0.6 ms, which a command that declares a
 hundred messages pays at every start. Here only ``__init__`` is compiled; comparison, hash and representation are
 shared functions over the fields. The price: an assignment to a field does not fail at run time. It still fails in
-mypy, which sees the standard decorator.
+mypy, to which a record is a frozen dataclass.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -29,6 +32,29 @@ else:
             return made
 
         return declare
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
+class _Declaring(type):
+    """Makes a dataclass of each class below Record, which may take ``kw_only`` and ``order`` as keyword arguments."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> Any:
+        declared = {option: options.pop(option) for option in ("kw_only", "order") if option in options}
+        kind = super().__new__(cls, name, bases, namespace, **options)
+        if not bases or "__dataclass_fields__" in namespace:
+            return kind  # Record itself, or the copy with slots that the decorator makes
+        return dataclass(frozen=True, slots=True, **declared)(kind)
+
+    def __init__(cls, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments)
+
+
+class Record(metaclass=_Declaring):
+    """The base of all records."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
 
 def _eq(self: Any, other: Any) -> Any:

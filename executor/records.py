@@ -12,7 +12,7 @@ from dataclasses import field, fields
 from typing import Any
 
 from .causes import Cause
-from .light import dataclass
+from .light import Record
 
 
 class ExecutionType(enum.StrEnum):
@@ -97,8 +97,7 @@ def exit_status_name(status: int) -> str:
     return str(status)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Resource:
+class Resource(Record, order=True):
     """An amount of a node's resources: ``memory`` in MiB, ``vcores`` in virtual cores; both whole numbers."""
 
     memory: int = 0
@@ -125,8 +124,7 @@ class Resource:
         return f"<memory:{self.memory}, vCores:{self.vcores}>"
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSpec:
+class ContainerSpec(Record):
     """All that an executor needs to run one container (YARN's ``ContainerLaunchContext`` and parts of its token).
 
     ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's creator asked
@@ -159,8 +157,7 @@ class ContainerSpec:
     least_vcores: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUsage:
+class ContainerUsage(Record):
     """What one container has used, measured from its cgroup (or by psutil if it has none).
 
     ``cpu_seconds`` counts from the start of the container. ``memory_bytes`` is the current memory,
@@ -182,8 +179,7 @@ class ContainerUsage:
     runnable: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerFacts:
+class ContainerFacts(Record, kw_only=True):
     """What the node of a container knows of it, in its status and in the reports made of that.
 
     Times are epoch milliseconds, 0 for "not yet". ``exit_status`` is YARN's number: the process's own code, or a
@@ -231,7 +227,6 @@ class ContainerFacts:
 _FACTS = tuple(one.name for one in fields(ContainerFacts))
 
 
-@dataclass(frozen=True, slots=True)
 class ContainerStatus(ContainerFacts):
     """A container as its node sees it (YARN's ``ContainerStatus``)."""
 
@@ -264,8 +259,7 @@ class ContainerStatus(ContainerFacts):
         return f"{sentence}: {self.diagnostics}" if self.diagnostics else sentence
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRecord:
+class ContainerRecord(Record):
     """What is stored of one container, so that a new executor finds it again after a crash.
 
     ``process_start`` is the start time of ``pid`` in clock ticks after boot (field 22 of /proc/PID/stat): pid and
@@ -297,8 +291,7 @@ class ContainerRecord:
     passing_diagnostics: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupLimits:
+class CgroupLimits(Record):
     """Limits of one container, for both cgroup versions (``CGroupsCpuResourceHandlerImpl``, ``…Memory…``).
 
     ``cpu_shares`` is v1's cpu.shares, ``cpu_weight`` v2's cpu.weight. ``cpu_quota_us`` per ``cpu_period_us``, None for
@@ -316,8 +309,7 @@ class CgroupLimits:
     pids_max: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceUtilization:
+class ResourceUtilization(Record):
     """Measured use of a node or of all its containers: memory in bytes, ``cpu`` in cores (2.0: two whole cores).
 
     ``load1`` is the machine's load average over a minute, -1 if it has no meaning; ``memory_total_bytes`` and
@@ -331,8 +323,7 @@ class ResourceUtilization:
     cores: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HostUtilization:
+class HostUtilization(Record):
     """The whole machine between two readings, by which containers have to give way.
 
     In cores: ``cpu`` is what all processes used, ``idle`` what was not used, ``yopp_cpu`` the part of ``cpu`` used by
@@ -357,8 +348,7 @@ class HostUtilization:
         return max(0.0, self.cpu - self.yopp_cpu)
 
 
-@dataclass(frozen=True, slots=True)
-class OpportunisticContainersStatus:
+class OpportunisticContainersStatus(Record):
     """What a node reports of its opportunistic containers in each heartbeat (YARN's record of that name).
 
     ``memory_used`` is in MiB, and exact (YARN's is in whole GB). ``wait_queue_length`` counts queued containers of
@@ -388,8 +378,7 @@ class OpportunisticContainersStatus:
     shed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerQueuingLimit:
+class ContainerQueuingLimit(Record):
     """The greatest queue length (or wait) that the RM allows a node; -1 for no limit.
 
     If both are given, containers within either limit may stay.

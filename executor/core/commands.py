@@ -6,42 +6,37 @@ nothing. A StoreContainer stands before the command that it makes safe.
 
 from __future__ import annotations
 
-from ..light import dataclass
+from ..light import Record
 from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerStatus
 
 
-@dataclass(frozen=True, slots=True)
-class StoreContainer:
+class StoreContainer(Record):
     """Store this record before performing anything that follows."""
 
     record: ContainerRecord
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetContainer:
+class ForgetContainer(Record):
     """Remove its record: it has ended, and its end was reported."""
 
     container_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchContainer:
+class LaunchContainer(Record):
     """Make its cgroup and directories, start its process. Ends in ContainerLaunched or ContainerLaunchFailed."""
 
     spec: ContainerSpec
     limits: CgroupLimits
 
 
-@dataclass(frozen=True, slots=True)
-class SignalContainer:
+class SignalContainer(Record):
     """Send a signal to every process of it. Best effort; no event."""
 
     container_id: str
     signal: int
 
 
-@dataclass(frozen=True, slots=True)
-class PauseContainer:
+class PauseContainer(Record):
     """Stop all its processes. Ends in ContainerPaused or ContainerPauseFailed.
 
     With ``reclaim_memory`` the kernel then takes back what memory it can, and limits it to the rest.
@@ -51,15 +46,13 @@ class PauseContainer:
     reclaim_memory: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeContainer:
+class ResumeContainer(Record):
     """Let its processes continue. Ends in ContainerResumed."""
 
     container_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class KillContainer:
+class KillContainer(Record):
     """End it: SIGTERM to all its processes, or with ``force`` SIGKILL until none is left.
 
     Like every launched container it then ends in ContainerExited (or ContainerLaunchFailed).
@@ -69,39 +62,34 @@ class KillContainer:
     force: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SetLimits:
+class SetLimits(Record):
     """Write these limits to its live cgroup. Best effort; no event."""
 
     container_id: str
     limits: CgroupLimits
 
 
-@dataclass(frozen=True, slots=True)
-class CleanUpContainer:
+class CleanUpContainer(Record):
     """Remove its cgroup and private directory; its logs stay. No event."""
 
     container_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class WatchHost:
+class WatchHost(Record):
     """From now on measure the containers and then the machine that often; 0 ends it. Each time ends in UsageSampled and
     NodeUtilizationSampled."""
 
     interval_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SetNodeWeight:
+class SetNodeWeight(Record):
     """Give this node's group the weight of so many guaranteed vcores, and the groups above it theirs. Best effort; no
     event."""
 
     vcores: int
 
 
-@dataclass(frozen=True, slots=True)
-class ReportStatus:
+class ReportStatus(Record):
     """Its state, type or limits have changed."""
 
     status: ContainerStatus

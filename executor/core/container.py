@@ -73,13 +73,13 @@ CONTAINER_TABLE: TransitionTable[ContainerState, type] = TransitionTable(
     "a container at its node",
     TRANSITIONS,
     {
-        SCHEDULED: "It waits in a queue, or is about to start.",
+        SCHEDULED: "It is queued, or about to start.",
         LAUNCHING: "It has its resources, and its process is being started.",
         RUNNING: "Its process exists.",
         PAUSING: "Its processes are being stopped; it holds all of its resources.",
-        PAUSED: "Its processes stand still; it holds its memory and not its vcores.",
-        RESUMING: "It has its vcores again, and its processes are being continued.",
-        KILLING: "It was told to end, and holds its resources until it has.",
+        PAUSED: "Its processes are stopped; it holds its memory but not its vcores.",
+        RESUMING: "It has its vcores again, and its processes are being resumed.",
+        KILLING: "It is being killed, and holds its resources until it has ended.",
         DONE: "It has ended, and its end is reported.",
     },
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..causes import Cause
-from ..light import dataclass
+from ..light import Record
 from ..records import (
     ContainerQueuingLimit,
     ContainerRecord,
@@ -16,15 +16,13 @@ from ..records import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerScheduled:
+class ContainerScheduled(Record):
     """A container arrived and wants to run (YARN's SCHEDULE_CONTAINER)."""
 
     spec: ContainerSpec
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerUpdated:
+class ContainerUpdated(Record):
     """A container was promoted, demoted or resized; None leaves that unchanged (UPDATE_CONTAINER)."""
 
     container_id: str
@@ -33,8 +31,7 @@ class ContainerUpdated:
     resource: Resource | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerKillRequested:
+class ContainerKillRequested(Record):
     """Its end was requested. ``exit_status`` and ``cause`` say by whom and why, ``diagnostics`` tells people; without a
     cause the exit status alone says it. ``force`` skips SIGTERM."""
 
@@ -45,16 +42,14 @@ class ContainerKillRequested:
     cause: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerSignalRequested:
+class ContainerSignalRequested(Record):
     """A signal to all its processes was requested."""
 
     container_id: str
     signal: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerPauseRequested:
+class ContainerPauseRequested(Record):
     """A person, ``by``, asked to pause it; it stays paused until a person resumes it. ``diagnostics`` tells people."""
 
     container_id: str
@@ -62,16 +57,14 @@ class ContainerPauseRequested:
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerResumeRequested:
+class ContainerResumeRequested(Record):
     """A person, ``by``, asked to resume it."""
 
     container_id: str
     by: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerLaunched:
+class ContainerLaunched(Record):
     """Its process exists. ``process_start`` in clock ticks after boot; ``cgroup`` is its directory, for people."""
 
     container_id: str
@@ -80,8 +73,7 @@ class ContainerLaunched:
     cgroup: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerLaunchFailed:
+class ContainerLaunchFailed(Record):
     """It could not be started; ``exit_code`` as in a shell (125 for the executor's own failures)."""
 
     container_id: str
@@ -89,31 +81,27 @@ class ContainerLaunchFailed:
     exit_code: int = 125
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerPaused:
+class ContainerPaused(Record):
     """All its processes are stopped. ``memory`` is its limit now, in MiB; -1 if it is unchanged."""
 
     container_id: str
     memory: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerPauseFailed:
+class ContainerPauseFailed(Record):
     """Its processes could not be stopped."""
 
     container_id: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerResumed:
+class ContainerResumed(Record):
     """Its processes run again."""
 
     container_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerExited:
+class ContainerExited(Record):
     """Its main process has ended, and no process of it is left.
 
     ``exit_code`` as in a shell (128+n for signal n); None if it left none (its parent was killed). ``usage`` is the
@@ -125,44 +113,38 @@ class ContainerExited:
     usage: ContainerUsage = ContainerUsage()
 
 
-@dataclass(frozen=True, slots=True)
-class QueuingLimitReceived:
+class QueuingLimitReceived(Record):
     """The RM sent a limit for the length of the queue with a heartbeat (SHED_QUEUED_CONTAINERS)."""
 
     limit: ContainerQueuingLimit
 
 
-@dataclass(frozen=True, slots=True)
-class NodeResized:
+class NodeResized(Record):
     """What the node's containers may have together has changed."""
 
     total: Resource
 
 
-@dataclass(frozen=True, slots=True)
-class GuaranteedAwaited:
+class GuaranteedAwaited(Record):
     """Whether guaranteed containers wait elsewhere for what guaranteed ones hold here."""
 
     waiting: bool
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSampled:
+class UsageSampled(Record):
     """All containers were measured in one pass. ``node`` is the whole machine (or this node's share of it)."""
 
     usages: dict[str, ContainerUsage]
     node: ResourceUtilization = ResourceUtilization()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeUtilizationSampled:
+class NodeUtilizationSampled(Record):
     """The whole machine was measured, for a WatchHost, just after the containers."""
 
     host: HostUtilization
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRecovered:
+class ContainerRecovered(Record):
     """A container of an earlier run of this node was found.
 
     ``record`` is what was stored. ``alive`` and ``stopped`` are true of its processes now; ``exit_code`` is what it
@@ -177,8 +159,7 @@ class ContainerRecovered:
     cgroup: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryCompleted:
+class RecoveryCompleted(Record):
     """Everything that was found has been posted; containers may start (RECOVERY_COMPLETED)."""
 
 

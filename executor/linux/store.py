@@ -26,11 +26,12 @@ SUFFIX = ".json"
 MOST_CHANGES = 100
 """How many lines are added to a file before it is written anew."""
 
-_RECORDS = {"ContainerSpec": ContainerSpec, "Resource": Resource, "Cause": Cause}
+_RECORDS: dict[str, type[Any]] = {"ContainerSpec": ContainerSpec, "Resource": Resource, "Cause": Cause}
 _ENUMS = {"ExecutionType": ExecutionType, "ContainerState": ContainerState, "CauseKind": CauseKind}
 _PLAIN: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bool,), "float": (int, float)}
 """The types of fields, as they are declared."""
-_FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in (ContainerRecord, *_RECORDS.values())}
+_KINDS: tuple[type[Any], ...] = (ContainerRecord, *_RECORDS.values())
+_FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS}
 
 
 def encode(record: ContainerRecord) -> bytes:

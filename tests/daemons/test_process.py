@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.daemons.process import DaemonProcess, read_site
+from yarnopp_cli.daemons.process import DaemonProcess, argument_parser, read_site
 from yarnopp_cli.errors import YoppError
 from yarnopp_cli.records.container_protocol import GetNodeInfoRequest
 
@@ -71,7 +71,9 @@ def test_somebody_who_only_looks_does_not_keep_a_daemon_from_starting(
             os.close(looking)
 
     monkeypatch.setattr("yarnopp_cli.daemons.process.time.sleep", looked_enough)
-    daemon = DaemonProcess("rm", cluster.run_dir)
+    daemon = DaemonProcess(
+        "rm", cluster.run_dir, argument_parser("rm").parse_args(["--run-dir", cluster.run_dir.path])
+    )
     daemon.take_lock()
     assert len(waits) == 3
     assert Path(path).read_text() == f"{os.getpid()}\n"

@@ -26,13 +26,13 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         Entry("up", "lifecycle.up", "Start the cluster: a ResourceManager and its NodeManagers"),
         Entry("down", "lifecycle.down", "End the cluster"),
         Entry(
-            "status", "lifecycle.status", "Say whether the cluster runs (0), is stopped (3), or partly (4)"
+            "status",
+            "lifecycle.status",
+            "Show whether the cluster runs (0), is stopped (3) or neither (4)",
         ),
-        Entry("rm", "lifecycle.daemons", "Start, stop or run the ResourceManager alone", group=True),
+        Entry("rm", "lifecycle.daemons", "Start, stop or run only the ResourceManager", group=True),
         Entry("nm", "lifecycle.daemons", "Start, stop or run one NodeManager", group=True),
-        Entry(
-            "doctor", "lifecycle.doctor", "Check what this host can enforce, and what to type for the rest"
-        ),
+        Entry("doctor", "lifecycle.doctor", "Check what this host can enforce, and how to enable the rest"),
         Entry(
             "config",
             "lifecycle.config",
@@ -42,13 +42,13 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
     ),
     "Jobs": (
-        Entry("run", "jobs.run", "Run a command in containers, and end with its exit code"),
-        Entry("dshell", "jobs.dshell", "YARN's distributed shell, with all its options"),
+        Entry("run", "jobs.run", "Run a command in containers, and exit with its exit code"),
+        Entry("dshell", "jobs.dshell", "Run YARN's distributed shell, with all its options"),
         Entry("pi", "jobs.pi", "Estimate pi in map containers, as Hadoop's example does"),
-        Entry("wait", "jobs.wait", "Wait for jobs or containers, and end with their exit code"),
+        Entry("wait", "jobs.wait", "Wait for jobs or containers, and exit with their exit code"),
         Entry("logs", "jobs.logs", "Print or follow the output of containers"),
     ),
-    "Looking": (
+    "Cluster": (
         Entry("app", "looking.application", "List, show, kill and move applications", group=True),
         Entry("attempt", "looking.application", "List and show the attempts of an application", group=True),
         Entry(
@@ -63,24 +63,22 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry("node", "looking.node", "List, show, drain, resume and resize nodes", group=True),
         Entry("queue", "looking.queue", "List and show queues", group=True),
-        Entry("explain", "looking.explain", "Say why something waits, and when it may start"),
-        Entry("stats", "looking.stats", "Measured CPU and memory against what was allocated"),
-        Entry("events", "looking.events", "What happened, and what happens now"),
-        Entry("report", "looking.report", "A job's timeline and waiting times as one HTML file"),
-        Entry("ps", "looking.container", "The containers that run, queue or are paused now"),
-        Entry("top", "looking.top", "Watch and steer nodes, containers and applications, live"),
+        Entry("explain", "looking.explain", "Explain why something waits, and when it may start"),
+        Entry("stats", "looking.stats", "Show measured CPU and memory beside the allocation"),
+        Entry("events", "looking.events", "Print or follow the events of the cluster"),
+        Entry("report", "looking.report", "Write a job's timeline and waiting times as one HTML file"),
+        Entry("ps", "looking.container", "List running, queued and paused containers"),
+        Entry("top", "looking.top", "Watch and control nodes, containers and applications, live"),
     ),
     "Admin": (
-        Entry("metrics", "admin.metrics", "Print figures for Prometheus, or as Hadoop's beans"),
-        Entry("rmadmin", "admin.rmadmin", "Administer the ResourceManager, in YARN's words", group=True),
-        Entry(
-            "engine", "admin.engine", "Where commands work: on this host, or on a YARN cluster", group=True
-        ),
+        Entry("metrics", "admin.metrics", "Print metrics for Prometheus, or as Hadoop's beans"),
+        Entry("rmadmin", "admin.rmadmin", "Administer the ResourceManager, with YARN's commands", group=True),
+        Entry("engine", "admin.engine", "Choose between this host and a YARN cluster", group=True),
     ),
     "Help": (
         Entry("man", "help.man", "Open the manual"),
-        Entry("completion", "help.completion", "Completion for bash, zsh and fish", group=True),
-        Entry("version", "help.version", "The versions of yopp and its dependencies"),
+        Entry("completion", "help.completion", "Print the completion for bash, zsh and fish", group=True),
+        Entry("version", "help.version", "Print the versions of yopp and its dependencies"),
     ),
 }
 """The commands by the sections of the help, in its order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import UsageError, YoppError
 
@@ -18,8 +18,7 @@ DEFAULT_PORTS = {"http": 8088, "https": 8090}
 """Those of YARN's ``yarn.resourcemanager.webapp.address`` and ``…webapp.https.address``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Record):
     """An engine, the URLs of its ResourceManagers (none for ``local``), and where each is from.
 
     An origin is an option, a variable, "file:line", or "default".

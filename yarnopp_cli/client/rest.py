@@ -19,7 +19,7 @@ import urllib.parse
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from executor.light import dataclass
+from executor.light import Record
 
 from .. import __version__
 from ..errors import (
@@ -55,8 +55,7 @@ class RefusedError(RemoteError):
         self.status = status
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Record):
     """A successful answer: its bytes as they came, from which URL, and of which type."""
 
     status: int

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import (
     EXIT_NO_SUCH,
@@ -67,8 +67,7 @@ ALIVE: Final = (NodeState.RUNNING, NodeState.DECOMMISSIONING)
 """States of nodes whose NodeManager answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Answered:
+class _Answered(Record):
     """One answer: whether it tells of a ``single`` thing, what it told, and its bytes."""
 
     single: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import Resource
 
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
@@ -33,8 +33,7 @@ DAEMON_MB = 40
 """What one NodeManager itself takes, roughly: a thousand of them need a machine of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(Record):
     """What yopp may use of this host, and what lowered it. ``cores`` may be a fraction (a CPU quota)."""
 
     memory_mb: int
@@ -46,8 +45,7 @@ class Machine:
         return amount + (f" ({'; '.join(self.because)})" if self.because else "")
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Record):
     """The nodes that were asked for; None leaves the choice to yopp. Sizes are per node.
 
     ``configured`` says that the sizes come from the configuration and not from the command line.
@@ -59,8 +57,7 @@ class Wish:
     configured: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CapacityPlan:
+class CapacityPlan(Record):
     """The size of each node, in order of their ports, and warnings for people, a line each."""
 
     nodes: tuple[Resource, ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import ShuttingDownError, YoppError
 from ..records.client_protocol import ShutdownClusterRequest
@@ -22,8 +22,7 @@ CALL_SECONDS = 5.0
 TERM_SECONDS = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class DownReport:
+class DownReport(Record):
     """What ``take_down`` did: the names of the daemons that it ended, and what it removed of dead ones."""
 
     ended: tuple[str, ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import Resource
 
 from .. import __version__
@@ -24,8 +24,7 @@ JOIN_SECONDS = 5.0
 NODE_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterHandle:
+class ClusterHandle(Record):
     """A cluster that serves. ``started`` names the daemons that this call started; it is empty after joining one.
 
     ``warnings`` are for people, a line each.
@@ -54,8 +53,7 @@ def join(run_dir: RunDir) -> ClusterHandle | None:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStatus:
+class NodeStatus(Record):
     """One node: its running daemon, its planned size, and the RM's report of it; None where there is none.
     ``own`` is its own report, asked for only where the RM has none."""
 
@@ -95,8 +93,7 @@ _SERVING = (NodeState.RUNNING, NodeState.DECOMMISSIONING, NodeState.DECOMMISSION
 """A drained node is out of use on purpose: nothing is wrong with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterStatus:
+class ClusterStatus(Record):
     """``state`` is RUNNING, STOPPED or PARTLY. ``info`` is None where no RM answers. ``warnings`` say what is
     wrong, a line each."""
 

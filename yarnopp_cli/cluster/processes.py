@@ -12,12 +12,11 @@ import signal
 import time
 from collections.abc import Iterable
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.linux.procfs import read_stat
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessId:
+class ProcessId(Record):
     """One process: ``pid``, and ``start`` in clock ticks after boot (field 22 of /proc/PID/stat)."""
 
     pid: int

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from .processes import ProcessId, wait_for_end
@@ -38,8 +38,7 @@ _PROXY_SOCKET = re.compile(r"am-(\d{1,5})\.sock")
 _LOCK_POLL_SECONDS = 0.01
 
 
-@dataclass(frozen=True, slots=True)
-class Daemon:
+class Daemon(Record):
     """A running daemon of a run directory. ``port`` is 0 for the RM."""
 
     name: str
@@ -47,8 +46,7 @@ class Daemon:
     process: ProcessId
 
 
-@dataclass(frozen=True, slots=True)
-class RunDir:
+class RunDir(Record):
     """The paths of one cluster, all absolute. ``socket_dir`` is ``path`` unless that is too long for sockets.
 
     ``state_dir`` is where output, private directories and containers' records are. Making a RunDir touches
@@ -398,8 +396,7 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
 # -- what a run directory keeps of its cluster: the nodes that it shall have, and its configuration -----------------
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedNode:
+class PlannedNode(Record):
     """A node that the cluster shall have: its port (a name only), MB of memory and vcores."""
 
     port: int
@@ -412,8 +409,7 @@ class PlannedNode:
         return f"nm-{self.port}"
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Record):
     """The nodes of a cluster, and whether it stays, as kept in ``nodes.json``."""
 
     nodes: tuple[PlannedNode, ...] = ()

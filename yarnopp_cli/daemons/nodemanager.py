@@ -65,25 +65,16 @@ WEB_MODULE = "yarnopp_cli.web.nodemanager"
 class NodeManagerDaemon:
     """One NodeManager: its machine, its driver, its executor, its server, its connection to the RM."""
 
-    def __init__(
-        self,
-        process: DaemonProcess,
-        configuration: Configuration,
-        port: int,
-        total: Resource,
-        *,
-        validate: bool,
-        lifetime: str,
-    ) -> None:
+    def __init__(self, process: DaemonProcess, configuration: Configuration) -> None:
         self._process = process
+        arguments, port = process.arguments, process.arguments.port
         self._settings = configuration.settings(NodeManagerSettings)
         self._executor_settings = configuration.settings(ExecutorSettings)
         self._state_dir = process.run_dir.nm_state_dir(port)
         self._socket = process.run_dir.nm_socket(port)
-        self._closing = False
         node_id = NodeId(_host_name(), port)
         host = host_limits()
-        self._total = _size(total, host, configuration)
+        self._total = _size(Resource(arguments.memory, arguments.vcores), host, configuration)
         self._cores = cores_of_node(self._total, host, self._settings.percentage_physical_cpu_limit)
         self._host = host
         self._cgroups = self._find_cgroups(process.run_dir, port)
@@ -91,7 +82,7 @@ class NodeManagerDaemon:
         self._web = DaemonWeb(
             process, configuration, NM_PROPERTY, WEB_MODULE, self._post, offset=max(0, port - FIRST_PORT)
         )
-        listener = self._web.bind() if lifetime == "stay" else None
+        listener = self._web.bind() if arguments.lifetime == "stay" else None
         wall_offset = time.time() - time.monotonic()
         self._proxy = self._make_proxy(process.run_dir, node_id, configuration, wall_offset)
         self.machine = NodeManager(
@@ -120,7 +111,7 @@ class NodeManagerDaemon:
             self._perform,
             crash_dir=process.run_dir.path,
             on_crash=process.crashed,
-            validate=validate,
+            validate=arguments.validate,
         )
         self._executor = self._make_executor(
             process.run_dir, node_id, listener.port if listener is not None else 0
@@ -327,22 +318,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=_port, required=True, help="the node's own, among those of its host")
     parser.add_argument("--memory", type=int, default=-1, metavar="MB", help="-1: what the machine has")
     parser.add_argument("--vcores", type=int, default=-1, metavar="N", help="-1: what the machine has")
-    parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="the cluster's")
-    arguments: argparse.Namespace = parser.parse_args(argv)
-
-    async def serve(process: DaemonProcess, configuration: Configuration) -> int:
-        total = Resource(arguments.memory, arguments.vcores)
-        daemon = NodeManagerDaemon(
-            process,
-            configuration,
-            arguments.port,
-            total,
-            validate=arguments.validate,
-            lifetime=arguments.lifetime,
-        )
-        return await daemon.serve()
-
-    return run(f"nm-{arguments.port}", arguments, serve)
+    arguments = parser.parse_args(argv)
+    return run(f"nm-{arguments.port}", arguments, NodeManagerDaemon)
 
 
 def _port(text: str) -> int:

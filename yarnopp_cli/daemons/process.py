@@ -20,10 +20,10 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from executor.errors import ExecutorError
 
@@ -50,27 +50,22 @@ def argument_parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--log-to-stderr", action="store_true", help="log to standard error, to no file")
     parser.add_argument("--announce", action="store_true", help="say in JSON on standard output when serving")
     parser.add_argument("--validate", action="store_true", help="check every invariant after each step")
+    parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="the cluster's")
     return parser
 
 
 class DaemonProcess:
-    """One daemon's life in its process. ``name`` is ``rm`` or ``nm-<port>``."""
+    """One daemon's life in its process.
 
-    def __init__(
-        self,
-        name: str,
-        run_dir: RunDir,
-        *,
-        ready_fd: int = -1,
-        log_to_stderr: bool = False,
-        announce: bool = False,
-    ) -> None:
+    ``name`` is ``rm`` or ``nm-<port>``; ``arguments`` are what ``argument_parser`` read.
+    """
+
+    def __init__(self, name: str, run_dir: RunDir, arguments: argparse.Namespace) -> None:
         self.name = name
         self.run_dir = run_dir
+        self.arguments = arguments
         self.is_ready = False
-        self._ready_fd = ready_fd
-        self._log_to_stderr = log_to_stderr
-        self._announce = announce
+        self._ready_fd: int = arguments.ready_fd
         self._lock = -1
         self._stopped = asyncio.Event()
         self._exit_code = 0
@@ -142,7 +137,7 @@ class DaemonProcess:
         self.is_ready = True
         LOG.info("%s is ready", self.name)
         self._tell_starter(b"1")
-        if self._announce:
+        if self.arguments.announce:
             self._say_ready()
         notify_systemd(f"READY=1\nMAINPID={os.getpid()}")
 
@@ -225,7 +220,7 @@ class DaemonProcess:
     def start_log(self) -> None:
         """Log to the run directory, with a bound on the size. Raises YoppError where it cannot be written."""
         handler: logging.Handler
-        if self._log_to_stderr:
+        if self.arguments.log_to_stderr:
             handler = logging.StreamHandler()
         else:
             path = self.run_dir.log_file(self.name)
@@ -242,22 +237,26 @@ class DaemonProcess:
         logging.raiseExceptions = False  # a full disk must not end the daemon
 
 
-Serve = Callable[[DaemonProcess, Configuration], Coroutine[Any, Any, int]]
-"""Runs a daemon until its end; its exit code. Raises YoppError or ExecutorError where it cannot start."""
+class Daemon(Protocol):
+    """What runs in a process; made where the loop runs."""
+
+    def __init__(self, process: DaemonProcess, configuration: Configuration) -> None:
+        """Raises YoppError or ExecutorError where it cannot start."""
+
+    async def serve(self) -> int:
+        """Serve until the end; the exit code. Raises as ``__init__``."""
 
 
-def run(name: str, arguments: argparse.Namespace, serve: Serve) -> int:
+def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
     """Run a daemon in this process: everything from the configuration to the last file removed."""
+
+    async def serve() -> int:
+        return await daemon(process, configuration).serve()
+
     # A pipe to a starter that has gone, or a terminal that was closed, must not end a daemon.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     run_dir = RunDir.of(arguments.run_dir)
-    process = DaemonProcess(
-        name,
-        run_dir,
-        ready_fd=arguments.ready_fd,
-        log_to_stderr=arguments.log_to_stderr,
-        announce=arguments.announce,
-    )
+    process = DaemonProcess(name, run_dir, arguments)
     if arguments.ready_fd >= 0:
         os.set_inheritable(arguments.ready_fd, False)
     try:
@@ -266,7 +265,7 @@ def run(name: str, arguments: argparse.Namespace, serve: Serve) -> int:
         configuration = read_site(run_dir)
         process.run_dir = RunDir.of(arguments.run_dir, state_dir=configuration.state_dir)
         LOG.info("%s starts: process %d, run directory %s", name, os.getpid(), run_dir.path)
-        return asyncio.run(serve(process, configuration))
+        return asyncio.run(serve())
     except (YoppError, ExecutorError) as error:
         process.announce_failure(error)
         LOG.error("%s did not start: %s", name, error)

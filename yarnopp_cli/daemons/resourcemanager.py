@@ -7,7 +7,6 @@ shutdownCluster.
 
 from __future__ import annotations
 
-import argparse
 import logging
 import os
 import random
@@ -41,11 +40,9 @@ WEB_MODULE = "yarnopp_cli.web.resourcemanager"
 class ResourceManagerDaemon:
     """One ResourceManager: its machine, its driver, its server."""
 
-    def __init__(
-        self, process: DaemonProcess, configuration: Configuration, *, lifetime: str, validate: bool
-    ) -> None:
+    def __init__(self, process: DaemonProcess, configuration: Configuration) -> None:
         self._process = process
-        self._lifetime = lifetime
+        self._lifetime: str = process.arguments.lifetime
         self._configuration = configuration
         self._settings = configuration.settings(ResourceManagerSettings)
         node_settings = configuration.settings(NodeManagerSettings)
@@ -63,7 +60,7 @@ class ResourceManagerDaemon:
             ),
             rng=random.Random(),
             secret=os.urandom(32),
-            lifetime=lifetime,
+            lifetime=self._lifetime,
             heartbeat_wait=node_settings.heartbeat_mode == "event-driven",
             distributed=node_settings.distributed_scheduling_enabled,
             capacity=configuration.settings(CapacitySchedulerSettings),
@@ -75,7 +72,7 @@ class ResourceManagerDaemon:
             self._perform,
             crash_dir=process.run_dir.path,
             on_crash=process.crashed,
-            validate=validate,
+            validate=process.arguments.validate,
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
@@ -127,17 +124,7 @@ class ResourceManagerDaemon:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the daemon; its exit code."""
-    parser = argument_parser("resourcemanager")
-    parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="when it ends")
-    arguments: argparse.Namespace = parser.parse_args(argv)
-
-    async def serve(process: DaemonProcess, configuration: Configuration) -> int:
-        daemon = ResourceManagerDaemon(
-            process, configuration, lifetime=arguments.lifetime, validate=arguments.validate
-        )
-        return await daemon.serve()
-
-    return run("rm", arguments, serve)
+    return run("rm", argument_parser("resourcemanager").parse_args(argv), ResourceManagerDaemon)
 
 
 if __name__ == "__main__":

@@ -30,9 +30,10 @@ from ..records.client_protocol import (
     SubmitApplicationResponse,
     WaitForNodesRequest,
 )
+from ..records.methods import Request, ResponseT
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY, ApplicationSubmissionContext
-from ..rpc.blocking import Connection
+from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
 from ..settings.declarations import ApplicationSettings
 from ..views.text import number_of
 
@@ -154,16 +155,22 @@ class JobClient:
 
     def abandon(self) -> None:
         """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""
-        if self.started_here and self.connection is not None:
-            try:
-                info = self.connection.call(GetClusterInfoRequest(), timeout=GONE_SECONDS).info
-                if info.lifetime == ON_DEMAND and not info.applications_running + info.applications_pending:
-                    self.connection.call(ShutdownClusterRequest(), timeout=GONE_SECONDS)
-                    self.close()
-                    self.run_dir.wait_until_gone(GONE_SECONDS)
-            except YoppError:
-                pass  # it has gone, or ends by itself, since no job comes
+        info = self._ask(GetClusterInfoRequest(), GONE_SECONDS) if self.started_here else None
+        if info is not None and info.info.lifetime == ON_DEMAND:
+            busy = info.info.applications_running + info.info.applications_pending
+            if not busy and self._ask(ShutdownClusterRequest(), GONE_SECONDS) is not None:
+                self.close()
+                self.run_dir.wait_until_gone(GONE_SECONDS)
         self.close()
+
+    def _ask(self, request: Request[ResponseT], timeout: float = DEFAULT_TIMEOUT) -> ResponseT | None:
+        """The RM's answer; None if it cannot be asked any more."""
+        if self.connection is None:
+            return None
+        try:
+            return self.connection.call(request, timeout=timeout)
+        except YoppError:
+            return None
 
     def _wait_for_its_end(self, error: YoppError) -> None:
         if isinstance(error, ShuttingDownError):
@@ -211,35 +218,21 @@ class JobClient:
 
     def report(self, application_id: str) -> ApplicationReport | None:
         """The application as the RM has it now; None if it cannot be asked any more."""
-        if self.connection is None:
-            return None
-        try:
-            found = self.connection.call(GetApplicationsRequest(application_ids=(application_id,)))
-        except YoppError:
-            return None
-        return found.applications[0] if found.applications else None
+        found = self._ask(GetApplicationsRequest(application_ids=(application_id,)))
+        return found.applications[0] if found is not None and found.applications else None
 
     def explain(self, application_id: str) -> Explanation | None:
         """Why the application waits, as the RM sees it; None if it cannot be asked."""
-        if self.connection is None:
-            return None
         from ..records.explanation import ExplainRequest
 
-        try:
-            found = self.connection.call(ExplainRequest(application_id))
-        except YoppError:
-            return None
-        return found.explanation
+        found = self._ask(ExplainRequest(application_id))
+        return found.explanation if found is not None else None
 
     def leave(self, info: ClusterInfo) -> None:
         """Disconnect; wait, within bounds, for the end of an on-demand cluster that ends with this job."""
         ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
-        if ends and self.connection is not None:
-            try:
-                now = self.connection.call(GetClusterInfoRequest(), timeout=GONE_SECONDS).info
-                ends = now.lifetime == ON_DEMAND and not now.applications_running
-            except YoppError:
-                pass  # it has gone, or is going
+        if ends and (now := self._ask(GetClusterInfoRequest(), GONE_SECONDS)) is not None:
+            ends = now.info.lifetime == ON_DEMAND and not now.info.applications_running
         self.close()
         if ends:
             self.run_dir.wait_until_gone(GONE_SECONDS)

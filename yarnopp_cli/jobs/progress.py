@@ -63,7 +63,8 @@ def _counted(tally: Tally) -> dict[str, int]:
     counts = {word: sum(tally.counts[state] for state in states) for word, states in _WORDS}
     paused = min(tally.paused, counts["running"])
     ordered = {"running": counts.pop("running") - paused, "paused": paused, **counts}
-    return {**ordered, "preempted": tally.preempted - tally.shed, "shed": tally.shed}
+    shed = tally.noted["shed"]
+    return {**ordered, "preempted": tally.noted["preempted"] - shed, "shed": shed}
 
 
 def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import YoppError
 
 
-@dataclass(frozen=True, slots=True)
-class CallReceived:
+class CallReceived(Record):
     """``request`` is a ``records.methods.Request``. ``call_id`` is the shell's, unique in this process's life.
 
     ``connection_id`` names the connection it came over; ``user`` and ``uid`` are the peer's, from the kernel
@@ -33,39 +32,34 @@ class CallReceived:
         return str(self.request.METHOD)
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLost:
+class ConnectionLost(Record):
     """A connection over which calls came has ended; nobody waits for its calls' answers any more."""
 
     connection_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class PagesServed:
+class PagesServed(Record):
     """The daemon's REST API and pages are at ``address`` from now on, "" for nowhere; ``warning`` is for people."""
 
     address: str
     warning: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(Record):
     """The answer to a call."""
 
     call_id: int
     response: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ReplyError:
+class ReplyError(Record):
     """The refusal of a call."""
 
     call_id: int
     error: YoppError
 
 
-@dataclass(frozen=True, slots=True)
-class StopDaemon:
+class StopDaemon(Record):
     """Everything is done: the daemon shall end."""
 
     reason: str

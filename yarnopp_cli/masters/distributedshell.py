@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec, alike
@@ -26,8 +26,7 @@ FOR_EVER = 2**31
 """More attempts than any container has."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerRetryContext:
+class ContainerRetryContext(Record):
     """How often a failing container is run again, and when (YARN's record).
 
     ``policy`` is YARN's number, ``maximum`` -1 means for ever.

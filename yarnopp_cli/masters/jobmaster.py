@@ -325,7 +325,7 @@ class JobMaster:
             task = self._by_container.get(container_id)
             if container_id in self._promotions:
                 self._promotions.discard(container_id)
-                self.tally.promoted += 1
+                self.tally.noted["promoted"] += 1
             if task is not None:
                 self._out.append(m.TaskChanged(task.report()))
         for failed in response.failed:
@@ -361,8 +361,8 @@ class JobMaster:
 
     def _on_preempted(self, task: Task, status: ContainerStatus, now: float) -> None:
         task.preemptions += 1
-        self.tally.preempted += 1
-        self.tally.shed += status.was_shed
+        self.tally.noted["preempted"] += 1
+        self.tally.noted["shed"] += status.was_shed
         if task.preemptions > self.job.max_preemptions:
             task.exit_code = EXIT_TRY_AGAIN
             task.diagnostics = (

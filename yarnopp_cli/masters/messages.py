@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from typing import Any
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import ExecutionType
 
 from ..errors import YoppError
@@ -47,8 +47,7 @@ ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED})
 """The states in which a task has ended for good."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskReport:
+class TaskReport(Record):
     """A task as it is now. ``container_id`` is its present or last container, "" before the first.
 
     ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed, refused or lost.
@@ -76,8 +75,7 @@ class TaskReport:
 # --- commands
 
 
-@dataclass(frozen=True, slots=True)
-class CallRM:
+class CallRM(Record):
     """Call the ResourceManager. A second allocate call may be sent while the first is held."""
 
     request: (
@@ -88,8 +86,7 @@ class CallRM:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CallNode:
+class CallNode(Record):
     """Call a NodeManager about these containers."""
 
     node_id: str
@@ -102,22 +99,19 @@ Call = CallRM | CallNode
 """Each ends in one event, ``Answered`` or ``CallFailed``."""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskChanged:
+class TaskChanged(Record):
     """For whoever watches: a task has another state, or another container."""
 
     task: TaskReport
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Record):
     """For whoever watches: one sentence worth reading."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class EndMaster:
+class EndMaster(Record):
     """The job has ended and the RM knows (or cannot be told).
 
     ``error`` is what made it impossible to go on.
@@ -137,29 +131,25 @@ Command = Call | TaskChanged | Notice | EndMaster
 # --- events
 
 
-@dataclass(frozen=True, slots=True)
-class MasterStarted:
+class MasterStarted(Record):
     """The first event."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Record):
     """A daemon's answer: the response that the call's request declares."""
 
     call: Call
     response: Any
 
 
-@dataclass(frozen=True, slots=True)
-class CallFailed:
+class CallFailed(Record):
     """A call was refused, or its daemon could not be reached (ConnectionFailedError)."""
 
     call: Call
     error: YoppError
 
 
-@dataclass(frozen=True, slots=True)
-class StopRequested:
+class StopRequested(Record):
     """Somebody wants the job to end now, as ``final_status`` and with ``exit_code``."""
 
     reason: str

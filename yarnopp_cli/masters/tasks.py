@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from executor.causes import CauseKind, of_kind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
@@ -11,7 +13,7 @@ from ..errors import EXIT_CANNOT_START, EXIT_TRY_AGAIN
 from ..records.jobs import PhaseSpec, TaskSpec
 from ..records.reports import JobSummary
 from ..records.requests import Container
-from .messages import ENDED, TaskReport, TaskState
+from .messages import TaskReport, TaskState
 
 FIRST_BACKOFF_SECONDS = 0.05
 LONGEST_BACKOFF_SECONDS = 2.0
@@ -144,53 +146,45 @@ class Task:
 
 
 class Tally:
-    """The counts over all tasks, kept as they change: reading them costs the same for 5 and 50,000."""
+    """The counts over all tasks, kept as they change: reading them costs the same for 5 and 50,000.
+
+    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now; ``noted`` is what a
+    JobSummary tells of all that has happened, by the names of its fields.
+    """
 
     def __init__(self, total: int) -> None:
         self.total = total
         self.counts = dict.fromkeys(TaskState, 0)
         self.counts[TaskState.WAITING] = total
-        self.preempted = 0
-        self.shed = 0
+        self.noted: Counter[str] = Counter()
         self.paused = 0
-        self.promoted = 0
         self.worst_code = 0
         self.failures: list[TaskReport] = []
-        self._by_type = dict.fromkeys(ExecutionType, 0)
-        self._queued = 0
-        self._awaited = 0
-        self._upgraded = 0
-        self._waited = 0
-        self._wait_total = 0
-        self._wait_max = 0
-        self._stood = 0
-        self._stood_ms: dict[str, int] = {}
+        self._paused_ms: Counter[str] = Counter()
 
     def move(self, task: Task, state: TaskState) -> None:
         """Set a task's state; the only way to do so."""
         self.counts[task.state] -= 1
         self.counts[state] += 1
         task.state = state
-        if state not in ENDED:
-            return
         if state is TaskState.FAILED:
             self.worst_code = max(self.worst_code, task.exit_code or 1)
             self.failures.append(task.report())
-        if task.container is not None and state is not TaskState.KILLED:
-            self._by_type[task.container.execution_type] += 1
-            self._upgraded += task.upgraded
+        if state in (TaskState.SUCCEEDED, TaskState.FAILED) and task.container is not None:
+            self.noted[task.container.execution_type.value.lower()] += 1
+            self.noted["upgraded"] += task.upgraded
             if task.has_queued or task.has_awaited:  # what others took to be launched is no waiting
-                self._queued += task.has_queued
-                self._awaited += task.has_awaited
-                self._waited += 1
-                self._wait_total += task.wait_ms
-                self._wait_max = max(self._wait_max, task.wait_ms)
+                self.noted["queued"] += task.has_queued
+                self.noted["awaited"] += task.has_awaited
+                self.noted["waited"] += 1
+                self.noted["wait_ms_total"] += task.wait_ms
+                self.noted["wait_ms_max"] = max(self.noted["wait_ms_max"], task.wait_ms)
 
     def note_pauses(self, status: ContainerStatus) -> None:
         """Learn from an ended container how long it was paused, and for what."""
         if status.stood_ms > 0:
-            self._stood += 1
-            self._stood_ms[status.stood_for] = self._stood_ms.get(status.stood_for, 0) + status.stood_ms
+            self.noted["paused"] += 1
+            self._paused_ms[status.stood_for] += status.stood_ms
 
     def exit_code(self, rule: str = "highest") -> int:
         """The job's code by one of the rules of ``JobSpec.exit_rule``; 0 where nothing failed for good."""
@@ -198,32 +192,17 @@ class Tally:
             return self.failures[0].exit_code or 1
         return min(1, self.worst_code) if rule == "any" else self.worst_code
 
-    @property
-    def ended(self) -> int:
-        """How many tasks have ended for good."""
-        return sum(self.counts[state] for state in ENDED)
-
     def summary(self, exit_code: int = -1) -> JobSummary:
         """All of it, as the RM and people are told."""
         failed = self.counts[TaskState.FAILED]
+        noted: dict[str, Any] = dict(self.noted)
         return JobSummary(
             total=self.total,
             completed=self.counts[TaskState.SUCCEEDED] + failed,
             failed=failed,
             running=self.counts[TaskState.RUNNING],
-            guaranteed=self._by_type[ExecutionType.GUARANTEED],
-            opportunistic=self._by_type[ExecutionType.OPPORTUNISTIC],
-            queued=self._queued,
-            awaited=self._awaited,
-            waited=self._waited,
-            preempted=self.preempted,
-            shed=self.shed,
-            promoted=self.promoted,
-            upgraded=self._upgraded,
-            paused=self._stood,
-            paused_ms_total=sum(self._stood_ms.values()),
-            paused_for=max(self._stood_ms, key=self._stood_ms.__getitem__, default=""),
-            wait_ms_total=self._wait_total,
-            wait_ms_max=self._wait_max,
+            paused_ms_total=self._paused_ms.total(),
+            paused_for=max(self._paused_ms, key=self._paused_ms.__getitem__, default=""),
             exit_code=exit_code,
+            **noted,
         )

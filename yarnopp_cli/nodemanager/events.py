@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import YoppError
 from ..records.distributed_protocol import RegisterDistributedSchedulingAMResponse
@@ -19,15 +19,13 @@ from ..records.requests import Token
 # -- connections to the ResourceManager ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectUpstream:
+class ConnectUpstream(Record):
     """Make a connection. Ends in UpstreamConnected or UpstreamLost."""
 
     attempt_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CallUpstream:
+class CallUpstream(Record):
     """Call the RM. Ends in UpstreamAnswered, UpstreamRefused or UpstreamLost."""
 
     attempt_id: str
@@ -35,8 +33,7 @@ class CallUpstream:
     request: Any
 
 
-@dataclass(frozen=True, slots=True)
-class CloseUpstream:
+class CloseUpstream(Record):
     """Close the connection; nothing more is heard of it."""
 
     attempt_id: str
@@ -45,31 +42,27 @@ class CloseUpstream:
 UpstreamCommand = ConnectUpstream | CallUpstream | CloseUpstream
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamConnected:
+class UpstreamConnected(Record):
     """The connection asked for is there."""
 
     attempt_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamLost:
+class UpstreamLost(Record):
     """The connection could not be made, or has ended. Calls without an answer will have none."""
 
     attempt_id: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamAnswered:
+class UpstreamAnswered(Record):
     """The response to a call."""
 
     call: CallUpstream
     response: Any
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamRefused:
+class UpstreamRefused(Record):
     """A call was answered with an error."""
 
     call: CallUpstream
@@ -81,8 +74,7 @@ UpstreamEvent = UpstreamConnected | UpstreamLost | UpstreamAnswered | UpstreamRe
 # -- the daemon ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class NodeStopRequested:
+class NodeStopRequested(Record):
     """Somebody wants this NM to end. With ``keep_containers`` its containers go on without it.
 
     A second request while it ends its containers kills what still runs.
@@ -92,13 +84,11 @@ class NodeStopRequested:
     keep_containers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class AnnounceReady:
+class AnnounceReady(Record):
     """Tell whoever started this daemon that it serves. Once in its life."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPipeline:
+class StoredPipeline(Record):
     """What the next life of this node needs to go on: the RM's token and terms. ``epoch`` counts the lives."""
 
     attempt_id: str
@@ -108,8 +98,7 @@ class StoredPipeline:
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
-class StorePipelines:
+class StorePipelines(Record):
     """Write these down, in place of all that was written before."""
 
     pipelines: tuple[StoredPipeline, ...]

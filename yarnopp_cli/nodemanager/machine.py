@@ -528,54 +528,53 @@ class NodeManager:
     # -- calls -----------------------------------------------------------------------------------------
 
     def _on_call(self, call: CallReceived) -> None:
-        request = call.request
         try:
-            match request:
-                case protocol.StartContainersRequest() | protocol.UpdateContainersRequest():
-                    if self._ending is not None:
-                        raise self._is_ending()
-                    if self._token_key is None:
-                        self._held.append((self._now + HOLD_SECONDS, call))
-                        return
-                    if isinstance(request, protocol.StartContainersRequest):
-                        self._reply(
-                            call, self._service.start_containers(request, self._token_key, self._epoch_ms)
-                        )
-                    else:
-                        self._reply(
-                            call, self._service.update_containers(request, self._token_key, self._epoch_ms)
-                        )
-                case (
-                    master_protocol.RegisterApplicationMasterRequest()
-                    | master_protocol.AllocateRequest()
-                    | master_protocol.FinishApplicationMasterRequest()
-                ):
-                    if self._ending is not None or self._proxy is None:
-                        raise self._is_ending() if self._ending else NotYetSupportedError("no AMRMProxy here")
-                    self._commands += self._proxy.handle(call, self._now)
-                case protocol.StopContainersRequest():
-                    self._reply(call, self._service.stop_containers(request, call.user))
-                case protocol.GetContainerStatusesRequest():
-                    self._reply(call, self._service.container_statuses(request))
-                case protocol.SignalContainerRequest():
-                    self._reply(call, self._service.signal_container(request))
-                case protocol.PauseContainerRequest():
-                    self._reply(call, self._service.pause_container(request, call.user))
-                case protocol.ResumeContainerRequest():
-                    self._reply(call, self._service.resume_container(request, call.user))
-                case protocol.GetNodeInfoRequest():
-                    self._reply(call, self._reporter.node_info(self._link, self._wall_offset))
-                case protocol.GetUsageTracesRequest():
-                    self._reply(call, self._reporter.traces.told(request.container_ids))
-                case protocol.GetNodeFiguresRequest():
-                    self._reply(call, protocol.GetNodeFiguresResponse(self.container_counts))
-                case _:
-                    raise NotYetSupportedError(f"a NodeManager does not answer {call.method}")
+            response = self._served(call)
         except YoppError as error:
             self._refuse(call, error)
+        else:
+            if response is not None:
+                self._commands.append(Reply(call.call_id, response))
 
-    def _reply(self, call: CallReceived, response: object) -> None:
-        self._commands.append(Reply(call.call_id, response))
+    def _served(self, call: CallReceived) -> object | None:
+        """The response to a call; None for one that waits, or that the AMRMProxy answers."""
+        request, service = call.request, self._service
+        match request:
+            case protocol.StartContainersRequest() | protocol.UpdateContainersRequest():
+                if self._ending is not None:
+                    raise self._is_ending()
+                if self._token_key is None:
+                    self._held.append((self._now + HOLD_SECONDS, call))
+                    return None
+                if isinstance(request, protocol.StartContainersRequest):
+                    return service.start_containers(request, self._token_key, self._epoch_ms)
+                return service.update_containers(request, self._token_key, self._epoch_ms)
+            case (
+                master_protocol.RegisterApplicationMasterRequest()
+                | master_protocol.AllocateRequest()
+                | master_protocol.FinishApplicationMasterRequest()
+            ):
+                if self._ending is not None or self._proxy is None:
+                    raise self._is_ending() if self._ending else NotYetSupportedError("no AMRMProxy here")
+                self._commands += self._proxy.handle(call, self._now)
+                return None
+            case protocol.StopContainersRequest():
+                return service.stop_containers(request, call.user)
+            case protocol.GetContainerStatusesRequest():
+                return service.container_statuses(request)
+            case protocol.SignalContainerRequest():
+                return service.signal_container(request)
+            case protocol.PauseContainerRequest():
+                return service.pause_container(request, call.user)
+            case protocol.ResumeContainerRequest():
+                return service.resume_container(request, call.user)
+            case protocol.GetNodeInfoRequest():
+                return self._reporter.node_info(self._link, self._wall_offset)
+            case protocol.GetUsageTracesRequest():
+                return self._reporter.traces.told(request.container_ids)
+            case protocol.GetNodeFiguresRequest():
+                return protocol.GetNodeFiguresResponse(self.container_counts)
+        raise NotYetSupportedError(f"a NodeManager does not answer {call.method}")
 
     def _refuse(self, call: CallReceived, error: YoppError) -> None:
         self._commands.append(ReplyError(call.call_id, error))

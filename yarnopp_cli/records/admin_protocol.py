@@ -5,14 +5,13 @@ With ``dry_run`` nothing is changed: the answer says what would be.
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import Resource
 
 from .methods import Request
 from .reports import NodeReport, QueueReport
 
 
-@dataclass(frozen=True, slots=True)
 class DrainNodesRequest(Request["NodesResponse"]):
     """Allocate nothing more on these nodes, and let what they have end; they are DECOMMISSIONED then.
 
@@ -24,15 +23,13 @@ class DrainNodesRequest(Request["NodesResponse"]):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NodesResponse:
+class NodesResponse(Record):
     """As they are now. ``containers`` is how many live on those that are drained."""
 
     nodes: tuple[NodeReport, ...]
     containers: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class ResumeNodesRequest(Request["NodesResponse"]):
     """Allocate on these drained or draining nodes again (YARN's recommission)."""
 
@@ -40,7 +37,6 @@ class ResumeNodesRequest(Request["NodesResponse"]):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateNodeResourceRequest(Request["UpdateNodeResourceResponse"]):
     """Give a node another size (``updateNodeResource``), until its process ends.
 
@@ -52,15 +48,13 @@ class UpdateNodeResourceRequest(Request["UpdateNodeResourceResponse"]):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateNodeResourceResponse:
+class UpdateNodeResourceResponse(Record):
     """As it is now, or would be."""
 
     node: NodeReport
 
 
-@dataclass(frozen=True, slots=True)
-class QueueProperty:
+class QueueProperty(Record):
     """One property of the queues: its full name, its value as text, and where that is from."""
 
     name: str
@@ -68,7 +62,6 @@ class QueueProperty:
     origin: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class RefreshQueuesRequest(Request["RefreshQueuesResponse"]):
     """Have the queues that these properties make (``refreshQueues``): all that begin with
     ``yarn.scheduler.capacity.``; what is not among them has its default.
@@ -78,8 +71,7 @@ class RefreshQueuesRequest(Request["RefreshQueuesResponse"]):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RefreshQueuesResponse:
+class RefreshQueuesResponse(Record):
     """``queues`` as they are now, parents first; the paths of those that came, went, or are other than before.
 
     ``request`` is what was asked: the daemon keeps it for its next life.

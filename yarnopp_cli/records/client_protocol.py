@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 
 from .methods import Request
 from .reports import (
@@ -17,28 +17,24 @@ from .reports import (
 from .requests import ApplicationSubmissionContext, Token, UpdateContainerRequest
 
 
-@dataclass(frozen=True, slots=True)
 class GetNewApplicationRequest(Request["GetNewApplicationResponse"]):
     """Ask for a fresh application id."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetNewApplicationResponse:
+class GetNewApplicationResponse(Record):
     """``info`` spares the client a second call."""
 
     application_id: str
     info: ClusterInfo
 
 
-@dataclass(frozen=True, slots=True)
 class SubmitApplicationRequest(Request["SubmitApplicationResponse"]):
     """Run this application. An empty ``context.application_id`` lets the RM choose it."""
 
     context: ApplicationSubmissionContext
 
 
-@dataclass(frozen=True, slots=True)
-class SubmitApplicationResponse:
+class SubmitApplicationResponse(Record):
     """``am_token`` and ``attempt_id`` are there for an unmanaged application, whose master is the client.
 
     ``log_directory`` is where its containers' output will be.
@@ -51,7 +47,6 @@ class SubmitApplicationResponse:
     log_directory: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class GetApplicationsRequest(Request["GetApplicationsResponse"]):
     """Which applications; empty means all. ``live_only`` leaves out those that have ended."""
 
@@ -66,14 +61,12 @@ class GetApplicationsRequest(Request["GetApplicationsResponse"]):
     limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GetApplicationsResponse:
+class GetApplicationsResponse(Record):
     """In order of submission."""
 
     applications: tuple[ApplicationReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class WaitForApplicationsRequest(Request["WaitForApplicationsResponse"]):
     """Answer when the applications have reached ``states`` (or a later state), or after ``wait_ms``.
 
@@ -86,15 +79,13 @@ class WaitForApplicationsRequest(Request["WaitForApplicationsResponse"]):
     wait_ms: int = 60_000
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForApplicationsResponse:
+class WaitForApplicationsResponse(Record):
     """``satisfied`` is false if the time passed first."""
 
     satisfied: bool
     applications: tuple[ApplicationReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class KillApplicationRequest(Request["ApplicationResponse"], method="forceKillApplication"):
     """End an application (``forceKillApplication``)."""
 
@@ -102,14 +93,12 @@ class KillApplicationRequest(Request["ApplicationResponse"], method="forceKillAp
     diagnostics: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationResponse:
+class ApplicationResponse(Record):
     """``application`` is as it is now, or with ``dry_run`` as it would be."""
 
     application: ApplicationReport
 
 
-@dataclass(frozen=True, slots=True)
 class MoveApplicationRequest(Request["ApplicationResponse"], method="moveApplicationAcrossQueues"):
     """Put a living application into another queue, with all that it has (``moveApplicationAcrossQueues``).
 
@@ -121,7 +110,6 @@ class MoveApplicationRequest(Request["ApplicationResponse"], method="moveApplica
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateApplicationPriorityRequest(Request["ApplicationResponse"]):
     """Give a living application another priority; a larger number is served first. ``dry_run`` changes nothing."""
 
@@ -130,7 +118,6 @@ class UpdateApplicationPriorityRequest(Request["ApplicationResponse"]):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateApplicationTimeoutsRequest(Request["ApplicationResponse"]):
     """Let a live application end at ``expires_at_ms`` (epoch milliseconds); 0 for never.
 
@@ -142,7 +129,6 @@ class UpdateApplicationTimeoutsRequest(Request["ApplicationResponse"]):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateApplicationTagsRequest(Request["ApplicationResponse"]):
     """Let a live application have these tags and no others. ``dry_run`` changes nothing."""
 
@@ -151,35 +137,30 @@ class UpdateApplicationTagsRequest(Request["ApplicationResponse"]):
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class GetApplicationAttemptsRequest(Request["GetApplicationAttemptsResponse"]):
     """The attempts of one application."""
 
     application_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class GetApplicationAttemptsResponse:
+class GetApplicationAttemptsResponse(Record):
     """Oldest first."""
 
     attempts: tuple[ApplicationAttemptReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class GetClusterNodesRequest(Request["GetClusterNodesResponse"]):
     """All nodes, or only running ones."""
 
     running_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GetClusterNodesResponse:
+class GetClusterNodesResponse(Record):
     """In order of their names and ports."""
 
     nodes: tuple[NodeReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class GetContainersRequest(Request["GetContainersResponse"]):
     """Containers of an application, on a node, or all; with ``finished`` those that have ended too."""
 
@@ -189,14 +170,12 @@ class GetContainersRequest(Request["GetContainersResponse"]):
     finished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GetContainersResponse:
+class GetContainersResponse(Record):
     """In order of allocation."""
 
     containers: tuple[ContainerReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class ChangeContainerRequest(Request["ChangeContainerResponse"], method="updateContainer"):
     """A person's wish to promote, demote or resize a container; the RM has it delivered to the node itself.
 
@@ -206,8 +185,7 @@ class ChangeContainerRequest(Request["ChangeContainerResponse"], method="updateC
     update: UpdateContainerRequest
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeContainerResponse:
+class ChangeContainerResponse(Record):
     """``container`` is as the RM has it now. ``version`` is what its node will say once it has happened.
 
     ``pending``: the change waits for room on the container's node, and is made as soon as there is some.
@@ -218,33 +196,28 @@ class ChangeContainerResponse:
     pending: bool = False
 
 
-@dataclass(frozen=True, slots=True)
 class GetQueueInfoRequest(Request["GetQueueInfoResponse"]):
     """One queue, or all for an empty name."""
 
     queue: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GetQueueInfoResponse:
+class GetQueueInfoResponse(Record):
     """Parents before children."""
 
     queues: tuple[QueueReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class GetClusterInfoRequest(Request["GetClusterInfoResponse"]):
     """The cluster in short."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetClusterInfoResponse:
+class GetClusterInfoResponse(Record):
     """The cluster in short."""
 
     info: ClusterInfo
 
 
-@dataclass(frozen=True, slots=True)
 class WaitForNodesRequest(Request["WaitForNodesResponse"]):
     """Answer when at least ``count`` nodes are running and connected, or after ``wait_ms``."""
 
@@ -252,29 +225,25 @@ class WaitForNodesRequest(Request["WaitForNodesResponse"]):
     wait_ms: int = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class WaitForNodesResponse:
+class WaitForNodesResponse(Record):
     """``satisfied`` is false if the time passed first."""
 
     satisfied: bool
     nodes: tuple[NodeReport, ...]
 
 
-@dataclass(frozen=True, slots=True)
 class SetLifetimeRequest(Request["SetLifetimeResponse"]):
     """Make an on-demand cluster stay ("stay"), or end with its last job ("on-demand")."""
 
     lifetime: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetLifetimeResponse:
+class SetLifetimeResponse(Record):
     """As it is now."""
 
     info: ClusterInfo
 
 
-@dataclass(frozen=True, slots=True)
 class ShutdownClusterRequest(Request["ShutdownClusterResponse"]):
     """End every application, every node and the RM itself.
 
@@ -284,8 +253,7 @@ class ShutdownClusterRequest(Request["ShutdownClusterResponse"]):
     keep_containers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ShutdownClusterResponse:
+class ShutdownClusterResponse(Record):
     """``pids`` of the RM and the NMs, which end soon after this answer."""
 
     pids: tuple[int, ...]

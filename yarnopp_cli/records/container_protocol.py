@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import ContainerStatus, OpportunisticContainersStatus, Resource, ResourceUtilization
 
 from .methods import Request
 from .requests import ContainerLaunchContext, Token
 
 
-@dataclass(frozen=True, slots=True)
-class StartContainerRequest:
+class StartContainerRequest(Record):
     """Run this in the container that ``token`` grants."""
 
     token: Token
     launch_context: ContainerLaunchContext
 
 
-@dataclass(frozen=True, slots=True)
 class StartContainersRequest(Request["StartContainersResponse"]):
     """Several at once; they arrive at the node in this order."""
 
     containers: tuple[StartContainerRequest, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class FailedContainer:
+class FailedContainer(Record):
     """One that could not be dealt with, and why (``exception`` is YARN's name for it)."""
 
     container_id: str
@@ -33,15 +30,13 @@ class FailedContainer:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class StartContainersResponse:
+class StartContainersResponse(Record):
     """``started`` have arrived at the node: they run, or queue, or have been refused with a status of their own."""
 
     started: tuple[str, ...]
     failed: tuple[FailedContainer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class StopContainersRequest(Request["StopContainersResponse"]):
     """End these; their exit status will be ``exit_status``. ``by_person``: a person asks for it, and not their
     master."""
@@ -52,15 +47,13 @@ class StopContainersRequest(Request["StopContainersResponse"]):
     by_person: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StopContainersResponse:
+class StopContainersResponse(Record):
     """``stopped`` are ending or have ended."""
 
     stopped: tuple[str, ...]
     failed: tuple[FailedContainer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class GetContainerStatusesRequest(Request["GetContainerStatusesResponse"]):
     """The state of these containers, or of all live ones for an empty list; ``finished`` adds those that ended."""
 
@@ -68,15 +61,13 @@ class GetContainerStatusesRequest(Request["GetContainerStatusesResponse"]):
     finished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GetContainerStatusesResponse:
+class GetContainerStatusesResponse(Record):
     """In order of arrival at the node."""
 
     statuses: tuple[ContainerStatus, ...]
     failed: tuple[FailedContainer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class SignalContainerRequest(Request["ContainerStatusResponse"]):
     """``signal`` is a number. To every process of the container."""
 
@@ -84,14 +75,12 @@ class SignalContainerRequest(Request["ContainerStatusResponse"]):
     signal: int
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerStatusResponse:
+class ContainerStatusResponse(Record):
     """As it is now; of a signal, as it was when that was sent."""
 
     status: ContainerStatus
 
 
-@dataclass(frozen=True, slots=True)
 class PauseContainerRequest(Request["ContainerStatusResponse"]):
     """Pause every process of a running container until a person resumes it."""
 
@@ -99,35 +88,30 @@ class PauseContainerRequest(Request["ContainerStatusResponse"]):
     diagnostics: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class ResumeContainerRequest(Request["ContainerStatusResponse"]):
     """Let a container that a person paused go on as soon as there is room for it."""
 
     container_id: str
 
 
-@dataclass(frozen=True, slots=True)
 class UpdateContainersRequest(Request["UpdateContainersResponse"]):
     """Changes that the RM granted, as tokens of a higher version."""
 
     tokens: tuple[Token, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateContainersResponse:
+class UpdateContainersResponse(Record):
     """``updated`` have their new type or size."""
 
     updated: tuple[str, ...]
     failed: tuple[FailedContainer, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class GetNodeInfoRequest(Request["GetNodeInfoResponse"]):
     """The node itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetNodeInfoResponse:
+class GetNodeInfoResponse(Record):
     """``cgroups`` is what limits containers here ("v1", "v2", "hybrid", "none"); ``warnings`` what is weaker.
 
     ``rm_lost_at_ms`` is since when the RM cannot be reached, epoch milliseconds, 0 where it can.
@@ -149,15 +133,13 @@ class GetNodeInfoResponse:
     rm_lost_at_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class GetUsageTracesRequest(Request["GetUsageTracesResponse"]):
     """What these containers, or all for an empty list, used in the last minute."""
 
     container_ids: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class GetUsageTracesResponse:
+class GetUsageTracesResponse(Record):
     """Measurements, oldest first, about one a second, 60 at most, each three numbers: seconds of the node's clock
     (as ``ContainerUsage.sampled_at``), the CPU seconds since the container's start, bytes; of the ``machine`` in
     place of the second the cores that were busy. Bare numbers, since they are many.
@@ -167,13 +149,11 @@ class GetUsageTracesResponse:
     machine: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class GetNodeFiguresRequest(Request["GetNodeFiguresResponse"]):
     """What the node has counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetNodeFiguresResponse:
+class GetNodeFiguresResponse(Record):
     """``counts`` since the NodeManager's start: containers launched, and ended by how."""
 
     counts: dict[str, int]

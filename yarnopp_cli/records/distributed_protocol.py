@@ -6,7 +6,7 @@ least loaded nodes of the cluster come back.
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import Resource
 
 from .master_protocol import (
@@ -19,8 +19,7 @@ from .methods import Request
 from .requests import Container
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteNode:
+class RemoteNode(Record):
     """A node to which containers may be allocated (YARN's record, and its load).
 
     ``free`` is what neither guaranteed nor opportunistic containers have of it, ``queue_length`` how many containers
@@ -38,7 +37,6 @@ class RemoteNode:
     http_address: str = ""
 
 
-@dataclass(frozen=True, slots=True)
 class RegisterDistributedSchedulingAMRequest(
     Request["RegisterDistributedSchedulingAMResponse"],
     method="registerApplicationMasterForDistributedScheduling",
@@ -48,8 +46,7 @@ class RegisterDistributedSchedulingAMRequest(
     request: RegisterApplicationMasterRequest
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterDistributedSchedulingAMResponse:
+class RegisterDistributedSchedulingAMResponse(Record):
     """What to allocate by: sizes between ``minimum`` and ``maximum`` in steps of ``increment``.
 
     Tokens are good for ``container_token_expiry_ms``; ids count down from ``container_id_start``. ``user`` is whose
@@ -66,7 +63,6 @@ class RegisterDistributedSchedulingAMResponse:
     nodes_for_scheduling: tuple[RemoteNode, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class DistributedSchedulingAllocateRequest(
     Request["DistributedSchedulingAllocateResponse"], method="allocateForDistributedScheduling"
 ):
@@ -77,8 +73,7 @@ class DistributedSchedulingAllocateRequest(
     allocated_containers: tuple[Container, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class DistributedSchedulingAllocateResponse:
+class DistributedSchedulingAllocateResponse(Record):
     """``nodes_for_scheduling`` counts every container of the request answered, and replaces the list before it."""
 
     response: AllocateResponse

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import field
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import ExecutionType, Resource
 
 from .methods import Request
@@ -118,8 +118,7 @@ _CODES = {
 _CODE_OF = {ReasonKind(kind): code for code, kinds in _CODES.items() for kind in kinds.split()}
 
 
-@dataclass(frozen=True, slots=True)
-class Holders:
+class Holders(Record):
     """Who has what is missing: so many containers of each type, the oldest of them and since when it has it."""
 
     guaranteed: int = 0
@@ -128,8 +127,7 @@ class Holders:
     since_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Record):
     """One reason: a kind, and what belongs to it, as ``ReasonKind`` says.
 
     Where it is about an amount: ``needs`` of ``resource`` (VCORES, MEMORY, CONTAINERS), of which ``free`` of ``total``
@@ -161,8 +159,7 @@ class Reason:
         return _CODE_OF[self.kind]
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(Record):
     """``number`` containers of one application that wait at a node, or are paused there, for the same.
 
     ``first`` is the id of the first of them, ``position`` its place in a queue of ``queue_length`` (0: they are
@@ -191,16 +188,14 @@ BASES = (DECLARED, OF_APPLICATION, OF_NODE, OF_ALL, BY_NODE)
 """What an estimate rests on, the best first. BY_NODE: the node's own word on how long a newcomer would wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expected:
+class Expected(Record):
     """A running time in all, in milliseconds; 0 where nothing is known. ``basis`` is one of BASES."""
 
     ms: int = 0
     basis: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Record):
     """In how many milliseconds one may start. ``expected`` is what that rests on: the weakest basis of all that must
     end before, and its running time. ``outlived`` are those of them that have run longer than was expected of them.
     """
@@ -219,8 +214,7 @@ class UnknownStart(enum.StrEnum):
     DURATION_OF_OTHERS = "DURATION_OF_OTHERS"
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Record):
     """Why there is no estimate: of BEYOND_EXPECTED, that ``container_id`` has run for ``ran_ms``, and others took
     ``expected``.
     """
@@ -253,8 +247,7 @@ class Act(enum.StrEnum):
     SHOW_CONTAINERS = "SHOW_CONTAINERS"
 
 
-@dataclass(frozen=True, slots=True)
-class Suggestion:
+class Suggestion(Record):
     """What a person can do, and to what; ``size`` is that which a node has to have."""
 
     act: Act
@@ -262,8 +255,7 @@ class Suggestion:
     size: Resource = Resource()
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Record):
     """What is the matter with ``id``. ``state`` is as shown to people, ``since_ms`` when it began (0: not known),
     ``at_ms`` when this was so.
 
@@ -329,15 +321,13 @@ class Explanation:
         return best.outlived if best is not None else ()
 
 
-@dataclass(frozen=True, slots=True)
 class ExplainRequest(Request["ExplainResponse"]):
     """``id`` is a full id of an application, a container or a node."""
 
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExplainResponse:
+class ExplainResponse(Record):
     """As the ResourceManager sees it."""
 
     explanation: Explanation

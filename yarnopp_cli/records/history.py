@@ -9,7 +9,7 @@ import enum
 from dataclasses import field
 
 from executor.causes import Cause
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import ContainerState, ExecutionType, Resource
 
 from .methods import Request
@@ -17,8 +17,7 @@ from .reports import ApplicationAttemptReport, ApplicationReport, NodeReport
 from .requests import MapReduceJob
 
 
-@dataclass(frozen=True, slots=True)
-class TaskAttempt:
+class TaskAttempt(Record):
     """One run of a task, or one that never came to run. ``number`` counts a task's attempts from 0.
 
     ``state`` None: granted, and its node has not spoken of it. ``exit_status`` is -1000 while it has not ended.
@@ -46,8 +45,7 @@ class TaskAttempt:
     peak_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MapReduceReport:
+class MapReduceReport(Record):
     """A job, the attempts of its tasks in order of grant, and those of its master."""
 
     job: MapReduceJob
@@ -55,15 +53,13 @@ class MapReduceReport:
     masters: tuple[ApplicationAttemptReport, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class GetMapReduceJobRequest(Request["GetMapReduceJobResponse"]):
     """The tasks of an application that is a MapReduce job."""
 
     application_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class GetMapReduceJobResponse:
+class GetMapReduceJobResponse(Record):
     """``report`` is None for what is no MapReduce job, and for one that has ended and was given to be kept."""
 
     application: ApplicationReport
@@ -109,8 +105,7 @@ class EventKind(enum.StrEnum):
     QUEUES_REFRESHED = "QueuesRefreshed"
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryEvent:
+class HistoryEvent(Record):
     """One thing that happened. ``seq`` counts from 1 in the ResourceManager's life; ``t`` is when it learned of it,
     in epoch milliseconds. ``words`` and ``numbers`` are what there is to say beyond that, by name. ``cause`` is why a
     container was paused, resumed or ended, which ``why`` says to people.
@@ -128,8 +123,7 @@ class HistoryEvent:
     cause: Cause | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationHistory:
+class ApplicationHistory(Record):
     """What is kept of an application that has ended: its last report, the nodes that had containers of it, its events.
 
     ``kept_at_ms`` in epoch milliseconds. ``map_reduce`` is there for a MapReduce job.
@@ -142,7 +136,6 @@ class ApplicationHistory:
     map_reduce: MapReduceReport | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class GetEventsRequest(Request["GetEventsResponse"]):
     """Events after number ``since`` and not before ``since_ms``, oldest first, at most ``limit`` of them.
 
@@ -162,8 +155,7 @@ class GetEventsRequest(Request["GetEventsResponse"]):
     wait_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class GetEventsResponse:
+class GetEventsResponse(Record):
     """``next`` is the ``since`` of a call that goes on from here; ``oldest`` the first number still remembered (0 for
     none). If that is beyond ``since + 1`` of the request, the events between are forgotten. ``cluster_timestamp``
     names this ResourceManager's life: in another the numbers begin anew.

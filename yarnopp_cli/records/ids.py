@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import InvalidIdError
 
@@ -18,8 +18,7 @@ _CONTAINER = re.compile(r"container_(?:e(\d{1,19})_)?(\d{1,19})_(\d{4,19})_(\d{2
 _NODE = re.compile(r"([^:\s/]+):(\d{1,5})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ApplicationId:
+class ApplicationId(Record, order=True):
     """``application_<cluster timestamp, ms>_<number, at least 4 digits>``."""
 
     cluster_timestamp: int
@@ -36,8 +35,7 @@ class ApplicationId:
         return cls(int(match[1]), int(match[2]))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ApplicationAttemptId:
+class ApplicationAttemptId(Record, order=True):
     """``appattempt_<cluster timestamp>_<application>_<attempt, 6 digits>``."""
 
     application_id: ApplicationId
@@ -55,8 +53,7 @@ class ApplicationAttemptId:
         return cls(ApplicationId(int(match[1]), int(match[2])), int(match[3]))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ContainerId:
+class ContainerId(Record, order=True):
     """``container_[e<epoch>_]<cluster timestamp>_<application>_<attempt, 2 digits>_<container, 6 digits>``."""
 
     application_attempt_id: ApplicationAttemptId
@@ -83,8 +80,7 @@ class ContainerId:
         return cls(ApplicationAttemptId(app, int(match[4])), int(match[5]), int(match[1] or 0))
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class NodeId:
+class NodeId(Record, order=True):
     """``<host>:<port>``: the name of a NodeManager. On one host the port only tells its nodes apart."""
 
     host: str

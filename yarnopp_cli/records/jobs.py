@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from dataclasses import field, replace
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import ExecutionType, Resource
 
 from .requests import ANY, MapReduceJob
 
 
-@dataclass(frozen=True, slots=True)
-class TaskSpec:
+class TaskSpec(Record):
     """One piece of work. ``number`` counts from 1 within its phase; ``arguments`` follow the phase's command.
 
     A smaller ``priority`` is more important. With ``enforce`` no other execution type than this will do.
@@ -37,8 +36,7 @@ def alike(task: TaskSpec, count: int) -> tuple[TaskSpec, ...]:
     return tuple(replace(task, number=number) for number in range(1, count + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseSpec:
+class PhaseSpec(Record):
     """Tasks that may run at once; the next phase starts when all of them have ended.
 
     ``command``, ``environment``, ``own_account``, ``working_directory``, ``files`` and ``timeout_ms`` are as in
@@ -73,8 +71,7 @@ class PhaseSpec:
     shell_line: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PiSpec:
+class PiSpec(Record):
     """What the estimate of a `pi` job is made of; ``directory`` holds its input and output, and is removed
     after it.
     """
@@ -84,8 +81,7 @@ class PiSpec:
     directory: str
 
 
-@dataclass(frozen=True, slots=True)
-class JobSpec:
+class JobSpec(Record):
     """A whole job. ``timeout_ms`` bounds its running time, 0 for none; then it ends with exit code 124.
 
     ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed

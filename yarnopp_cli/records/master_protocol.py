@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import ContainerStatus, Resource
 
 from .methods import Request
@@ -21,7 +21,6 @@ SCHEDULER_ADDRESS_VARIABLE = "YOPP_SCHEDULER_ADDRESS"
 """The environment variable in which a master finds the address of the AMRMProxy that it has to speak with."""
 
 
-@dataclass(frozen=True, slots=True)
 class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterResponse"]):
     """The master of an attempt is there. ``token`` is its AMRMToken, here and in every later call."""
 
@@ -31,8 +30,7 @@ class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterRespons
     tracking_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterApplicationMasterResponse:
+class RegisterApplicationMasterResponse(Record):
     """``maximum`` is what the scheduler allows, ``largest_node`` what the largest running node could ever hold.
 
     ``containers_from_previous_attempts`` are alive and now this attempt's. ``token``, where there is one (an
@@ -48,7 +46,6 @@ class RegisterApplicationMasterResponse:
     token: Token | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class AllocateRequest(Request["AllocateResponse"]):
     """A master's heartbeat and its asks.
 
@@ -72,8 +69,7 @@ class AllocateRequest(Request["AllocateResponse"]):
     tasks: tuple[TaskAssignment, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AllocateResponse:
+class AllocateResponse(Record):
     """``command`` is "" or YARN's AM_RESYNC or AM_SHUTDOWN. ``completed`` have ended at their nodes (or were lost).
 
     ``started`` have begun to run at their nodes, ``queued`` wait there: news for progress reports, not in YARN.
@@ -98,7 +94,6 @@ class AllocateResponse:
     paused: int = -1
 
 
-@dataclass(frozen=True, slots=True)
 class FinishApplicationMasterRequest(Request["FinishApplicationMasterResponse"]):
     """The job has ended; ``summary`` stays with the application's report."""
 
@@ -110,8 +105,7 @@ class FinishApplicationMasterRequest(Request["FinishApplicationMasterResponse"])
     summary: JobSummary | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FinishApplicationMasterResponse:
+class FinishApplicationMasterResponse(Record):
     """``is_unregistered`` is true once the RM has it."""
 
     is_unregistered: bool

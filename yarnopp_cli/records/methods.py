@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Generic, TypeVar
 
+from executor.light import Record
+
 ResponseT = TypeVar("ResponseT")
 
 
-class Request(Generic[ResponseT]):
+class Request(Record, Generic[ResponseT]):
     """The base of all requests: ``class GetThingRequest(Request["GetThingResponse"])`` calls ``getThing``.
 
     ``method`` is for those whose method has another name than their class. The response is named by a string, since
     it is declared below its request, in the same module or in one that this imports it from.
     """
 
-    __slots__ = ()
     METHOD: ClassVar[str]
 
     def __init_subclass__(cls, method: str = "") -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from dataclasses import field, replace
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import (
     ContainerFacts,
     ContainerState,
@@ -64,8 +64,7 @@ class NodeState(enum.StrEnum):
     SHUTDOWN = "SHUTDOWN"
 
 
-@dataclass(frozen=True, slots=True)
-class JobSummary:
+class JobSummary(Record):
     """What a master counts of its containers; of both types together unless the name says otherwise.
 
     ``total`` tasks; ``completed`` ended for good (``failed`` of them not with 0); ``guaranteed`` and ``opportunistic``
@@ -99,8 +98,7 @@ class JobSummary:
     paused_for: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationResourceUsage:
+class ApplicationResourceUsage(Record):
     """What an application has, wants and lost (YARN's ``ApplicationResourceUsageReport`` and the rest of AppInfo).
 
     ``guaranteed`` is what its guaranteed containers hold, ``master`` its master's of that; in percent of its queue's
@@ -122,8 +120,7 @@ class ApplicationResourceUsage:
     node_label_expression: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationReport:
+class ApplicationReport(Record):
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
     ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
@@ -172,8 +169,7 @@ class ApplicationReport:
     tracking_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationAttemptReport:
+class ApplicationAttemptReport(Record):
     """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none;
     ``blacklist`` are nodes that its master does not want.
     """
@@ -190,8 +186,7 @@ class ApplicationAttemptReport:
     blacklist: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class NodeReport:
+class NodeReport(Record):
     """A node, as the RM sees it. ``used`` and ``num_containers`` count guaranteed containers only, as in YARN.
 
     ``address`` is where its NodeManager listens. ``connected`` is false while its connection is down though it has not
@@ -219,7 +214,6 @@ class NodeReport:
     state_since_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
 class ContainerReport(ContainerFacts):
     """A container, as the RM sees it; its node knows a live one better (``merged``).
 
@@ -259,16 +253,14 @@ class ContainerReport(ContainerFacts):
         return replace(self, state=status.state, execution_type=kind, resource=size, **facts)
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAcl:
+class QueueAcl(Record):
     """Who may do something: ``names``, "*" for all."""
 
     access_type: str
     names: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueueUserReport:
+class QueueUserReport(Record):
     """What one user has in a queue: guaranteed containers, living applications, opportunistic containers."""
 
     user: str
@@ -277,8 +269,7 @@ class QueueUserReport:
     opportunistic: Resource = Resource()
 
 
-@dataclass(frozen=True, slots=True)
-class QueueReport:
+class QueueReport(Record):
     """A queue of guaranteed containers.
 
     ``capacity`` and ``maximum_capacity`` are in percent of the parent, the absolute ones of the cluster;
@@ -324,8 +315,7 @@ class QueueReport:
     acls: tuple[QueueAcl, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterInfo:
+class ClusterInfo(Record):
     """The cluster in short. ``properties`` are those that differ from their defaults, name -> text.
 
     ``lifetime`` is "stay" (``yopp up``) or "on-demand" (ends itself with its last job). ``maximum`` is the largest

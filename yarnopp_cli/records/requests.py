@@ -6,23 +6,21 @@ from __future__ import annotations
 import enum
 from dataclasses import field
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import ExecutionType, Resource
 
 ANY = "*"
 """The resource name that means any node (``ResourceRequest.ANY``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutionTypeRequest:
+class ExecutionTypeRequest(Record):
     """The type asked for; with ``enforce`` the scheduler must give exactly that type (YARN-5180)."""
 
     execution_type: ExecutionType = ExecutionType.GUARANTEED
     enforce: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceRequest:
+class ResourceRequest(Record):
     """An ask for ``num_containers`` containers of one size (YARN's record).
 
     As in YARN, an ask for ``*`` *replaces* the outstanding number for its key (priority, allocation_request_id,
@@ -43,8 +41,7 @@ class ResourceRequest:
     age_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Record):
     """A signed statement. ``kind`` is YARN's token kind, ``identifier`` JSON text, ``password`` hex of its HMAC."""
 
     kind: str
@@ -52,8 +49,7 @@ class Token:
     password: str
 
 
-@dataclass(frozen=True, slots=True)
-class Container:
+class Container(Record):
     """A granted container (YARN's record). ``node_address`` is where its NM listens: ``unix:/path`` or host:port."""
 
     id: str
@@ -68,8 +64,7 @@ class Container:
     node_http_address: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerLaunchContext:
+class ContainerLaunchContext(Record):
     """What to run in a granted container; the fields mean what they mean in ``executor.records.ContainerSpec``."""
 
     command: tuple[str, ...]
@@ -90,8 +85,7 @@ class ContainerUpdateType(enum.StrEnum):
     DEMOTE_EXECUTION_TYPE = "DEMOTE_EXECUTION_TYPE"
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateContainerRequest:
+class UpdateContainerRequest(Record):
     """An ask to change a granted container; ``capability`` for resizes, ``execution_type`` for type changes."""
 
     container_id: str
@@ -101,16 +95,14 @@ class UpdateContainerRequest:
     execution_type: ExecutionType | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpdatedContainer:
+class UpdatedContainer(Record):
     """A changed container, with its new token."""
 
     update_type: ContainerUpdateType
     container: Container
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateContainerError:
+class UpdateContainerError(Record):
     """A refused update; ``reason`` is YARN's word for it, ``current_version`` -1 for an unknown container."""
 
     reason: str
@@ -118,8 +110,7 @@ class UpdateContainerError:
     current_version: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationSubmissionContext:
+class ApplicationSubmissionContext(Record):
     """An application to be run (YARN's record).
 
     ``unmanaged`` means that its ApplicationMaster runs in the client, which gets the AM's token with the answer; then
@@ -146,8 +137,7 @@ class ApplicationSubmissionContext:
     map_reduce: MapReduceJob | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class JobProperty:
+class JobProperty(Record):
     """A property as the job used it. ``source`` is where its value is from: "-D", "file:line", "default", …"""
 
     name: str
@@ -155,8 +145,7 @@ class JobProperty:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MapReduceJob:
+class MapReduceJob(Record):
     """A job as submitted. Each map reads one record and writes ``outputs_per_map`` numbers; the reduces read all."""
 
     maps: int
@@ -167,8 +156,7 @@ class MapReduceJob:
     properties: tuple[JobProperty, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TaskAssignment:
+class TaskAssignment(Record):
     """A container is for this task, which counts from 0 among the maps or among the reduces."""
 
     container_id: str

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import ExecutionType, Resource
 
 from .explanation import Reason
@@ -14,13 +14,11 @@ PERCENTILES = (50, 75, 90, 95, 99)
 """Which percentiles of waiting times are told."""
 
 
-@dataclass(frozen=True, slots=True)
 class GetSchedulerFiguresRequest(Request["GetSchedulerFiguresResponse"]):
     """What was counted of opportunistic containers, and what is asked for and not allocated."""
 
 
-@dataclass(frozen=True, slots=True)
-class GetSchedulerFiguresResponse:
+class GetSchedulerFiguresResponse(Record):
     """Counts since the ResourceManager's start; ``pending`` is the size of all that is asked for.
 
     ``percents`` and ``percentiles_ms`` go together: of the last waiting times of opportunistic asks, in milliseconds;
@@ -50,16 +48,14 @@ class GetSchedulerFiguresResponse:
         return dict(zip(self.percents, self.percentiles_ms, strict=True))
 
 
-@dataclass(frozen=True, slots=True)
-class NodeActivity:
+class NodeActivity(Record):
     """Why a node does not serve an ask now; no reason: it could, and it is somebody else's turn."""
 
     node_id: str
     reason: Reason | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RequestActivity:
+class RequestActivity(Record):
     """An outstanding ask. ``limit`` is that of its queue or user that stands against it."""
 
     priority: int
@@ -71,8 +67,7 @@ class RequestActivity:
     nodes: tuple[NodeActivity, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationActivity:
+class ApplicationActivity(Record):
     """An application that lives, and its asks. ``queues`` are the names from the root's to its own."""
 
     application_id: str
@@ -81,7 +76,6 @@ class ApplicationActivity:
     requests: tuple[RequestActivity, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
 class GetActivitiesRequest(Request["GetActivitiesResponse"]):
     """Of one application, or of all that wait; at one node, or at all."""
 
@@ -89,8 +83,7 @@ class GetActivitiesRequest(Request["GetActivitiesResponse"]):
     node_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class GetActivitiesResponse:
+class GetActivitiesResponse(Record):
     """In order of submission. ``at_ms`` is when this was so, in epoch milliseconds."""
 
     applications: tuple[ApplicationActivity, ...]

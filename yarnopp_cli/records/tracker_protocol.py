@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.records import (
     ContainerQueuingLimit,
     ContainerStatus,
@@ -17,7 +17,6 @@ from .methods import Request
 from .requests import Container, ContainerLaunchContext, Token
 
 
-@dataclass(frozen=True, slots=True)
 class RegisterNodeManagerRequest(Request["RegisterNodeManagerResponse"]):
     """A node is there. ``containers`` are those it still has from before; ``address`` is where it listens."""
 
@@ -34,8 +33,7 @@ class RegisterNodeManagerRequest(Request["RegisterNodeManagerResponse"]):
     pid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RegisterNodeManagerResponse:
+class RegisterNodeManagerResponse(Record):
     """``container_token_key`` (hex) verifies container tokens. ``action`` is NORMAL or SHUTDOWN (with diagnostics).
 
     ``containers_to_cleanup`` are among those it told of and belong to nobody. ``secret`` is to stand in its heartbeats.
@@ -51,7 +49,6 @@ class RegisterNodeManagerResponse:
     heartbeat_interval_ms: int = 1000
 
 
-@dataclass(frozen=True, slots=True)
 class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
     """A node's news: the statuses that changed since the last answered heartbeat.
 
@@ -74,8 +71,7 @@ class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
     http_address: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerToStart:
+class ContainerToStart(Record):
     """A container the RM itself starts: an application's master."""
 
     container: Container
@@ -84,8 +80,7 @@ class ContainerToStart:
     user: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContainerToUpdate:
+class ContainerToUpdate(Record):
     """A change that the RM itself delivers (``yarn.resourcemanager.auto-update.containers``)."""
 
     container_id: str
@@ -95,8 +90,7 @@ class ContainerToUpdate:
     token: Token
 
 
-@dataclass(frozen=True, slots=True)
-class NodeHeartbeatResponse:
+class NodeHeartbeatResponse(Record):
     """``action`` is NORMAL, RESYNC (register again) or SHUTDOWN (end yourself; ``keep_containers`` says how).
 
     ``applications_to_cleanup`` have ended: what runs of them is to be killed (-107). ``lifetime`` is the cluster's
@@ -124,7 +118,6 @@ class NodeHeartbeatResponse:
     guaranteed_awaited: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
 class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):
     """A node ends. With ``keep_containers`` its containers go on and will be found by its next life."""
 
@@ -133,6 +126,5 @@ class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):
     keep_containers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UnRegisterNodeManagerResponse:
+class UnRegisterNodeManagerResponse(Record):
     """Noted."""

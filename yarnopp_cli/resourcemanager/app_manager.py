@@ -282,13 +282,12 @@ class RMAppManager:
         self._rm.opportunistic_waiting.pop(attempt.id, None)
         self._rm.changes.attempts.pop(attempt.id, None)
         self._rm.deadlines.clear(Due(DueKind.MASTER_LIVENESS, attempt.id))
-        self._rm.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
         self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
         if attempt.held is not None:
             # A master that has unregistered knows that it is to end.
             command = "" if attempt.state is AttemptState.FINISHING else AM_SHUTDOWN
             self._rm.reply_to_master(attempt.held, AllocateResponse(attempt.response_id, command=command))
-            attempt.held = None
+        self._rm.forget_held(attempt)
 
     def _clean_up(self, app: RMApp, *, spared: RMContainer | None) -> None:
         """End all that runs of an ended application; leave its master's container alone where that is ``spared``."""

@@ -321,6 +321,27 @@ class RMContext:
         else:
             self.reply(held.call_id, response)
 
+    def hold(self, listener: RMNode | RMAppAttempt, call: HeldCall, wait_ms: int) -> None:
+        """Answer a call when there is news, or after ``wait_ms``."""
+        listener.held = call
+        if wait_ms > 0:
+            self.deadlines.set(self._held(listener), self.now + wait_ms / 1000)
+        else:
+            listener.answer_due = True
+
+    def forget_held(self, listener: RMNode | RMAppAttempt) -> None:
+        """No call of this one waits any more. While a master's did it counted as alive."""
+        if isinstance(listener, RMAppAttempt) and listener.held is not None:
+            listener.last_contact = self.now
+        listener.held = None
+        listener.answer_due = False
+        self.deadlines.clear(self._held(listener))
+
+    def _held(self, listener: RMNode | RMAppAttempt) -> Due:
+        if isinstance(listener, RMAppAttempt):
+            return Due(DueKind.HELD_ALLOCATE, listener.id)
+        return Due(DueKind.HELD_HEARTBEAT, listener.node_id)
+
     def nodes_for_scheduling(self) -> tuple[RemoteNode, ...]:
         """The least loaded nodes, as DistributedSchedulers see them."""
         return tuple(remote_node(self.nodes[load.node_id]) for load in self.monitor.least_loaded())

@@ -119,11 +119,10 @@ class Lifetime:
             return
         self._stopped = True
         self._rm.deadlines.clear(_ENDING)
-        self._clients.waits.check()
         for app in self._rm.live.values():
             held = app.attempt.held
             if held is not None:
-                app.attempt.held = None
+                self._rm.forget_held(app.attempt)
                 self._rm.refuse(
                     held.call_id, ShuttingDownError("the cluster has ended", because=self._reason)
                 )

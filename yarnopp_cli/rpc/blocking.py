@@ -200,14 +200,10 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
             host, _, port = address.rpartition(":")
             made = socket.create_connection((host or "localhost", int(port)), timeout)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    except FileNotFoundError:
-        raise ConnectionFailedError(
-            f"{peer} is not running", because=f"there is no socket {path}", hint="yopp up"
-        ) from None
-    except ConnectionRefusedError:
-        raise ConnectionFailedError(
-            f"{peer} is not running", because=f"nothing listens at {address}", hint="yopp up"
-        ) from None
+    except (FileNotFoundError, ConnectionRefusedError) as error:
+        missing = isinstance(error, FileNotFoundError)
+        because = f"there is no socket {path}" if missing else f"nothing listens at {address}"
+        raise ConnectionFailedError(f"{peer} is not running", because=because, hint="yopp up") from None
     except (OSError, ValueError) as error:
         raise ConnectionFailedError(
             f"cannot reach {peer} at {address}", because=str(getattr(error, "strerror", None) or error)

@@ -16,7 +16,7 @@ import socket
 import stat
 import struct
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Final
 
 from ..errors import RemoteError, YoppError, reason_of
@@ -85,10 +85,9 @@ class RpcServer:
         except OSError as error:
             listener.close()
             raise YoppError(f"cannot listen on {path}", because=reason_of(error)) from None
-        server = await asyncio.get_running_loop().create_unix_server(
-            self._accept, sock=listener, backlog=1024
-        )
-        self._servers.append(server)
+        accept = partial(_Connection, self)
+        loop = asyncio.get_running_loop()
+        self._servers.append(await loop.create_unix_server(accept, sock=listener, backlog=1024))
         self._socket_paths.append((path, inode))
 
     async def listen_tcp(self, address: str, *, loopback_only: bool = True) -> str:
@@ -98,7 +97,7 @@ class RpcServer:
         served too: only for methods that ask for a token each.
         """
         where = loopback_address(address) if loopback_only else any_address(address)
-        server = await where.listen(self._accept if loopback_only else self._accept_anybody)
+        server = await where.listen(partial(_Connection, self, known_only=loopback_only))
         self._servers.append(server)
         name = server.sockets[0].getsockname()
         return f"{where.host}:{name[1]}"
@@ -144,21 +143,12 @@ class RpcServer:
                 for connection in connections:
                     connection.abort()
 
-    def _accept(self) -> _Connection:
-        connection = _Connection(self, self._next_connection)
-        self._next_connection += 1
-        return connection
-
-    def _accept_anybody(self) -> _Connection:
-        connection = self._accept()
-        connection.known_only = False
-        return connection
-
-    def _opened(self, connection: _Connection) -> None:
+    def _opened(self, connection: _Connection, pid: int) -> None:
         self._connections.add(connection)
-
-    def _identified(self, connection: _Connection, pid: int) -> None:
-        self._client_pids[connection.id] = pid
+        connection.id = self._next_connection
+        self._next_connection += 1
+        if pid:
+            self._client_pids[connection.id] = pid
 
     def _lost(self, connection: _Connection) -> None:
         self._connections.discard(connection)
@@ -190,12 +180,12 @@ class RpcServer:
 class _Connection(asyncio.Protocol):
     """One caller: cuts its bytes into lines, and gathers the answers of a turn of the loop into one write."""
 
-    def __init__(self, server: RpcServer, number: int) -> None:
-        self.id = number
+    def __init__(self, server: RpcServer, known_only: bool = True) -> None:
+        self.id = 0
         self.uid = -1
         self.user = ""
         self.called = False
-        self.known_only = True
+        self.known_only = known_only
         self.unanswered: set[int] = set()
         self.gone = asyncio.Event()
         self._server = server
@@ -208,16 +198,15 @@ class _Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        self._server._opened(self)
         transport.set_write_buffer_limits(high=1024 * 1024)
         connection: socket.socket = transport.get_extra_info("socket")
+        pid = 0  # where it is not known
         if connection.family == socket.AF_UNIX:
             pid, uid = _credentials(connection)
-            if pid:
-                self._server._identified(self, pid)
         else:
             self._tcp = TcpCaller(connection, transport.get_extra_info("peername"))
             uid = self._tcp.accepted_uid
+        self._server._opened(self, pid)
         if self._identify(uid):
             self.user = user_name(self.uid)
 
@@ -351,7 +340,7 @@ def user_name(uid: int) -> str:
 
 
 def _credentials(connection: socket.socket) -> tuple[int, int]:
-    """The process (0 where it is not known) and the user at the other end of a Unix socket when it was connected."""
+    """The process and the user at the other end of a Unix socket when it was connected."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
     pid, uid, _ = _PEERCRED.unpack(credentials)
     return int(pid), int(uid)

@@ -25,12 +25,20 @@ _ESTABLISHED: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class LoopbackAddress:
-    """A checked address: ``host`` as it was written, ``ip`` what it means."""
+class ListenAddress:
+    """An address to listen on: ``host`` as it was written, ``ip`` what it means."""
 
     host: str
     ip: str
     port: int
+
+    @property
+    def parsed(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+        """What ``ip`` says; None where it is no IP address."""
+        try:
+            return ipaddress.ip_address(self.ip)
+        except ValueError:
+            return None
 
     async def listen(self, factory: Callable[[], asyncio.Protocol]) -> asyncio.Server:
         """Listen there. Raises YoppError, which names who holds a port that is taken."""
@@ -46,40 +54,38 @@ class LoopbackAddress:
             raise YoppError(f"cannot listen on {self.host}:{self.port}", because=reason_of(error)) from None
 
 
-def loopback_address(address: str) -> LoopbackAddress:
+def loopback_address(address: str) -> ListenAddress:
     """Check ``host:port``. Raises InvalidPropertyError if it is none, or not on loopback."""
-    host, colon, port_text = address.rpartition(":")
-    host = host.strip("[]")
-    if not colon or not host or not port_text.isascii() or not port_text.isdigit() or int(port_text) > 65535:
+    found = _address(address)
+    if found is None:
         raise InvalidPropertyError(
             f"{_PROPERTY} = {address!r} is no address", because="it looks like localhost:8032"
         )
-    ip = "127.0.0.1" if host == "localhost" else host
-    try:
-        parsed = ipaddress.ip_address(ip)
-    except ValueError:
-        parsed = None
-    if parsed is None or not parsed.is_loopback:
+    if found.parsed is None or not found.parsed.is_loopback:
         raise InvalidPropertyError(
             f"{_PROPERTY} = {address!r} is refused",
             because="whoever reaches the ResourceManager can run commands, so it listens on loopback only",
-            hint=f"-D{_PROPERTY}=localhost:{port_text}",
+            hint=f"-D{_PROPERTY}=localhost:{found.port}",
         )
-    return LoopbackAddress(host, ip, int(port_text))
+    return found
 
 
-def any_address(address: str) -> LoopbackAddress:
+def any_address(address: str) -> ListenAddress:
     """``host:port`` on whatever interface. Raises InvalidPropertyError if it is none."""
-    host, _, port_text = address.rpartition(":")
-    host = host.strip("[]")
-    ip = "127.0.0.1" if host == "localhost" else host
-    try:
-        ipaddress.ip_address(ip)
-        return LoopbackAddress(host, ip, int(port_text))
-    except ValueError:
+    found = _address(address)
+    if found is None or found.parsed is None:
         raise InvalidPropertyError(
             f"{address!r} is no address to listen on", because="it looks like 0.0.0.0:8049"
-        ) from None
+        )
+    return found
+
+
+def _address(text: str) -> ListenAddress | None:
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]")
+    if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        return None
+    return ListenAddress(host, "127.0.0.1" if host == "localhost" else host, int(port))
 
 
 @dataclass(frozen=True, slots=True)

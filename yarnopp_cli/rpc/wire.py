@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final, get_args
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import REMOTE_ERRORS, RemoteError, YoppError
 from ..records.methods import Request
@@ -46,8 +46,7 @@ class WireError(Exception):
         self.call_id = call_id
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Record):
     """One line from a server: the response to call ``call_id``, or why there is none."""
 
     call_id: CallId

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import ConfigurationError
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Record):
     """One property as a file or a ``-D`` gives it.
 
     ``origin`` is "file:line", "file" where the line is not known, or "-D". ``final`` is XML's: no later file

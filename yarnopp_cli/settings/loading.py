@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from executor.light import dataclass
+from executor.light import Record
 from executor.settings import Property
 
 from ..errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
@@ -162,8 +162,7 @@ class Configuration:
         return cls(values, origins, state_dir=state_dir, sources=sources)
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(Record):
     """What reading gave: a configuration where nothing is wrong, else None and every problem in order."""
 
     configuration: Configuration | None

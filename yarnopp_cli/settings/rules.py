@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ..errors import ConfigurationError, InvalidPropertyError
 from .declarations import by_port
@@ -41,8 +41,7 @@ OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
 warning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Values:
+class Values(Record):
     """All values with their origins, as the rules read them."""
 
     values: Mapping[str, Value]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from executor.light import dataclass
+from executor.light import Record
 
 from .text import megabytes, short_megabytes, short_span, span, timestamp
 
@@ -90,8 +90,7 @@ class TopColumn(NamedTuple, Generic[T]):
     flexible: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Column(Generic[T]):
+class Column(Record, Generic[T]):
     """One column. ``key`` names it in ``--columns``, ``--sort``, tsv and jsonl.
 
     ``value`` gives what is sorted by, and what jsonl has of chosen columns; ``shown`` the text of the cell, in a
@@ -203,8 +202,7 @@ def matches(row: T, columns: Sequence[TopColumn[T]], words: Sequence[str], ident
 Pairs = Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Noun(Generic[T]):
+class Noun(Record, Generic[T]):
     """One kind of thing: its columns, its JSON, the lines of its ``status``, and what identifies one.
 
     ``singular`` and ``plural`` are the names that YARN's JSON has for it. ``columns``, ``document`` and ``fields``

@@ -46,7 +46,7 @@ def _chosen(session: Session) -> Chosen:
 
 @command("engine list", "yopp engine list", "yopp engine list --json", needs=Needs.ENGINE)
 def list_engines(session: Session) -> None:
-    """List the engines: which one is used, and what says so."""
+    """List the engines, which one is in use, and what selects it."""
     chosen, context = _chosen(session), session.context
     remote = chosen
     if chosen.name != YARN:
@@ -80,7 +80,7 @@ def _none_named(hint: str) -> UsageError:
 
 @command("engine test", "yopp engine test", "yopp engine test --engine local --json", needs=Needs.ENGINE)
 def test(session: Session) -> int:
-    """Ask the engine in use who it is: 0 if it is there, 69 if nobody answers, 77 if it wants to know who asks."""
+    """Test the engine in use: exit code 0 if it answers, 69 if it does not, 77 if it requires authentication."""
     chosen, printer = _chosen(session), session.printer
     if chosen.name == LOCAL:
         return _test_local(session, chosen)
@@ -176,9 +176,9 @@ def use(
     rm: Rm = None,
     conf: Conf = None,
 ) -> None:
-    """Keep a choice of engine in your configuration file, or in the one that --conf names.
+    """Store the choice of engine in your configuration file, or in the one that --conf names.
 
-    `yopp config show --origin` shows it there. What --engine, --rm, YOPP_ENGINE and YOPP_RM say goes before it.
+    `yopp config show --origin` shows it. --engine, --rm, YOPP_ENGINE and YOPP_RM take precedence over it.
     """
     from ..lifecycle.config_changes import change
 

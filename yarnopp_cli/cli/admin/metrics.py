@@ -34,12 +34,14 @@ def metrics(
     session: Session,
     named: Annotated[
         list[str] | None,
-        argument("[NODE]...", "These NodeManagers' own, `all` for each. [default: the RM's]"),
+        argument("[NODE]...", "Of these NodeManagers, or `all`. [default: of the RM]"),
         Live(("node",)),
     ] = None,
-    query: Annotated[str, option("--query BEAN", "With --json: only beans of that name; * fits any.")] = "",
+    query: Annotated[
+        str, option("--query BEAN", "With --json: only beans with this name; * is a wildcard.")
+    ] = "",
 ) -> None:
-    """Print the figures of the ResourceManager, or of a NodeManager, in Prometheus' text format.
+    """Print the metrics of the ResourceManager, or of NodeManagers, in Prometheus' text format.
 
     With --json they are Hadoop's beans, as at /jmx. It works without a web server.
     """

@@ -35,20 +35,23 @@ _OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 def refresh_nodes(
     session: Session,
     graceful: Annotated[
-        bool, option("-g, --graceful", "Let what runs on an excluded node end first.")
+        bool, option("-g, --graceful", "Let the containers of an excluded node end first.")
     ] = False,
     kill_after: Annotated[
         float | None,
-        option("--kill-after DUR", "With -g: end what is still running after this time.", parser=duration),
+        option(
+            "--kill-after DUR", "With -g: kill containers that still run after this time.", parser=duration
+        ),
     ] = None,
     exclude: Annotated[
         str | None, option("--exclude FILE", f"The list of nodes. [default: {EXCLUDE_PATH}]")
     ] = None,
 ) -> None:
-    """Read the list of excluded nodes again: nodes in it are drained, drained nodes not in it are used again.
+    """Read the list of excluded nodes again: nodes in it are drained, drained nodes that are not in it are
+    resumed.
 
-    The list names a node (host1:45454), a port, or a host with all its nodes, one a line; # begins a remark.
-    Without -g the containers of an excluded node are ended at once.
+    Each line of the list is a node (host1:45454), a port, or a host with all its nodes; # starts a comment.
+    Without -g, the containers of an excluded node are killed at once.
     """
     printer = session.printer
     client = session.client
@@ -116,10 +119,10 @@ def update_node_resource(
     memory: Annotated[int, argument("MB", "Its memory.")],
     vcores: Annotated[int, argument("VCORES", "Its vcores.")],
     overcommit: Annotated[
-        int | None, argument("[MS]", "YARN's overcommit timeout: refused but for -1.")
+        int | None, argument("[MS]", "YARN's overcommit timeout; only -1 is accepted.")
     ] = None,
 ) -> None:
-    """Give a node another size, until its NodeManager ends (as `yopp node resize`)."""
+    """Resize a node until its NodeManager ends, as `yopp node resize` does."""
     if overcommit not in (None, -1):
         raise UsageError(
             f"an overcommit timeout of {overcommit} ms is not supported",
@@ -139,11 +142,11 @@ def update_node_resource(
 )
 def refresh_queues(session: Session) -> None:
     """Read the configuration of the queues again: yarn.scheduler.capacity.* of the files that the cluster was started
-    with, or of --conf; -D stands above both.
+    with, or of --conf; -D overrides both.
 
-    All of it holds at once, also for the ResourceManager's next start; applications stay in their queues.
-    It is refused, and nothing changes, where a queue that is to go has applications. Other properties need
-    `yopp down` and `yopp up`.
+    All of it takes effect at once, and for the ResourceManager's next start; applications stay in their
+    queues. If a queue to be removed has applications, the command is refused and nothing changes. Other
+    properties need `yopp down` and `yopp up`.
     """
     printer = session.printer
     found = session.configuration if session.context.conf else _as_started(session)
@@ -195,7 +198,7 @@ def _as_started(session: Session) -> Configuration:
 
 @command("rmadmin service-state", "yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")
 def service_state(session: Session) -> None:
-    """Print `active` if the ResourceManager answers; else exit code 69. There is no standby one."""
+    """Print `active` if the ResourceManager answers; otherwise exit with 69. There is no standby."""
     info = session.client.cluster_info()
     state = {"state": "active", "address": info.address, "pid": info.pid}
     row = [str(value) for value in state.values()]

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import typer
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ...errors import EXIT_TIMEOUT, YoppError
 from .options import (
@@ -84,8 +84,7 @@ class Needs(enum.Enum):
     """A cluster that runs, and properties."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Record):
     """A command's declaration."""
 
     path: str
@@ -217,6 +216,7 @@ def _run(
     with Session(
         printer,
         context,
+<<<<<<< HEAD
         yes=bool(values.get("yes")),
         dry_run=bool(values.get("dry_run")),
         no_wait=bool(values.get("no_wait")),
@@ -225,6 +225,14 @@ def _run(
         states=states,
         watch=values.get("watch"),
         engine=engine,
+=======
+        bool(values.get("yes")),
+        values.get("timeout"),
+        choice,
+        states,
+        values.get("watch"),
+        engine,
+>>>>>>> main
     ) as session:
         return one.function(session, **mine)
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ...errors import (
     ApplicationNotFoundError,
@@ -83,8 +83,7 @@ def _number(identifier: str) -> int:
     return int(identifier.rpartition("_")[2])
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Record):
     """What can be named: the error for what is missing, the full id that a word says by itself ("" for none), and the
     numbers of an id (of its application, or None; its own)."""
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from executor.light import dataclass
+from executor.light import Record
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 """Click's context settings of every command."""
@@ -128,7 +128,7 @@ EngineOption = Annotated[
     EngineName | None,
     option(
         "--engine",
-        "Where: on this host, or on a YARN cluster through its REST API. [env: YOPP_ENGINE]",
+        "Work on this host, or on a YARN cluster through its REST API. [env: YOPP_ENGINE]",
         show_default=False,
     ),
 ]
@@ -136,13 +136,13 @@ Rm = Annotated[
     list[str] | None, option("--rm URL", "That cluster's ResourceManager (repeatable). [env: YOPP_RM]")
 ]
 Json = Annotated[bool, option("--json", "Print JSON (same as -o json).")]
-Output = Annotated[Format | None, option("-o, --output", "The form of the output.", show_default=False)]
-Quiet = Annotated[bool, option("-q, --quiet", "Print ids only, and nothing on stderr but errors.")]
+Output = Annotated[Format | None, option("-o, --output", "The output format.", show_default=False)]
+Quiet = Annotated[bool, option("-q, --quiet", "Print only ids, and only errors on stderr.")]
 Verbose = Annotated[
-    int, option("-v, --verbose", "Tell of each call on stderr; twice for what went each way.", count=True)
+    int, option("-v, --verbose", "Log each call on stderr; twice to log requests and answers.", count=True)
 ]
 Color = Annotated[ColorMode | None, option("--color", "Colours.", show_default=False)]
-NoProgress = Annotated[bool, option("--no-progress", "No progress line on stderr.")]
+NoProgress = Annotated[bool, option("--no-progress", "Print no progress line on stderr.")]
 Timeout = Annotated[
     float | None,
     option(
@@ -173,8 +173,8 @@ ExitCode = Annotated[
 ]
 Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to.")]
 Tags = Annotated[list[str] | None, option("--tag TAG", "A tag of the application (repeatable, or A,B).")]
-DryRun = Annotated[bool, option("--dry-run", "Say what would happen, and change nothing.")]
-NoWait = Annotated[bool, option("--no-wait", "Return at once, not when it has happened.")]
+DryRun = Annotated[bool, option("--dry-run", "Show what would happen, and change nothing.")]
+NoWait = Annotated[bool, option("--no-wait", "Return at once; do not wait until it has happened.")]
 Watch = Annotated[
     float | None,
     option("-w, --watch SECS", "Print again every SECS seconds, in place on a terminal.", parser=interval),
@@ -183,11 +183,10 @@ State = Annotated[str | None, option("--state S,…", "Only in these states.")]
 Sort = Annotated[str | None, option("--sort COL[,-COL]", "Sort by columns; - means descending.")]
 Columns = Annotated[str | None, option("--columns A,B", "Show these columns (not with -o json).")]
 Limit = Annotated[int | None, option("--limit N", "Show at most N.", min=0)]
-NEWEST = "Show at most N: the newest, or with --sort the first so sorted."
+NEWEST = "Show at most N: the newest, or with --sort the first ones."
 
 
-@dataclass(frozen=True, slots=True)
-class Live:
+class Live(Record):
     """On the type of an argument or option: the kinds of things whose ids completion offers for it (app, container,
     node, queue), of containers those that ``fits``."""
 
@@ -195,8 +194,7 @@ class Live:
     fits: Callable[[Any], bool] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Record):
     """On the type of an argument or option: the words that completion offers for it. ``several``: with commas
     between, in capitals or not."""
 
@@ -204,8 +202,7 @@ class Words:
     several: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class HereOnly:
+class HereOnly(Record):
     """On the type of an option: a YARN cluster cannot honour it, and who gives it is refused."""
 
     because: str = "YARN's REST API has no such thing"

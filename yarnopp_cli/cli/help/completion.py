@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from executor.light import dataclass
+from executor.light import Record
 
 from ...errors import YoppError
 from ..frame.argv import given
@@ -119,8 +119,7 @@ def complete(typed: list[str]) -> list[str]:
     return [] if argument is None else _values(argument, last, before)
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Record):
     """Where the next word stands: the command so far, how many words it has been given, and the option whose value
     comes next."""
 

@@ -41,13 +41,12 @@ def man(
         list[str] | None,
         argument(
             "[COMMAND]...",
-            "A command, or one of a group's (container pause), or yarn-site.toml for the properties.",
+            "A command, also of a group (container pause), or yarn-site.toml for the properties.",
         ),
         Words(lambda: [*COMMANDS, "yarn-site.toml"]),
     ] = None,
 ) -> None:
-    """Open the manual: of yopp, of one command, or of the configuration file. Plain text where it goes to a
-    pipe."""
+    """Open the manual of yopp, of one command, or of the configuration file; into a pipe, as plain text."""
     from ...manual.roff import to_text
 
     name, *below = page or ["yopp"]

@@ -112,14 +112,18 @@ TimeoutMs = Annotated[
     int,
     option(
         "--timeout MS",
-        "Stop the job itself after so many ms (or 90s, 5m); 0 for never; exit 124.",
+        "Stop the job itself after this time, in ms or as 90s, 5m; 0 for never; exit 124.",
         parser=milliseconds,
     ),
 ]
 MasterMemory = Annotated[int | None, option("--master-memory MB", "Memory of a detached master.")]
 MasterVcores = Annotated[int | None, option("--master-vcores V", "Vcores of a detached master.")]
-MasterResources = Annotated[str, option("--master-resources R=N,...", "Both: memory-mb=100,vcores=1.")]
-ShellCommand = Annotated[str, option("--shell-command LINE", "What bash runs in each container.")]
+MasterResources = Annotated[
+    str, option("--master-resources R=N,...", "Memory and vcores together: memory-mb=100,vcores=1.")
+]
+ShellCommand = Annotated[
+    str, option("--shell-command LINE", "The command line that bash runs in each container.")
+]
 ShellScript = Annotated[
     str, option("--shell-script FILE", "A script that bash runs in each."), WITHOUT_UPLOAD
 ]
@@ -133,11 +137,13 @@ Opportunistic = Annotated[bool, option("-O, --opportunistic", "Short for --conta
 Guaranteed = Annotated[bool, option("-G, --guaranteed", "Short for --container-type GUARANTEED.")]
 ContainerMemory = Annotated[int, option("--container-memory MB", "Memory of each.", parser=size_mb)]
 ContainerVcores = Annotated[int, option("--container-vcores V", "Vcores of each.")]
-ContainerResources = Annotated[str, option("--container-resources R=N,...", "Both at once.")]
+ContainerResources = Annotated[str, option("--container-resources R=N,...", "Memory and vcores together.")]
 Promote = Annotated[
     bool, option("--promote-opportunistic-after-start", "Promote opportunistic containers that have started.")
 ]
-Enforce = Annotated[bool, option("--enforce-execution-type", "No other execution type will do.")]
+Enforce = Annotated[
+    bool, option("--enforce-execution-type", "Never use an execution type other than the requested one.")
+]
 Keep = Annotated[
     bool,
     option(
@@ -146,17 +152,24 @@ Keep = Annotated[
 ]
 RetryPolicy = Annotated[
     int,
-    option("--container-retry-policy 0|1|2", "Run failed ones again: never, always, on codes.", min=0, max=2),
+    option(
+        "--container-retry-policy 0|1|2",
+        "Retry failed containers: never, always, or on certain codes.",
+        min=0,
+        max=2,
+    ),
 ]
-RetryCodes = Annotated[str, option("--container-retry-error-codes A,B", "The codes of policy 2.")]
-MaxRetries = Annotated[int, option("--container-max-retries N", "How often; -1 for ever.")]
+RetryCodes = Annotated[str, option("--container-retry-error-codes A,B", "The exit codes for policy 2.")]
+MaxRetries = Annotated[
+    int, option("--container-max-retries N", "Retries of each container, at most; -1 for no limit.")
+]
 RetryInterval = Annotated[
-    int, option("--container-retry-interval MS", "How long after.", parser=milliseconds)
+    int, option("--container-retry-interval MS", "The delay before a retry.", parser=milliseconds)
 ]
 Tags = Annotated[str, option("--application-tags A,B", "Tags of the application.")]
-NodeLabel = Annotated[str, option("--node-label-expression LABEL", "Run on nodes that have this label only.")]
-Follow = Annotated[bool, option("-f, --follow", "Show here what the containers write."), WITHOUT_UPLOAD]
-Debug = Annotated[bool, option("--debug", "Say more.")]
+NodeLabel = Annotated[str, option("--node-label-expression LABEL", "Run only on nodes with this label.")]
+Follow = Annotated[bool, option("-f, --follow", "Show the containers' output here."), WITHOUT_UPLOAD]
+Debug = Annotated[bool, option("--debug", "The same as -v.")]
 Argv = Annotated[list[str] | None, argument("[-- COMMAND ARG...]", "A command, run without a shell.")]
 
 
@@ -251,9 +264,9 @@ def dshell(
 ) -> int:
     """Run a shell command or script in containers: YARN's distributed shell, with all its options.
 
-    Each container finds its number in YARN_SHELL_ID, in the order of allocation. What they write is in their
-    log files (`yopp logs`), and is shown here with --follow. Hadoop's own spellings work too: -shell_command,
-    -num_containers, -container_type.
+    YARN_SHELL_ID is each container's number, in order of allocation. Output goes to log files (`yopp logs`),
+    and with --follow is shown here, too. Hadoop's own spellings work too: -shell_command, -num_containers,
+    -container_type.
     """
     from .console import Shown
     from .running import Outcome, client_of, command_line, start

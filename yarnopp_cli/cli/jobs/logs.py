@@ -48,13 +48,13 @@ def logs(
     ids: JobIds,
     follow: Annotated[
         bool,
-        option("-f, --follow", "Go on until the end; wait for containers that are still queued."),
+        option("-f, --follow", "Follow the output until the end; wait for containers that are still queued."),
         HERE_ONLY,
     ] = False,
     tail: Annotated[int | None, option("--tail N", "Only the last N lines of each file.", min=0)] = None,
     since: Annotated[
         int | None,
-        option("--since T", "Only files written to since: 10m, 2026-01-31T12:00Z.", parser=moment),
+        option("--since T", "Only files modified since this time: 10m, 2026-01-31T12:00Z.", parser=moment),
         HERE_ONLY,
     ] = None,
     stdout: Annotated[bool, option("--stdout", "Standard output only.")] = False,
@@ -62,7 +62,9 @@ def logs(
     no_prefix: Annotated[bool, option("--no-prefix", "No container number before each line.")] = False,
     timestamps: Annotated[
         bool,
-        option("--timestamps", "When each line was read (of old lines: when the file was last written)."),
+        option(
+            "--timestamps", "Show when each line was read (for old lines: when the file was last modified)."
+        ),
         HERE_ONLY,
     ] = False,
     out: Annotated[
@@ -71,18 +73,16 @@ def logs(
     size: Annotated[
         int | None, option("--bytes N", "The first N bytes of each file; with -N the last ones."), HERE_ONLY
     ] = None,
-    files: Annotated[
-        bool, option("--files", "List the log files, and how large they are."), HERE_ONLY
-    ] = False,
-    masters: Annotated[bool, option("--am", "Only the application's master.")] = False,
+    files: Annotated[bool, option("--files", "List the log files and their sizes."), HERE_ONLY] = False,
+    masters: Annotated[bool, option("--am", "Only the log of the application's master.")] = False,
     exit_code: Annotated[
-        bool, option("--exit-code", "End with the exit code of what is shown."), HERE_ONLY
+        bool, option("--exit-code", "Exit with the exit code of the containers shown."), HERE_ONLY
     ] = False,
 ) -> int:
-    """Print what containers wrote: of one container, or of all those of an application, numbered.
+    """Print the output of one container, or of all containers of an application, numbered.
 
-    What a master logs (its stderr) is left out while its job goes well. If the job fails, -f shows it at the end, in
-    one block: before that it was not known to matter. --am or --stderr shows it from the first, as it comes.
+    The log of a master (its stderr) is left out unless its job fails. With -f, it then follows at the end, in
+    one block. --am or --stderr shows it from the start.
 
     With -f, Ctrl-C only stops watching. Output of a cluster that has ended is found too.
     """

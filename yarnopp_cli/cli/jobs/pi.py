@@ -64,9 +64,9 @@ def pi(
 ) -> int:
     """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
 
-    The maps and the reduce are real processes in containers; the percentage of opportunistic maps is exact,
-    and spread evenly over them. What is printed is Hadoop's, in Hadoop's order, and depends on NMAPS *
-    NSAMPLES only.
+    The maps and the reduce are real processes in containers. The percentage of opportunistic maps is exact,
+    and they are spread evenly. The output has Hadoop's lines in Hadoop's order, and depends only on NMAPS *
+    NSAMPLES.
     """
     from ...jobs.pifiles import PiDirectory, program, read_result
     from .console import Shown

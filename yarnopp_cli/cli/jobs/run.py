@@ -34,7 +34,7 @@ from ..frame.session import Session
 MOST_CONTAINERS = 100_000
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
-CommandLine = Annotated[list[str], argument("COMMAND [ARG]...", "What to run, and its arguments.")]
+CommandLine = Annotated[list[str], argument("COMMAND [ARG]...", "The command and its arguments.")]
 Count = Annotated[int, option("-n, --num-containers N", "How many containers.", min=1, max=MOST_CONTAINERS)]
 Opportunistic = Annotated[
     bool, option("-O, --opportunistic", "Opportunistic containers: they may queue at a node.")
@@ -46,37 +46,41 @@ Environment = Annotated[
     list[str] | None,
     option(
         "-e, --env K=V",
-        "Set a variable for it (repeatable), HOME too; not what its node tells it (CONTAINER_ID, PWD, …).",
+        "Set a variable (repeatable), HOME included; not those that the node sets (CONTAINER_ID, PWD, …).",
     ),
 ]
-Directory = Annotated[str | None, option("-C, --cwd DIR", "Where it runs. [default: here]"), WITHOUT_UPLOAD]
+Directory = Annotated[
+    str | None, option("-C, --cwd DIR", "The working directory. [default: the current one]"), WITHOUT_UPLOAD
+]
 TimeLimit = Annotated[
     float | None,
     option(
         "--container-timeout DUR",
-        "End each container that has run for so long; the time it is paused does not count.",
+        "Kill each container that has run for this time; paused time does not count.",
         parser=duration,
     ),
     WITHOUT_UPLOAD,
 ]
-Retries = Annotated[int, option("--retries N", "Run a failing container again.", min=0)]
+Retries = Annotated[int, option("--retries N", "Retry a failing container up to N times.", min=0)]
 Detach = Annotated[bool, option("-d, --detach", "Return at once; the job goes on in the cluster.")]
 Promote = Annotated[bool, option("--promote", "Promote opportunistic containers once they have started.")]
-Enforce = Annotated[bool, option("--enforce", "No other execution type than the one asked for.")]
+Enforce = Annotated[bool, option("--enforce", "Never use an execution type other than the requested one.")]
 NoPrefix = Annotated[
-    bool, option("--no-prefix", "Do not mark lines with the container's number."), WITHOUT_UPLOAD
+    bool, option("--no-prefix", "Do not prefix lines with the container's number."), WITHOUT_UPLOAD
 ]
 Node = Annotated[str, option("--node N", "Run on this node only."), WITHOUT_UPLOAD]
 Priority = Annotated[
     int,
     option(
         "--priority P",
-        "Of these containers: a smaller number goes first (of applications a larger one: `app priority`).",
+        "Priority of these containers: smaller numbers go first (larger ones with `app priority`).",
     ),
 ]
 Expected = Annotated[
     float | None,
-    option("--expect DUR", "How long each is expected to run, for shortest first.", parser=duration),
+    option(
+        "--expect DUR", "Expected run time of each, for estimates and for SHORTEST_FIRST.", parser=duration
+    ),
     WITHOUT_UPLOAD,
 ]
 Name = Annotated[str, option("--name NAME", "The application's name.")]
@@ -117,12 +121,12 @@ def run(
     priority: Priority = 0,
     expect: Expected = None,
 ) -> int:
-    """Run a command in containers, and end with its exit code.
+    """Run a command in containers, and exit with its exit code.
 
-    Each container gets this environment, this directory, its number in YOPP_TASK, and no input. What they
-    write is shown here; with --json the job's document is printed instead at the end, with -q only the
-    application's id. With several containers the highest exit code of those that failed is the job's, or as
-    --exit-code says.
+    Each container gets this environment, this directory, its number in YOPP_TASK, and no input. Their output
+    is shown here. With --json the job's document is printed at the end instead, with -q only the
+    application's id. If several containers fail, the job's exit code is the highest of theirs, or as
+    --exit-code selects.
     """
     from .console import Shown
     from .running import client_of, command_line, start

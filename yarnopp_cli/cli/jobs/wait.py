@@ -48,23 +48,23 @@ class Seen:
 def wait(
     session: Session,
     ids: JobIds,
-    any_of_them: Annotated[bool, option("--any", "Until one of them has, not all.")] = False,
+    any_of_them: Annotated[bool, option("--any", "Wait for any one of them, not for all.")] = False,
     state: Annotated[
         str | None,
-        option("--for STATE", "Until this state, or a later one; else until the end."),
+        option("--for STATE", "Wait for this state or a later one, instead of the end."),
         Words(lambda: (*_ORDER, *_ENDS)),
     ] = None,
     exit_code: ExitCode = ExitRule.highest,
     timeout: Timeout = None,
     kill: Annotated[
-        bool, option("--kill", "When the time of --timeout has passed, kill those that have not.")
+        bool, option("--kill", "When --timeout expires, kill those that have not ended.")
     ] = False,
 ) -> int:
-    """Wait until applications or containers have ended, and end with their exit code (of several the highest, or as
-    --exit-code says).
+    """Wait until applications or containers have ended, and exit with their exit code (of several the
+    highest, or as --exit-code selects).
 
-    Ctrl-C only stops waiting. With --for the code is 0 once the state is reached; --timeout ends with 124, with
-    --json after a document of how far they have come. They go on then, unless --kill is given.
+    Ctrl-C only stops waiting. With --for, the exit code is 0 once the state is reached. When --timeout
+    expires, it is 124, with --json after a document of the states reached; without --kill, they keep running.
     """
     if kill and timeout is None:
         raise UsageError(

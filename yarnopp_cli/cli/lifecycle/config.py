@@ -27,11 +27,11 @@ Keys = Annotated[
     argument("[KEY]...", "Names, the beginning of several (yarn.scheduler), or a word in them (queue)."),
     _NAMES,
 ]
-Origin = Annotated[bool, option("--origin", "Show where each value is from.")]
-All = Annotated[bool, option("-a, --all", "Show the properties that nobody set, too.")]
+Origin = Annotated[bool, option("--origin", "Show where each value comes from.")]
+All = Annotated[bool, option("-a, --all", "Show the properties that are not set, too.")]
 Files = Annotated[
     list[str] | None,
-    argument("[FILE]...", "Check each of these alone, instead of what yopp would read."),
+    argument("[FILE]...", "Check each of these alone, instead of the files that yopp would read."),
 ]
 
 
@@ -83,8 +83,7 @@ def get(session: Session, key: Key) -> None:
     needs=Needs.QUIET_HOST,
 )
 def check(session: Session, files: Files = None) -> int:
-    """Read the configuration, or each FILE alone, and list everything that is wrong with it. Exits 78 if
-    anything is."""
+    """Check the configuration, or each FILE alone, and list all errors. Exits with 78 if there are any."""
     printer, context = session.printer, session.context
     checked: list[Findings] = [
         examine(chosen, context.define, environ=os.environ, state_dir=context.run_dir.state_dir)

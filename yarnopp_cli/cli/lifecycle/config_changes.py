@@ -45,9 +45,9 @@ def set_(
     value: Annotated[str, argument("VALUE", "Its new value.")],
     dry_run: DryRun = False,
 ) -> None:
-    """Set a property in your configuration file, or in the one that --conf names; the rest of it stays as it is.
+    """Set a property in your configuration file, or in the one that --conf names; the rest of it does not change.
 
-    If you have no file of your own yet, it begins as a copy of the one that yopp has read so far, so that nothing else
+    If you have no such file yet, it starts as a copy of the one that yopp reads now, so that no other value
     changes. Running clusters keep the settings that they were started with.
     """
     printer, context = session.printer, session.context
@@ -90,9 +90,11 @@ def import_(
     files: Annotated[list[str], argument("FILE...", "yarn-site.xml and other Hadoop site files.")],
     dry_run: DryRun = False,
 ) -> None:
-    """Take the properties of a Hadoop site file into your configuration file, and say of each whether it was taken.
+    """Import the properties of a Hadoop site file into your configuration file, and show whether each was
+    imported.
 
-    What has no meaning on one host is left out, with the reason. If a value is wrong, nothing at all is written.
+    Properties without a meaning on one host are left out, with the reason. If any value is wrong, nothing is
+    written.
     """
     printer, context = session.printer, session.context
     lines = _judged(files, context, printer)

@@ -22,7 +22,7 @@ Node = Annotated[
 ]
 NewNode = Annotated[
     str | None,
-    argument("[NODE]", "Its port or its id in `yopp node list`. [default: all that are missing]"),
+    argument("[NODE]", "Its port or its id in `yopp node list`. [default: all that are not running]"),
     Live(("node",)),
 ]
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
@@ -33,9 +33,9 @@ _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 @command("rm start", "yopp rm start", "yopp rm start -q", needs=Needs.HOST)
 def start_rm(session: Session, timeout: Timeout = None) -> None:
-    """Start the ResourceManager alone.
+    """Start only the ResourceManager.
 
-    `yopp nm start` gives it nodes. Succeeds if it is already running.
+    Add nodes with `yopp nm start`. Succeeds if it is already running.
     """
     from ...cluster import starting
 
@@ -47,9 +47,9 @@ def start_rm(session: Session, timeout: Timeout = None) -> None:
 
 @command("rm stop", "yopp rm stop", "yopp rm stop --force", needs=Needs.HOST)
 def stop_rm(session: Session, force: Force = False, timeout: Timeout = None) -> None:
-    """End the ResourceManager alone.
+    """Stop only the ResourceManager.
 
-    Its nodes go on, and join the next one. Succeeds if it is already stopped.
+    Its nodes keep running, and join the next one. Succeeds if it is already stopped.
     """
     _stop(session, "rm", force, timeout)
     _answer(session)
@@ -59,7 +59,7 @@ def stop_rm(session: Session, force: Force = False, timeout: Timeout = None) -> 
 def restart_rm(session: Session, force: Force = False, timeout: Timeout = None) -> None:
     """Stop and start the ResourceManager.
 
-    It does not remember the applications that were running.
+    The new one does not know the applications that were running.
     """
     _stop(session, "rm", force, timeout)
     start_rm(session, timeout)
@@ -67,7 +67,7 @@ def restart_rm(session: Session, force: Force = False, timeout: Timeout = None) 
 
 @command("rm status", "yopp rm status", "yopp rm status --json", needs=Needs.HOST)
 def status_of_rm(session: Session) -> int:
-    """Say whether the ResourceManager runs.
+    """Show whether the ResourceManager is running.
 
     Exit code 0 if it answers, 3 if it is stopped, 4 if it does not answer.
     """
@@ -94,7 +94,8 @@ def status_of_rm(session: Session) -> int:
 def run_rm(session: Session) -> None:
     """Run the ResourceManager in the foreground.
 
-    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
+    For systemd or for debugging. SIGTERM or Ctrl-C ends it. With --json it prints one object when it is
+    ready.
     """
     from ...cluster import starting
 
@@ -112,9 +113,9 @@ def start_nm(
     vcores: Vcores = None,
     timeout: Timeout = None,
 ) -> None:
-    """Start the missing nodes, NODE, or a new one.
+    """Start all nodes that are not running, only NODE, or a new one.
 
-    A size (--memory, --vcores) asks for a new node, beside those that there are. The ResourceManager must be
+    With a size (--memory, --vcores), a new node is added to the existing ones. The ResourceManager must be
     running.
     """
     from ...cluster import starting
@@ -194,7 +195,8 @@ def status_of_nm(session: Session, node: Node = None) -> int:
 def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: Vcores = None) -> None:
     """Run one NodeManager in the foreground.
 
-    For systemd, or to watch it. It ends with SIGTERM or Ctrl-C. With --json it prints one object when it serves.
+    For systemd or for debugging. SIGTERM or Ctrl-C ends it. With --json it prints one object when it is
+    ready.
     """
     from ...cluster import starting
     from ...cluster.capacity import Wish

@@ -18,14 +18,14 @@ CHECK_KEYS = ("name", "status", "found", "why", "fix")
 
 Fix = Annotated[
     bool,
-    option("--fix", "Remove what dead daemons of this run directory left, and end its containers."),
+    option("--fix", "Remove the leftovers of dead daemons in this run directory, and end their containers."),
 ]
 
 
 @command("doctor", "yopp doctor", "yopp doctor --fix", needs=Needs.EXAMINED_HOST)
 def doctor(session: Session, fix: Fix = False, ports: Ports = None) -> int:
-    """Check what this host can enforce: exit code 0 all is fine, 1 something is weaker, 2 something cannot
-    work."""
+    """Check what this host can enforce: exit code 0 if everything works, 1 if something is weaker, 2 if
+    something cannot work."""
     from ...cluster.doctor import Surroundings, examine_host, exit_code
 
     printer, context = session.printer, with_ports(session.context, ports)

@@ -18,7 +18,7 @@ KeepContainers = Annotated[
         "and ends them; so does `yopp down`.",
     ),
 ]
-Force = Annotated[bool, option("--force", "Kill daemons that do not end when they are asked to.")]
+Force = Annotated[bool, option("--force", "Kill daemons that do not end when asked to.")]
 
 ANSWER_SECONDS = 3.0
 """How long the ResourceManager has to say what would be lost."""
@@ -30,7 +30,8 @@ def down(
 ) -> int:
     """End the cluster: its applications, its nodes and the ResourceManager.
 
-    It also removes what killed daemons left. With containers running it asks first. Succeeds if nothing is running.
+    It also removes the leftovers of killed daemons. If containers are running, it asks first. Succeeds if
+    nothing is running.
     """
     from ...cluster.ending import STOP_SECONDS, take_down
 

@@ -20,7 +20,7 @@ EXIT_PARTLY = 4
 
 @command("status", "yopp status", "yopp status --json", yarn=True)
 def status(session: Session) -> int:
-    """Say whether the cluster runs: exit code 0 if it does, 3 if it is stopped, 4 if it is neither."""
+    """Show whether the cluster is running: exit code 0 if it is, 3 if it is stopped, 4 otherwise."""
     from ...cluster.inspection import inspect_cluster
 
     printer = session.printer

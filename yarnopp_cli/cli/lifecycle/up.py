@@ -25,17 +25,19 @@ Nodes = Annotated[
 ]
 Memory = Annotated[
     int | None,
-    option("--memory MB", "Memory of each node: 4096, 4G. [default: all there is]", parser=size_mb),
+    option(
+        "--memory MB", "Memory of each node: 4096, 4G. [default: this machine's, divided]", parser=size_mb
+    ),
 ]
 Vcores = Annotated[
     int | None,
-    option("--vcores V", "Vcores of each node. [default: the cores, divided]"),
+    option("--vcores V", "Vcores of each node. [default: this machine's cores, divided]"),
 ]
 Ports = Annotated[
     str | None,
     option(
         "--ports auto",
-        "auto: serve the REST API and the pages on free ports, and print which. [env: YOPP_PORTS]",
+        "auto: serve the REST API and the pages on free ports, and print them. [env: YOPP_PORTS]",
         envvar="YOPP_PORTS",
         show_envvar=False,
     ),
@@ -56,18 +58,18 @@ def up(
     vcores: Vcores = None,
     ports: Ports = None,
     foreground: Annotated[
-        bool, option("--foreground", "Stay, and end the cluster with Ctrl-C or SIGTERM.")
+        bool, option("--foreground", "Stay in the foreground; Ctrl-C or SIGTERM ends the cluster.")
     ] = False,
     no_wait: Annotated[
-        bool, option("--no-wait", "Return at once; `yopp status` says when it is ready.")
+        bool, option("--no-wait", "Return at once; `yopp status` shows when the cluster is ready.")
     ] = False,
     timeout: Timeout = None,
 ) -> int:
     """Start the cluster: a ResourceManager and its NodeManagers.
 
-    What runs already is joined, what is missing is started; a cluster that a job started for itself is made
-    to stay. A cluster that runs with other settings than those asked for is not changed, and the command
-    fails.
+    Daemons that are already running are kept, and missing ones are started. A cluster that a job started for
+    itself stays from then on. If a cluster is running with other settings than you ask for, the command fails
+    and changes nothing.
     """
     from ...cluster.capacity import Wish
     from ...cluster.inspection import inspect_cluster

@@ -62,7 +62,7 @@ def _one(session: Session, word: str) -> str:
 )  # fmt: skip
 def list_applications(
     session: Session,
-    every: Annotated[bool, option("-a, --all", "Ended ones too, as with --state.")] = False,
+    every: Annotated[bool, option("-a, --all", "Ended applications too (implied by --state).")] = False,
     kind: Annotated[
         str | None, option("--type T,…", "Only of these types."), Words(lambda: ("YARN", "MAPREDUCE"))
     ] = None,
@@ -118,11 +118,12 @@ def _check_types(cluster: Client, wanted: tuple[str, ...]) -> None:
 
 @command("app status", "yopp app status last", "yopp app status 3 --json", yarn=True)
 def status(session: Session, ids: ApplicationIds) -> None:
-    """Show everything that is known of an application."""
+    """Show everything that is known about an application."""
     cluster = session.cluster
     session.details(APPLICATIONS, [cluster.application(one) for one in applications(cluster, ids)])
 
 
+<<<<<<< HEAD
 @command(
     "app kill",
     "yopp app kill last",
@@ -134,6 +135,17 @@ def status(session: Session, ids: ApplicationIds) -> None:
 )
 def kill(session: Session, ids: ApplicationIds) -> None:
     """End applications and their containers; return when that has happened. `all` means every live one."""
+=======
+@command("app kill", "yopp app kill last", "yopp app list -q | yopp app kill -", asks=True, yarn=True)
+def kill(
+    session: Session,
+    ids: ApplicationIds,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+) -> None:
+    """Kill applications and their containers, and wait until they have ended. `all` means every live one."""
+>>>>>>> main
     cluster, given = session.cluster, words(ids)
     named = applications(cluster, given)
     agree(session, given, named, "Kill", what="live application")
@@ -175,9 +187,14 @@ def kill(session: Session, ids: ApplicationIds) -> None:
 def lifetime(
     session: Session,
     application: Named,
+<<<<<<< HEAD
     length: Annotated[str, argument("DUR", "How long it may live from now on: 90s, 5m, 2h; or `unlimited`.")],
+=======
+    length: Annotated[str, argument("DUR", "Its lifetime from now on: 90s, 5m, 2h; or `unlimited`.")],
+    dry_run: DryRunHere = False,
+>>>>>>> main
 ) -> None:
-    """Let a living application end after a time, counted from now; it is killed then."""
+    """Limit the lifetime of a running application: it is killed after this time, counted from now."""
     unlimited = length.lower() == "unlimited"
     seconds = 0.0 if unlimited else duration(length)
     if not (seconds or unlimited):
@@ -209,12 +226,20 @@ def lifetime(
 def tags(
     session: Session,
     application: Named,
+<<<<<<< HEAD
     tag: Annotated[list[str] | None, argument("[TAG]...", "Have these tags, and no others.")] = None,
     add: Annotated[str | None, option("--add T,…", "Have these too.")] = None,
     remove: Annotated[str | None, option("--remove T,…", "Have these no more.")] = None,
     clear: Annotated[bool, option("--clear", "Have none.")] = False,
+=======
+    tag: Annotated[list[str] | None, argument("[TAG]...", "Set these tags, and remove all others.")] = None,
+    add: Annotated[str | None, option("--add T,…", "Add these tags.")] = None,
+    remove: Annotated[str | None, option("--remove T,…", "Remove these tags.")] = None,
+    clear: Annotated[bool, option("--clear", "Remove all tags.")] = False,
+    dry_run: DryRun = False,
+>>>>>>> main
 ) -> None:
-    """Print the tags of an application, a line each, or give a living one others.
+    """Print the tags of an application, one per line, or change those of a running one.
 
     `yopp app list --tag` finds applications by them.
     """
@@ -248,12 +273,20 @@ def tags(
 def queue(
     session: Session,
     application: Named,
+<<<<<<< HEAD
     name: Annotated[str, argument("QUEUE", "The queue it is to be in."), Live(("queue",))],
 ) -> None:
     """Move a living application into another queue, with all that it has."""
     report = session.cluster.change(
         rm.MoveApplicationRequest(_one(session, application), name, session.dry_run)
     )
+=======
+    name: Annotated[str, argument("QUEUE", "The new queue."), Live(("queue",))],
+    dry_run: DryRunHere = False,
+) -> None:
+    """Move a running application and its containers to another queue."""
+    report = session.cluster.change(rm.MoveApplicationRequest(_one(session, application), name, dry_run))
+>>>>>>> main
     _changed(
         session,
         report,
@@ -272,12 +305,12 @@ def priority(
         int,
         argument(
             "N",
-            "A larger number is served first (of a job's containers a smaller one is: `run --priority`).",
+            "Larger numbers are served first (smaller ones with `run --priority`).",
             min=0,
         ),
     ],
 ) -> None:
-    """Give a living application another priority among those of its queue."""
+    """Change the priority of a running application within its queue."""
     report = session.cluster.change(
         rm.UpdateApplicationPriorityRequest(_one(session, application), value, session.dry_run)
     )

@@ -121,7 +121,7 @@ def list_containers(
     name: NameFilter = "",
     tag: TagFilter = None,
 ) -> None:
-    """List the containers that run, queue or are paused, in order of allocation."""
+    """List running, queued and paused containers, in order of allocation."""
     wanted_type = execution_type(kind)
     cluster = session.cluster
     app_id = _application(cluster, app) if app else ""
@@ -161,6 +161,6 @@ def _show(session: Session, filters: Filters) -> None:
 
 @command("container status", "yopp container status last", "yopp container status 3.2 --json", yarn=True)
 def status(session: Session, ids: ContainerIds) -> None:
-    """Show everything that is known of a container: its execution type first."""
+    """Show everything that is known about a container, its execution type first."""
     cluster = session.cluster
     show_details(session, [cluster.container(one) for one in containers(cluster, ids)])

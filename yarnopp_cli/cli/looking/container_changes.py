@@ -97,8 +97,19 @@ def _awaited(
     tries=True,
     waits=True,
 )
+<<<<<<< HEAD
 def kill(session: Session, ids: ContainerIds) -> None:
     """End containers (TERM, then KILL); return when that has happened. `all` means every live one."""
+=======
+def kill(
+    session: Session,
+    ids: ContainerIds,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+) -> None:
+    """Kill containers (TERM, then KILL), and wait until they have ended. `all` means every live one."""
+>>>>>>> main
     client = session.client
     named = _agreed(session, ids, "Kill", None, what="live container")
     before = [client.container(one) for one in named]
@@ -173,11 +184,21 @@ def signal(
     tries=True,
     waits=True,
 )
+<<<<<<< HEAD
 def pause(session: Session, ids: PausableIds) -> None:
     """Make every process of a container stand still until `resume`; it gives its vcores back meanwhile.
+=======
+def pause(
+    session: Session,
+    ids: PausableIds,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+) -> None:
+    """Stop every process of a container until `resume`; meanwhile, others can use its vcores.
+>>>>>>> main
 
-    The time that it is paused does not count against its time limit. Whatever started a job still counts the
-    job's own time limit.
+    Paused time does not count against the container's time limit, but it does count against the job's.
     """
     client = session.client
     named = _agreed(session, ids, "Pause", _runs)
@@ -215,9 +236,15 @@ def _has_paused(report: ContainerReport) -> bool:
     return report.state is ContainerState.PAUSED
 
 
+<<<<<<< HEAD
 @command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True, waits=True)
 def resume(session: Session, ids: PausedIds) -> None:
     """Let a container that `pause` stopped go on, as soon as its node has room for it."""
+=======
+@command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True)
+def resume(session: Session, ids: PausedIds, no_wait: NoWait = False, timeout: Timeout = None) -> None:
+    """Resume a paused container as soon as its node has room for it."""
+>>>>>>> main
     from .container_effects import why_it_waits
 
     client = session.client
@@ -243,15 +270,27 @@ def resume(session: Session, ids: PausedIds) -> None:
     tries=True,
     waits=True,
 )
+<<<<<<< HEAD
 def promote(session: Session, ids: OpportunisticIds) -> None:
     """Make an opportunistic container guaranteed, as soon as its node can promise it its resources.
+=======
+def promote(
+    session: Session,
+    ids: OpportunisticIds,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+) -> None:
+    """Make an opportunistic container guaranteed, as soon as its node can guarantee its resources.
+>>>>>>> main
 
-    From then on nobody preempts it. One that waits in a queue or is paused starts or goes on before all
-    opportunistic ones.
+    From then on it is not preempted. If it is queued or paused, it starts or resumes before all opportunistic
+    ones.
     """
     _change_type(session, ids, "promote")
 
 
+<<<<<<< HEAD
 @command(
     "container demote",
     "yopp container demote 3.2",
@@ -263,6 +302,18 @@ def promote(session: Session, ids: OpportunisticIds) -> None:
 def demote(session: Session, ids: GuaranteedIds) -> None:
     """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
     _change_type(session, ids, "demote")
+=======
+@command("container demote", "yopp container demote 3.2", "yopp container demote last", asks=True)
+def demote(
+    session: Session,
+    ids: GuaranteedIds,
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    timeout: Timeout = None,
+) -> None:
+    """Make a guaranteed container opportunistic: it keeps running, but can be preempted for guaranteed ones."""
+    _change_type(session, ids, "demote", dry_run, no_wait, timeout)
+>>>>>>> main
 
 
 def _change_type(session: Session, ids: Sequence[str], verb: str) -> None:
@@ -326,7 +377,7 @@ def resize(
     ] = None,
     vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
 ) -> None:
-    """Give a container more or less memory or vcores while it runs; its limits change with them."""
+    """Change the memory or vcores of a running container, and its limits with them."""
     if memory is None and vcores is None:
         raise UsageError(
             "no new size was given",

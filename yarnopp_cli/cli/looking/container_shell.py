@@ -41,14 +41,14 @@ def shell_into(
         str, argument("ID", "The container: its id, a suffix of it, 3.2 or `last`."), Live(("container",))
     ],
     command: Annotated[
-        list[str] | None, argument("[-- COMMAND ARG...]", "Run this there. [default: a shell]")
+        list[str] | None, argument("[-- COMMAND ARG...]", "The command to run. [default: a shell]")
     ] = None,
 ) -> int:
     """Run a shell, or COMMAND, in a running container: in its directory, its environment and its cgroups.
 
-    What is typed counts against the container's limits and stands still with it when it is paused. It ends with the
-    code of the shell, which leaves no process, and is ended when the container ends. With --json what it writes goes
-    to stderr, and its end is told on stdout.
+    The shell counts against the container's limits, is paused with it, and ends with it. When the shell
+    exits, processes that it has left are killed, and the command exits with its code. With --json the shell's
+    output goes to stderr, and a document about its end to stdout.
     """
     printer = session.printer
     if id_ == "-":

@@ -30,17 +30,17 @@ BATCH = 1000
 )
 def events(
     session: Session,
-    follow: Annotated[bool, option("-f, --follow", "Go on with what happens now, until Ctrl-C.")] = False,
+    follow: Annotated[bool, option("-f, --follow", "Follow new events until Ctrl-C.")] = False,
     since: Annotated[
         str | None,
         option(
             "--since T|SEQ",
-            "After this number (12), for so long (10m), or from this time (2026-01-31T12:00Z) on.",
+            "Only events after number 12, of the last 10m, or since 2026-01-31T12:00Z.",
         ),
     ] = None,
     kind: Annotated[
         str | None,
-        option("--kind K,…", "Only these kinds; words of a name (shed, node) stand for all with them."),
+        option("--kind K,…", "Only these kinds; a word (shed, node) selects all kinds whose name has it."),
         Words(lambda: [one.value for one in EventKind], several=True),
     ] = None,
     app: OfApplication = None,
@@ -54,11 +54,12 @@ def events(
     ] = None,
     timeout: Timeout = None,
 ) -> None:
-    """Print the last events of the cluster: what was submitted, queued, paused, promoted, preempted, and why.
+    """Print the last events of the cluster (submitted, queued, paused, promoted, preempted, …) and their
+    reasons.
 
-    With --json one object a line. Its `seq` is what --since takes to go on without a gap; what the
-    ResourceManager has forgotten meanwhile is told of on stderr. With -q only the ids they are about. When the time
-    of --timeout has passed, -f ends with 124.
+    With --json, each event is one object per line. To continue without a gap, pass its `seq` to --since; if
+    the ResourceManager has dropped later events meanwhile, a warning on stderr says so. With -q, only the ids
+    of the containers, applications or nodes are printed. When --timeout expires, -f exits with 124.
     """
     begin = _beginning(since)
     kinds = _kinds(kind)

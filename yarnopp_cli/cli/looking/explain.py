@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 @command("explain", "yopp explain last", "yopp explain 3.2 --json")
 def explain(session: Session, ids: AnyIds) -> None:
-    """Say why an application, a container or a node waits: what it needs, who has it, and when it may start.
+    """Explain why an application, a container or a node waits: what it needs, which containers hold that, and
+    when it may start.
 
-    With --json also `can_ever`: false where it waits in vain. A number alone is an application, 3.2 is container 2
-    of application 3.
+    With --json, `can_ever` is false if it can never start. A number alone is an application, 3.2 is container
+    2 of application 3.
     """
     client, printer = session.client, session.printer
     found = [client.explain(one) for one in _things(client, ids)]

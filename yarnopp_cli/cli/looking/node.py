@@ -20,7 +20,8 @@ from ..frame.options import Live, NodeIds, duration, option, size_mb
 from ..frame.session import Session
 
 KillAfter = Annotated[
-    float | None, option("--kill-after DUR", "End what still lives on it after this time.", parser=duration)
+    float | None,
+    option("--kill-after DUR", "Kill containers that still run on it after this time.", parser=duration),
 ]
 
 
@@ -29,10 +30,10 @@ def list_nodes(
     session: Session,
     every: Annotated[bool, option("-a, --all", "Lost and ended nodes too.")] = False,
     app: Annotated[
-        str | None, option("--app ID", "Only nodes with live containers of this one."), Live(("app",))
+        str | None, option("--app ID", "Only nodes with live containers of this application."), Live(("app",))
     ] = None,
 ) -> None:
-    """List the running nodes: what runs on them, guaranteed (G) and opportunistic (O), and what waits."""
+    """List the running nodes, with their guaranteed (G), opportunistic (O) and queued containers."""
     states = session.states or (NodeState.RUNNING.value, NodeState.DECOMMISSIONING.value)
     all_states = every or "ALL" in states
 
@@ -50,7 +51,7 @@ def list_nodes(
 
 @command("node status", "yopp node status last", "yopp node status 45454 --json", yarn=True)
 def status(session: Session, ids: NodeIds) -> None:
-    """Show everything that is known of a node."""
+    """Show everything that is known about a node."""
     cluster = session.cluster
     session.details(NODES, [cluster.node(one.node_id) for one in named_nodes(cluster.nodes(), ids)])
 
@@ -73,9 +74,9 @@ def _agreed(session: Session, ids: Sequence[str], verb: str) -> list[NodeReport]
     waits=True,
 )
 def drain(session: Session, ids: NodeIds, kill_after: KillAfter = None) -> None:
-    """Give a node nothing more, and wait until what it has has ended: it is DECOMMISSIONED then.
+    """Stop scheduling on a node and wait for its containers to end: then it is DECOMMISSIONED.
 
-    Its NodeManager goes on, and `resume` uses it again. --timeout and Ctrl-C only stop waiting.
+    Its NodeManager keeps running, and `resume` uses it again. --timeout and Ctrl-C only stop waiting.
     """
     client = session.client
     named = [one.node_id for one in _agreed(session, ids, "Drain")]
@@ -114,7 +115,7 @@ def resume(session: Session, ids: NodeIds) -> None:
     "yopp node resource --memory 4G last",
     asks=True,
     tries=True,
-    help="Short for what YARN calls the resource of a node: the same as `yopp node resize`.",
+    help="The same as `yopp node resize`, under YARN's name.",
 )
 @command(
     "node resize",
@@ -131,9 +132,9 @@ def resize(
     ] = None,
     vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
 ) -> None:
-    """Let a node's containers have more or less in all, until its NodeManager ends.
+    """Change the memory or vcores of a node, until its NodeManager ends.
 
-    What opportunistic containers have beyond it is taken back; guaranteed ones are left alone.
+    Opportunistic containers beyond the new size are preempted; guaranteed ones are left alone.
     """
     if memory is None and vcores is None:
         raise UsageError(

@@ -18,11 +18,11 @@ def list_queues(
     session: Session,
     user: Annotated[str, option("--user NAME", "Only queues in which this user has something.")] = "",
     app: Annotated[
-        str | None, option("--app ID", "Only the queue that this application is in."), Live(("app",))
+        str | None, option("--app ID", "Only the queue of this application."), Live(("app",))
     ] = None,
     queue: QueueFilter = "",
 ) -> None:
-    """List the queues, parents first: their part of the cluster, and what is used of it."""
+    """List the queues, parents first, with their share of the cluster and its use."""
     client, states = session.cluster, session.states
     below = queues_below(client, queue) if queue else None
 

@@ -28,13 +28,15 @@ def stats(
         argument("[ID]...", "Only these nodes, applications or containers; - for stdin."),
         Live(("app", "container", "node")),
     ] = None,
-    count: Annotated[int, option("-n, --count N", "How many samples; 0 until Ctrl-C.", min=0)] = 1,
-    delay: Annotated[float, option("-d, --delay DUR", "The time between them.", parser=interval)] = 1.0,
+    count: Annotated[
+        int, option("-n, --count N", "Number of samples; 0 for no end until Ctrl-C.", min=0)
+    ] = 1,
+    delay: Annotated[float, option("-d, --delay DUR", "The time between samples.", parser=interval)] = 1.0,
 ) -> None:
-    """Print measured CPU and memory of nodes and live containers beside what they were allocated.
+    """Print the measured CPU and memory of nodes and live containers beside their allocation.
 
-    CPU is in percent of one core, between two measurements of the node. With --json one object a line and node.
-    For what has ended, the last figures are shown: mean CPU and peak memory.
+    CPU is in percent of one core, between two measurements of the node. With --json, each node is one object
+    per line. For ended containers, mean CPU and peak memory are shown.
     """
     sampler = _Sampler(session.client, set(things(session.client, ids)) if ids else None)
     sampler.sample()  # rates need two

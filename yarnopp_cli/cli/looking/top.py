@@ -35,7 +35,7 @@ def top(
         float,
         option(
             "-d, --interval DUR",
-            "The time between two looks. [default: 1s]",
+            "The time between two updates. [default: 1s]",
             parser=shortest_interval,
             show_default=False,
         ),
@@ -45,9 +45,9 @@ def top(
 ) -> int | None:
     """Watch the cluster live: nodes, containers, applications, the queue, events, logs; kill, pause, promote.
 
-    Keys are in the last line, all of them under `?`, and everything can be found by name under `:`. Without a
-    terminal, with --batch or with --json it prints frames and ends. It keeps running while the cluster is away.
-    docs/top.md has a picture of every screen.
+    The last line shows the main keys, `?` shows all keys, and `:` finds every command by name. Without a
+    terminal, with --batch or with --json it prints frames and exits. It keeps running while the cluster is
+    down. docs/top.md has a picture of every screen.
     """
     printer, place = session.printer, session.run_dir
     from ...client.local import LocalClient

@@ -52,6 +52,12 @@ LEAST_WAIT: Final = 0.01
 MAX_DELAYED: Final = 1000
 """Calls of one master that may wait for the throttle; more are refused."""
 
+_NEWS: Final = (
+    "allocated", "completed", "started", "queued", "updated", "update_errors", "preempting", "updated_nodes",
+    "command", "token",
+)  # fmt: skip
+"""What of an answer of the RM a master that waits is to be told at once."""
+
 Command = Reply | ReplyError | ProxyCommand
 
 
@@ -274,25 +280,12 @@ class Pipeline:
             self._error = error
             self.done = self.done or isinstance(error, ApplicationNotFoundError | InvalidTokenError)
         elif self._handshake is not None:
-            call, _ = self._handshake
-            self._handshake = None
-            self._emit(ReplyError(call.call_id, error))
+            self._end_handshake(error)
             self.done = self.done or not self.registered
         self.settle(now)
 
     def _on_allocated(self, sequence: int, response: AllocateResponse) -> None:
-        has_news = (
-            response.allocated
-            or response.completed
-            or response.started
-            or response.queued
-            or response.updated
-            or response.update_errors
-            or response.preempting
-            or response.updated_nodes
-            or response.command
-            or response.token is not None
-        )
+        has_news = any(getattr(response, name) for name in _NEWS)
         if response.token is not None:
             self.rm_token = response.token
             response = replace(response, token=None)
@@ -319,11 +312,15 @@ class Pipeline:
         if self.distributed is not None:
             self.distributed.registered(terms, self.epoch)
 
-    def _end_handshake(self, response: Any) -> None:
+    def _end_handshake(self, answer: Any) -> None:
         if self._handshake is not None:
             call, _ = self._handshake
             self._handshake = None
-            self._emit(Reply(call.call_id, response))
+            self._emit(
+                ReplyError(call.call_id, answer)
+                if isinstance(answer, YoppError)
+                else Reply(call.call_id, answer)
+            )
 
     def _take_back(self) -> None:
         """What the RM may not have heard is to be said again."""
@@ -372,12 +369,8 @@ class Pipeline:
         if self._retry_at is not None and self._retry_at <= now:
             self._retry_at = None
         if self._handshake is not None and self._handshake[1] <= now:
-            call, _ = self._handshake
-            self._handshake = None
-            error = ConnectionFailedError(
-                "the AMRMProxy cannot reach the ResourceManager", hint="yopp rm restart"
-            )
-            self._emit(ReplyError(call.call_id, error))
+            what = "the AMRMProxy cannot reach the ResourceManager"
+            self._end_handshake(ConnectionFailedError(what, hint="yopp rm restart"))
         self._take_calls(now)
         self.settle(now)
 
@@ -488,13 +481,8 @@ class Pipeline:
             response = interceptor.answer(response, now)
         self._held = None
         self._emit(Reply(held.call_id, response))
-        if self.distributed is not None:
-            self._speak_of_new(now)
-
-    def _speak_of_new(self, now: float) -> None:
-        """Report what was allocated here, though no call of the master waits."""
-        if self.connection_id >= 0 and not self.done:
-            self._speak(now)
+        if self.distributed is not None and self.connection_id >= 0 and not self.done:
+            self._speak(now)  # of what was allocated here, though no call of the master waits
 
 
 def not_initialized(application_id: str) -> ApplicationNotFoundError:

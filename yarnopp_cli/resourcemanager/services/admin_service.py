@@ -12,20 +12,13 @@ from executor.causes import Cause, CauseKind
 from executor.records import Resource
 
 from ...errors import InvalidResourceRequestError, InvalidStateError
-from ...records.admin_protocol import (
-    DrainNodesRequest,
-    NodesResponse,
-    ResumeNodesRequest,
-    UpdateNodeResourceRequest,
-    UpdateNodeResourceResponse,
-)
+from ...records import admin_protocol as admin
 from ...records.history import EventKind
 from ...records.reports import NodeState
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, RMNode
 from ..lives import NodeEvent
-from ..reports import node_report
 
 LARGEST_NODE = Resource(2**31 - 1, 2**31 - 1)
 DRAINED_TEXT = "its node is being drained"
@@ -38,7 +31,7 @@ class AdminService:
         self._rm = context
         self._ledger = ledger
 
-    def drain(self, request: DrainNodesRequest) -> NodesResponse:
+    def drain(self, request: admin.DrainNodesRequest) -> admin.NodesResponse:
         """Begin to drain nodes; draining one again only sets its time anew."""
         nodes = [self._present(node_id, "cannot be drained") for node_id in request.node_ids]
         containers = sum(len(node.containers) for node in nodes)
@@ -46,10 +39,14 @@ class AdminService:
             self._drain(node, request.timeout_ms)
         return self._answer(nodes, NodeState.DECOMMISSIONING if request.dry_run else None, containers)
 
-    def _answer(self, nodes: list[RMNode], as_if: NodeState | None, containers: int = 0) -> NodesResponse:
+    def _answer(
+        self, nodes: list[RMNode], as_if: NodeState | None, containers: int = 0
+    ) -> admin.NodesResponse:
         """The nodes as they are; with ``as_if`` as they would be."""
         reports = map(self._rm.node_report, nodes)
-        return NodesResponse(tuple(replace(one, state=as_if or one.state) for one in reports), containers)
+        return admin.NodesResponse(
+            tuple(replace(one, state=as_if or one.state) for one in reports), containers
+        )
 
     def _drain(self, node: RMNode, timeout_ms: int) -> None:
         if node.state is NodeState.DECOMMISSIONED:
@@ -83,7 +80,7 @@ class AdminService:
                 self._rm.history.add(EventKind.NODE_DRAINED, node=node.node_id)
                 self._rm.nodes_changed(node)
 
-    def resume(self, request: ResumeNodesRequest) -> NodesResponse:
+    def resume(self, request: admin.ResumeNodesRequest) -> admin.NodesResponse:
         """Use drained nodes again; one that is in use is left as it is."""
         start = "yopp nm start {port}"
         nodes = [self._present(node_id, "cannot be resumed", start) for node_id in request.node_ids]
@@ -105,7 +102,7 @@ class AdminService:
         self._rm.history.add(EventKind.NODE_RESUMED, node=node.node_id)
         self._rm.nodes_changed(node)
 
-    def resize(self, request: UpdateNodeResourceRequest) -> UpdateNodeResourceResponse:
+    def resize(self, request: admin.UpdateNodeResourceRequest) -> admin.UpdateNodeResourceResponse:
         """Give a node another size."""
         node, size = self._present(request.node_id, "has no size"), request.resource
         settings = self._rm.settings
@@ -123,13 +120,13 @@ class AdminService:
                 hint="`yopp doctor` says what this host has",
             )
         was = node.total
-        report = node_report(node, self._rm.identity.wall_offset)
+        report = self._rm.node_report(node)
         if not request.dry_run and size != was:
             self._resize(node, size)
             numbers = {"memoryMB": size.memory, "vcores": size.vcores}
             words = {"was": f"{was.memory} MB, {was.vcores} vcores"}
             self._rm.history.add(EventKind.NODE_RESIZED, node=node.node_id, words=words, numbers=numbers)
-        return UpdateNodeResourceResponse(replace(report, total=size))
+        return admin.UpdateNodeResourceResponse(replace(report, total=size))
 
     def _resize(self, node: RMNode, size: Resource) -> None:
         counted = node.node_id in self._rm.scheduler.nodes

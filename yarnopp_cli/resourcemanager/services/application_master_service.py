@@ -175,13 +175,7 @@ class ApplicationMasterService:
         if attempt.opportunistic_asks.outstanding:
             self._rm.opportunistic_waiting.setdefault(attempt.id, attempt)
             self._rm.changes.opportunistic = True
-        attempt.held = held
-        if request.wait_ms > 0:
-            wait_ms = min(request.wait_ms, self._rm.settings.am_expiry_interval_ms)
-            due = Due(DueKind.HELD_ALLOCATE, attempt.id)
-            self._rm.deadlines.set(due, self._rm.now + wait_ms / 1000)
-        else:
-            attempt.answer_due = True
+        self._rm.hold(attempt, held, min(request.wait_ms, self._rm.settings.am_expiry_interval_ms))
         self._rm.news_for_master(attempt)
 
     # -- liveness --------------------------------------------------------------------------------------------
@@ -193,7 +187,7 @@ class ApplicationMasterService:
             if attempt.connection_id != connection_id:
                 continue
             attempt.connection_id = -1
-            self._forget_held(attempt)
+            self._rm.forget_held(attempt)
             attempt.send_again()
             if app.unmanaged and not app.ended:
                 grace = self._rm.settings.client_am_grace_ms / 1000
@@ -248,7 +242,7 @@ class ApplicationMasterService:
                 num_nodes=len(self._rm.scheduler.nodes),
             ),
         )
-        self._forget_held(attempt)
+        self._rm.forget_held(attempt)
 
     def hold_is_over(self, attempt_id: str) -> None:
         """The time for which an allocate call may be held has passed."""
@@ -261,15 +255,7 @@ class ApplicationMasterService:
         if attempt.held is not None:
             response = master.AllocateResponse(attempt.last_number(attempt.held))
             self._rm.reply_to_master(attempt.held, response)
-            self._forget_held(attempt)
-
-    def _forget_held(self, attempt: RMAppAttempt) -> None:
-        """No call of this master waits any more; while one did it counted as alive."""
-        if attempt.held is not None:
-            attempt.last_contact = self._rm.now
-        attempt.held = None
-        attempt.answer_due = False
-        self._rm.deadlines.clear(Due(DueKind.HELD_ALLOCATE, attempt.id))
+            self._rm.forget_held(attempt)
 
     # -- asks ------------------------------------------------------------------------------------------------
 
@@ -335,7 +321,7 @@ class ApplicationMasterService:
                 attempt.refusal = faults[0]
             else:
                 self._rm.refuse(attempt.held.call_id, faults[0])
-                self._forget_held(attempt)
+                self._rm.forget_held(attempt)
 
     def _drop_hopeless(
         self, attempt: RMAppAttempt, table: AskTable, group: Sequence[Ask]

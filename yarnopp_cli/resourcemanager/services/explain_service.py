@@ -14,14 +14,8 @@ from itertools import islice
 from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits, could_serve
+from ...explain import explanations
 from ...explain.estimates import Durations
-from ...explain.explanations import (
-    ApplicationSnapshot,
-    Asked,
-    explain_application,
-    explain_container,
-    explain_node,
-)
 from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too_big, unusable
 from ...explain.snapshot import NodeSnapshot, queue_limit
 from ...records import scheduler_protocol as scheduling
@@ -64,7 +58,7 @@ class ExplainService:
             explanation = self._application(self._rm.application(name))
         else:
             node = self._snapshot(self._rm.node(name), self._finished())
-            explanation = explain_node(node, self._rm.now_ms)
+            explanation = explanations.explain_node(node, self._rm.now_ms)
         return ExplainResponse(explanation)
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
@@ -84,7 +78,7 @@ class ExplainService:
         found = self._rm.container(container_id)
         node = self._rm.nodes.get(found.node.node_id)
         here = None if node is None else self._snapshot(node, self._finished(found.app))
-        return explain_container(container_report(found), here, self._rm.now_ms)
+        return explanations.explain_container(container_report(found), here, self._rm.now_ms)
 
     # -- applications ----------------------------------------------------------------------------------------
 
@@ -101,7 +95,7 @@ class ExplainService:
         durations = Durations(finished)
         asked = self._asked(attempt, durations, why=True)
         nodes = [node for node in self._rm.nodes.values() if not _is_gone(node) or node.containers]
-        snapshot = ApplicationSnapshot(
+        snapshot = explanations.ApplicationSnapshot(
             app.id,
             app.state.value,
             app.started_at_ms or app.submitted_at_ms,
@@ -114,9 +108,9 @@ class ExplainService:
             sum(one.number for one in asked) - (attempt.am_ask.outstanding if attempt.am_ask else 0),
             _master_reason(attempt) if app.state is YarnApplicationState.ACCEPTED else None,
         )
-        return explain_application(snapshot, now_ms)
+        return explanations.explain_application(snapshot, now_ms)
 
-    def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
+    def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[explanations.Asked]:
         """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``why``: with the
         reasons.
         """
@@ -129,7 +123,7 @@ class ExplainService:
             ask = equals[0]
             expected = Expected() if ask is attempt.am_ask else durations.of_task(hint, attempt.app.id)
             found.append(
-                Asked(
+                explanations.Asked(
                     sum(one.outstanding for one in equals),
                     ask.resource,
                     kind,
@@ -143,9 +137,9 @@ class ExplainService:
             )
         return found
 
-    def _ahead(self, app: RMApp, durations: Durations) -> list[Asked]:
+    def _ahead(self, app: RMApp, durations: Durations) -> list[explanations.Asked]:
         """What applications that were submitted before it have asked for."""
-        found: list[Asked] = []
+        found: list[explanations.Asked] = []
         for other in self._rm.live.values():
             if other is app:
                 break

@@ -150,16 +150,12 @@ class ResourceTrackerService:
                 node.to_cleanup.put_new(status.container_id, status.container_id)
         self._heard(node, request)
         self._rm.changes.beating[node.node_id] = node
-        node.held = HeldCall(call.call_id, request.response_id)
         node.acknowledged = tuple(
             status.container_id for status in request.containers if status.state is ContainerState.DONE
         )
-        if request.wait_ms > 0 and self._rm.heartbeat_wait and not node.acknowledged:
-            wait_ms = min(request.wait_ms, self._rm.settings.nm_expiry_interval_ms // 2)
-            due = Due(DueKind.HELD_HEARTBEAT, node.node_id)
-            self._rm.deadlines.set(due, self._rm.now + wait_ms / 1000)
-        else:
-            node.answer_due = True
+        waits = self._rm.heartbeat_wait and not node.acknowledged
+        wait_ms = min(request.wait_ms, self._rm.settings.nm_expiry_interval_ms // 2) if waits else 0
+        self._rm.hold(node, HeldCall(call.call_id, request.response_id), wait_ms)
         self._rm.news_for_node(node)
         return None
 
@@ -255,7 +251,7 @@ class ResourceTrackerService:
                 guaranteed_awaited=node.guaranteed_awaited,
             )
         self._rm.reply(held.call_id, response)
-        self._forget_held(node)
+        self._rm.forget_held(node)
 
     def _response(self, number: int, action: str, **more: Any) -> tracker.NodeHeartbeatResponse:
         """An answer without news."""
@@ -305,13 +301,7 @@ class ResourceTrackerService:
         if node.held is not None:
             number = node.response_id if number is None else number
             self._rm.reply(node.held.call_id, self._response(number, action))
-            self._forget_held(node)
-
-    def _forget_held(self, node: RMNode) -> None:
-        node.held = None
-        node.answer_due = False
-        node.acknowledged = ()
-        self._rm.deadlines.clear(Due(DueKind.HELD_HEARTBEAT, node.node_id))
+            self._rm.forget_held(node)
 
     # -- ends ------------------------------------------------------------------------------------------------
 
@@ -349,7 +339,7 @@ class ResourceTrackerService:
 
     def _disconnect(self, node: RMNode) -> None:
         node.connection_id = -1
-        self._forget_held(node)
+        self._rm.forget_held(node)
         self._rm.monitor.remove(node.node_id)
         self._rm.changes.awaited = True
         self._rm.tell_masters(node)

@@ -1,0 +1,30 @@
+"""Programs beside the packages still fit them: what scripts/ and bench/ import exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PROGRAMS = [
+    path
+    for folder in ("scripts", "bench")
+    for path in sorted((ROOT / folder).iterdir())
+    if path.is_file() and path.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3")
+]
+
+
+def test_there_are_programs() -> None:
+    assert len(PROGRAMS) >= 9
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=[path.name for path in PROGRAMS])
+def test_imports_of_our_own_packages_resolve(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] in ("executor", "yarnopp_cli"):
+            module = importlib.import_module(str(node.module))
+            for name in node.names:
+                assert hasattr(module, name.name), f"{node.module} has no {name.name}"
