@@ -216,23 +216,14 @@ def _run(
     with Session(
         printer,
         context,
-<<<<<<< HEAD
-        yes=bool(values.get("yes")),
-        dry_run=bool(values.get("dry_run")),
-        no_wait=bool(values.get("no_wait")),
-        timeout=values.get("timeout"),
-        choice=choice,
-        states=states,
-        watch=values.get("watch"),
-        engine=engine,
-=======
         bool(values.get("yes")),
         values.get("timeout"),
         choice,
         states,
         values.get("watch"),
         engine,
->>>>>>> main
+        dry_run=bool(values.get("dry_run")),
+        no_wait=bool(values.get("no_wait")),
     ) as session:
         return one.function(session, **mine)
 

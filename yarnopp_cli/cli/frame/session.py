@@ -122,38 +122,6 @@ class Session:
     ``timeout`` is None where --timeout is not given or the frame itself bounds the command by it.
     """
 
-<<<<<<< HEAD
-    def __init__(
-        self,
-        printer: Printer,
-        context: Context | None,
-        *,
-        yes: bool = False,
-        dry_run: bool = False,
-        no_wait: bool = False,
-        timeout: float | None = None,
-        choice: Choice | None = None,
-        states: tuple[str, ...] = (),
-        watch: float | None = None,
-        engine: EngineChoice | None = None,
-    ) -> None:
-        self.printer = printer
-        self._context = context
-        self.yes = yes
-        self.dry_run = dry_run
-        """Whether the command is only to say what would happen, of one that was declared with ``tries=``."""
-        self.no_wait = no_wait
-        """Whether the command is to return at once, of one that was declared with ``waits=``."""
-        self.timeout = timeout
-        self._choice = choice
-        self.states = states
-        """The words of ``--state``, each one that its noun has."""
-        self._watch = watch
-        self.engine = engine
-        """The engine that was chosen, of a command on a cluster."""
-        self.now_ms = now_ms()
-        """The moment that times in tables and documents are counted to."""
-=======
     printer: Printer
     place: Context | None
     yes: bool = False
@@ -164,9 +132,12 @@ class Session:
     watch: float | None = None
     engine: EngineChoice | None = None
     """The engine that was chosen, of a command on a cluster."""
+    dry_run: bool = False
+    """Whether the command is only to say what would happen, of one that was declared with ``tries=``."""
+    no_wait: bool = False
+    """Whether the command is to return at once, of one that was declared with ``waits=``."""
     now_ms: int = field(default_factory=lambda: now_ms())
     """The moment that times in tables and documents are counted to."""
->>>>>>> main
 
     def __enter__(self) -> Session:
         return self

@@ -123,7 +123,6 @@ def status(session: Session, ids: ApplicationIds) -> None:
     session.details(APPLICATIONS, [cluster.application(one) for one in applications(cluster, ids)])
 
 
-<<<<<<< HEAD
 @command(
     "app kill",
     "yopp app kill last",
@@ -134,18 +133,7 @@ def status(session: Session, ids: ApplicationIds) -> None:
     yarn=True,
 )
 def kill(session: Session, ids: ApplicationIds) -> None:
-    """End applications and their containers; return when that has happened. `all` means every live one."""
-=======
-@command("app kill", "yopp app kill last", "yopp app list -q | yopp app kill -", asks=True, yarn=True)
-def kill(
-    session: Session,
-    ids: ApplicationIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
     """Kill applications and their containers, and wait until they have ended. `all` means every live one."""
->>>>>>> main
     cluster, given = session.cluster, words(ids)
     named = applications(cluster, given)
     agree(session, given, named, "Kill", what="live application")
@@ -187,12 +175,7 @@ def kill(
 def lifetime(
     session: Session,
     application: Named,
-<<<<<<< HEAD
-    length: Annotated[str, argument("DUR", "How long it may live from now on: 90s, 5m, 2h; or `unlimited`.")],
-=======
     length: Annotated[str, argument("DUR", "Its lifetime from now on: 90s, 5m, 2h; or `unlimited`.")],
-    dry_run: DryRunHere = False,
->>>>>>> main
 ) -> None:
     """Limit the lifetime of a running application: it is killed after this time, counted from now."""
     unlimited = length.lower() == "unlimited"
@@ -226,18 +209,10 @@ def lifetime(
 def tags(
     session: Session,
     application: Named,
-<<<<<<< HEAD
-    tag: Annotated[list[str] | None, argument("[TAG]...", "Have these tags, and no others.")] = None,
-    add: Annotated[str | None, option("--add T,…", "Have these too.")] = None,
-    remove: Annotated[str | None, option("--remove T,…", "Have these no more.")] = None,
-    clear: Annotated[bool, option("--clear", "Have none.")] = False,
-=======
     tag: Annotated[list[str] | None, argument("[TAG]...", "Set these tags, and remove all others.")] = None,
     add: Annotated[str | None, option("--add T,…", "Add these tags.")] = None,
     remove: Annotated[str | None, option("--remove T,…", "Remove these tags.")] = None,
     clear: Annotated[bool, option("--clear", "Remove all tags.")] = False,
-    dry_run: DryRun = False,
->>>>>>> main
 ) -> None:
     """Print the tags of an application, one per line, or change those of a running one.
 
@@ -273,20 +248,12 @@ def tags(
 def queue(
     session: Session,
     application: Named,
-<<<<<<< HEAD
-    name: Annotated[str, argument("QUEUE", "The queue it is to be in."), Live(("queue",))],
+    name: Annotated[str, argument("QUEUE", "The new queue."), Live(("queue",))],
 ) -> None:
-    """Move a living application into another queue, with all that it has."""
+    """Move a running application and its containers to another queue."""
     report = session.cluster.change(
         rm.MoveApplicationRequest(_one(session, application), name, session.dry_run)
     )
-=======
-    name: Annotated[str, argument("QUEUE", "The new queue."), Live(("queue",))],
-    dry_run: DryRunHere = False,
-) -> None:
-    """Move a running application and its containers to another queue."""
-    report = session.cluster.change(rm.MoveApplicationRequest(_one(session, application), name, dry_run))
->>>>>>> main
     _changed(
         session,
         report,

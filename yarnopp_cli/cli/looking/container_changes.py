@@ -97,19 +97,8 @@ def _awaited(
     tries=True,
     waits=True,
 )
-<<<<<<< HEAD
 def kill(session: Session, ids: ContainerIds) -> None:
-    """End containers (TERM, then KILL); return when that has happened. `all` means every live one."""
-=======
-def kill(
-    session: Session,
-    ids: ContainerIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
     """Kill containers (TERM, then KILL), and wait until they have ended. `all` means every live one."""
->>>>>>> main
     client = session.client
     named = _agreed(session, ids, "Kill", None, what="live container")
     before = [client.container(one) for one in named]
@@ -184,19 +173,8 @@ def signal(
     tries=True,
     waits=True,
 )
-<<<<<<< HEAD
 def pause(session: Session, ids: PausableIds) -> None:
-    """Make every process of a container stand still until `resume`; it gives its vcores back meanwhile.
-=======
-def pause(
-    session: Session,
-    ids: PausableIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
     """Stop every process of a container until `resume`; meanwhile, others can use its vcores.
->>>>>>> main
 
     Paused time does not count against the container's time limit, but it does count against the job's.
     """
@@ -236,15 +214,9 @@ def _has_paused(report: ContainerReport) -> bool:
     return report.state is ContainerState.PAUSED
 
 
-<<<<<<< HEAD
 @command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True, waits=True)
 def resume(session: Session, ids: PausedIds) -> None:
-    """Let a container that `pause` stopped go on, as soon as its node has room for it."""
-=======
-@command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True)
-def resume(session: Session, ids: PausedIds, no_wait: NoWait = False, timeout: Timeout = None) -> None:
     """Resume a paused container as soon as its node has room for it."""
->>>>>>> main
     from .container_effects import why_it_waits
 
     client = session.client
@@ -270,19 +242,8 @@ def resume(session: Session, ids: PausedIds, no_wait: NoWait = False, timeout: T
     tries=True,
     waits=True,
 )
-<<<<<<< HEAD
 def promote(session: Session, ids: OpportunisticIds) -> None:
-    """Make an opportunistic container guaranteed, as soon as its node can promise it its resources.
-=======
-def promote(
-    session: Session,
-    ids: OpportunisticIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
     """Make an opportunistic container guaranteed, as soon as its node can guarantee its resources.
->>>>>>> main
 
     From then on it is not preempted. If it is queued or paused, it starts or resumes before all opportunistic
     ones.
@@ -290,7 +251,6 @@ def promote(
     _change_type(session, ids, "promote")
 
 
-<<<<<<< HEAD
 @command(
     "container demote",
     "yopp container demote 3.2",
@@ -300,20 +260,8 @@ def promote(
     waits=True,
 )
 def demote(session: Session, ids: GuaranteedIds) -> None:
-    """Make a guaranteed container opportunistic: it goes on, and gives way where guaranteed ones need room."""
-    _change_type(session, ids, "demote")
-=======
-@command("container demote", "yopp container demote 3.2", "yopp container demote last", asks=True)
-def demote(
-    session: Session,
-    ids: GuaranteedIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
     """Make a guaranteed container opportunistic: it keeps running, but can be preempted for guaranteed ones."""
-    _change_type(session, ids, "demote", dry_run, no_wait, timeout)
->>>>>>> main
+    _change_type(session, ids, "demote")
 
 
 def _change_type(session: Session, ids: Sequence[str], verb: str) -> None:
