@@ -158,10 +158,11 @@ class ExecutorSettings(Record, kw_only=True):
     utilization_tracker: str = setting(
         "yopp.nodemanager.utilization-tracker", "ALLOCATION", choices=("ALLOCATION", "UTILIZATION")
     )
-    """What opportunistic containers may use (YARN-1011). ALLOCATION, YARN's only rule: what is not allocated to any
-    container. UTILIZATION: also what is allocated but measured to be idle, up to the thresholds and the factor of
-    overallocation. It is taken back as soon as guaranteed containers use it: by pausing where CPU is short, by
-    killing where memory is. Guaranteed containers never wait for vcores that were lent."""
+    """What opportunistic containers may use (YARN-1011). ALLOCATION, YARN's only rule: resources that are not
+    allocated. UTILIZATION: also resources that are allocated but measured to be idle, up to the thresholds
+    and the factor of overallocation. They are taken back as soon as guaranteed containers use them: by
+    pausing where CPU is short, by killing where memory is. Guaranteed containers never wait for vcores that
+    were lent."""
     overallocation_general: float = setting(
         "yarn.nodemanager.overallocation.general-utilization-threshold", -1.0, at_least=-1, at_most=1
     )
@@ -271,7 +272,7 @@ class ExecutorSettings(Record, kw_only=True):
     delete_timeout_ms: int = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms", 1000, at_least=0
     )
-    """How long to go on trying to remove the cgroup of a finished container."""
+    """How long to keep trying to remove the cgroup of a finished container."""
     delete_delay_ms: int = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.delete-delay-ms", 20, at_least=1
     )

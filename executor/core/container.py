@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from .. import light
 from ..causes import Cause, CauseKind, of_kind, paused_for
+from ..light import Record
 from ..records import (
     SUB_STATES,
     ContainerExitStatus,
@@ -73,13 +73,13 @@ CONTAINER_TABLE: TransitionTable[ContainerState, type] = TransitionTable(
     "a container at its node",
     TRANSITIONS,
     {
-        SCHEDULED: "It waits in a queue, or is about to start.",
+        SCHEDULED: "It is queued, or about to start.",
         LAUNCHING: "It has its resources, and its process is being started.",
         RUNNING: "Its process exists.",
         PAUSING: "Its processes are being stopped; it holds all of its resources.",
-        PAUSED: "Its processes stand still; it holds its memory and not its vcores.",
-        RESUMING: "It has its vcores again, and its processes are being continued.",
-        KILLING: "It was told to end, and holds its resources until it has.",
+        PAUSED: "Its processes are stopped; it holds its memory but not its vcores.",
+        RESUMING: "It has its vcores again, and its processes are being resumed.",
+        KILLING: "It is being killed, and holds its resources until it has ended.",
         DONE: "It has ended, and its end is reported.",
     },
 )
@@ -94,8 +94,7 @@ def container_states() -> list[str]:
     )
 
 
-@light.dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Record):
     """That a container is paused or is to be, and why.
 
     ``held_by`` is a person's cause, which lasts until a person resumes it. ``gives_way_to`` is the scheduler's: room
@@ -119,8 +118,7 @@ class Pause:
         return of_kind(self.gives_way_to, CauseKind.MAKE_ROOM)
 
 
-@light.dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Record):
     """That a container is to end. ``exit_status`` is to be reported then, None for its own exit code; ``forced``:
     SIGKILL was sent."""
 

@@ -263,8 +263,8 @@ def states_document() -> str:
         "# States",
         "",
         "Generated from the tables in `executor/core/container.py` and `yarnopp_cli/resourcemanager/lives.py`.",
-        "Commands are in italics, what is seen or asked is not. A transition that is not in its table is a bug:",
-        "it ends the daemon with the story of what went through it.",
+        "Commands are in italics; observations and requests are not. A transition that is not in its table is a",
+        "bug: it ends the daemon and logs the recent transitions.",
         "",
         *container_states(),
     ]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, TypeVar
 
 from executor.light import Record
@@ -17,6 +16,7 @@ from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, TaskSpec
+from ..records.requests import ApplicationSubmissionContext
 from . import commands as shell
 
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
@@ -28,20 +28,12 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class Submission(Record):
-    """A submitted application: ``command`` for a shell, or ``job`` where it is a distributed shell's."""
+    """A submitted application: ``command`` for a shell with its ``environment``, or ``job`` where it is a distributed
+    shell's. Its ``context`` does not say yet what its master runs, and what listings show.
+    """
 
-    application_id: str
-    name: str
-    queue: str = "default"
-    priority: int = 0
-    application_type: str = "YARN"
-    resource: Resource = Resource(1024, 1)
-    max_attempts: int = 0
-    tags: tuple[str, ...] = ()
-    timeout_ms: int = 0
-    keep_containers: bool = False
-    node_label: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
+    context: ApplicationSubmissionContext
+    environment: dict[str, str]
     command: str = ""
     job: JobSpec | None = None
 
@@ -73,23 +65,21 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
     job = None
     if SHELL_MASTER in command:
         job = _shell_job(command, environment, name, shell_program, max_preemptions)
-    return Submission(
+    label = _text(body, "am-container-node-label-expression") or _text(body, "app-node-label-expression")
+    context = ApplicationSubmissionContext(
         application_id=application_id,
         name=name or "N/A",
         queue=_text(body, "queue") or "default",
         priority=_whole(body, "priority", 0),
         application_type=_text(body, "application-type") or "YARN",
-        resource=_resource(_table(body, "resource")),
+        am_resource=_resource(_table(body, "resource")),
         max_attempts=max(0, _whole(body, "max-app-attempts", 0)),
         tags=_tags(body),
         timeout_ms=_timeout_ms(body),
-        keep_containers=_flag(body, "keep-containers-across-application-attempts"),
-        node_label=_text(body, "am-container-node-label-expression")
-        or _text(body, "app-node-label-expression"),
-        environment=environment,
-        command="" if job is not None else expand(command),
-        job=job,
+        keep_containers_across_attempts=_flag(body, "keep-containers-across-application-attempts"),
+        node_label_expression=label,
     )
+    return Submission(context, environment, "" if job is not None else expand(command), job)
 
 
 def expand(command: str) -> str:

@@ -47,11 +47,11 @@ APPLICATIONS = TransitionTable(
     {
         _App.NEW: "It is being submitted.",
         _App.SUBMITTED: "It has been submitted.",
-        _App.ACCEPTED: "Its queue has taken it; its master has not registered yet.",
+        _App.ACCEPTED: "Its queue has accepted it; its master has not registered yet.",
         _App.RUNNING: "Its master has registered.",
-        _App.FINISHED: "Its master has said how it ended. The master's container may still run for a moment.",
+        _App.FINISHED: "Its master has reported the final status. The master's container may still run for a moment.",
         _App.FAILED: "Its last attempt has failed.",
-        _App.KILLED: "Somebody killed it.",
+        _App.KILLED: "It was killed.",
     },
 )
 
@@ -106,14 +106,14 @@ ATTEMPTS = TransitionTable(
         AttemptState.KILLED: {},
     },
     {
-        AttemptState.NEW: "It is being made.",
+        AttemptState.NEW: "It is being created.",
         AttemptState.SCHEDULED: "It waits for its master's container.",
         AttemptState.ALLOCATED: "Its master's container is allocated.",
         AttemptState.LAUNCHED: "Its master runs, and has not registered yet.",
         AttemptState.RUNNING: "Its master has registered.",
         AttemptState.FINISHING: "Its master has unregistered; the master's container has not ended yet.",
         AttemptState.FINISHED: "Its master has unregistered and ended.",
-        AttemptState.FAILED: "Its master ended without unregistering, or was silent for too long.",
+        AttemptState.FAILED: "Its master ended without unregistering, or sent no heartbeat for too long.",
         AttemptState.KILLED: "Its application was killed.",
     },
 )
@@ -160,13 +160,13 @@ CONTAINERS = TransitionTable(
         Phase.PREEMPTED: {},
     },
     {
-        Phase.ALLOCATED: "It is allocated; its node has not spoken of it yet.",
-        Phase.QUEUED: "It waits at its node, or is being started there.",
+        Phase.ALLOCATED: "It is allocated; its node has not reported it yet.",
+        Phase.QUEUED: "It is queued at its node, or is being started there.",
         Phase.RUNNING: "It runs at its node.",
         Phase.PAUSED: "It is paused at its node.",
         Phase.DONE: "It has ended with exit code 0, or because its master or the ResourceManager ended it.",
-        Phase.FAILED: "It has ended by itself with another exit code, was lost, or was killed for its use.",
-        Phase.PREEMPTED: "It was taken from its application, which may ask again.",
+        Phase.FAILED: "It ended by itself with another exit code, was lost, or was killed for exceeding its limits.",
+        Phase.PREEMPTED: "It was preempted; its application may request it again.",
     },
 )
 
@@ -219,11 +219,11 @@ NODES = TransitionTable(
     },
     {
         _Node.NEW: "It is registering.",
-        _Node.RUNNING: "It may be given containers.",
-        _Node.UNHEALTHY: "It says that it is not well; it is given nothing, and what it has goes on.",
-        _Node.DECOMMISSIONING: "It is being drained: it is given nothing, and what it has goes on.",
+        _Node.RUNNING: "Containers may be allocated on it.",
+        _Node.UNHEALTHY: "It reports that it is unhealthy; nothing is allocated on it, and its containers continue.",
+        _Node.DECOMMISSIONING: "It is being drained: nothing is allocated on it, and its containers continue.",
         _Node.DECOMMISSIONED: "It is drained and empty. Its process stays, and it can be resumed.",
-        _Node.LOST: "It was silent for too long. If it comes again, that is a new life.",
+        _Node.LOST: "It sent no heartbeat for too long. If it returns, it registers as new.",
         _Node.SHUTDOWN: "It has unregistered.",
     },
 )

@@ -33,7 +33,8 @@ class ResourceManagerSettings(Record, kw_only=True):
     max_allocations_per_heartbeat: int = setting(
         "yarn.resourcemanager.opportunistic.max.container-allocation.per.am.heartbeat", -1
     )
-    """The most opportunistic containers that one answer gives to an AM; 0 or less for no bound."""
+    """The maximum number of opportunistic containers that one answer allocates to an AM; 0 or less for no
+    limit."""
     sorting_nodes_interval_ms: int = setting(
         "yarn.resourcemanager.nm-container-queuing.sorting-nodes-interval-ms", 1000, at_least=10
     )
@@ -48,20 +49,20 @@ class ResourceManagerSettings(Record, kw_only=True):
             "QUEUE_LENGTH_THEN_RESOURCES",
         ),
     )
-    """By what nodes are compared. FREE_THEN_QUEUE_LENGTH: where most is free, then where the queue is shortest;
-    what fits into free resources takes no place in the queue. The others are YARN's. QUEUE_LENGTH, its default: the
-    queue's length alone, and each allocated container takes a place in it, however idle the node is.
-    QUEUE_WAIT_TIME: the waiting time that the node estimates; nodes without an estimate are left out.
-    QUEUE_LENGTH_THEN_RESOURCES: the queue's length, then what is free."""
+    """How nodes are compared. FREE_THEN_QUEUE_LENGTH: by free resources, then by queue length; a container
+    that fits into free resources takes no place in the queue. The others are YARN's. QUEUE_LENGTH, its
+    default: the queue's length alone, and each allocated container takes a place in it, however idle the node
+    is. QUEUE_WAIT_TIME: the waiting time that the node estimates; nodes without an estimate are left out.
+    QUEUE_LENGTH_THEN_RESOURCES: the queue's length, then the free resources."""
     limit_policy: str = setting(
         "yopp.resourcemanager.nm-container-queuing.limit-policy",
         "ROOM_ELSEWHERE",
         choices=("ROOM_ELSEWHERE", "YARN"),
     )
-    """When nodes shed containers that are queued beyond the limit. ROOM_ELSEWHERE: as many as other nodes have room
-    for and start sooner, once for each computation of the limit, which is that of all nodes. YARN: each heartbeat's
-    answer tells every node the limit, that of the nodes that are not full, and what is beyond it is killed even if
-    it can only come back."""
+    """When nodes shed containers that are queued beyond the limit. ROOM_ELSEWHERE: only as many as other
+    nodes have room for and start sooner, once for each computation of the limit, which includes all nodes.
+    YARN: the answer to each heartbeat tells every node the limit, which is computed without full nodes, and
+    containers beyond it are killed even if no other node has room for them."""
     queue_limit_stdev: float = setting(
         "yarn.resourcemanager.nm-container-queuing.queue-limit-stdev", 1.0, at_least=0
     )
@@ -77,8 +78,8 @@ class ResourceManagerSettings(Record, kw_only=True):
     min_queue_wait_time_ms: int = setting(
         "yarn.resourcemanager.nm-container-queuing.min-queue-wait-time-ms", 10, at_least=0
     )
-    """With the load comparator QUEUE_WAIT_TIME the limit is a waiting time, and never below this. Nodes shed what
-    they expect to wait for longer."""
+    """With the load comparator QUEUE_WAIT_TIME the limit is a waiting time, and never below this. Nodes shed
+    containers with a longer expected waiting time."""
     max_queue_wait_time_ms: int = setting(
         "yarn.resourcemanager.nm-container-queuing.max-queue-wait-time-ms", 100, at_least=0
     )
@@ -180,9 +181,9 @@ class NodeManagerSettings(Record, kw_only=True):
     """Containers continue when their NM is stopped with --keep-containers or dies, and the next NM finds them
     again."""
     recovery_supervised: bool = setting("yarn.nodemanager.recovery.supervised", True)
-    """The NM is restarted by somebody when it ends: on SIGTERM it leaves its containers running for its next life,
-    if yarn.nodemanager.recovery.enabled is true. With false, YARN's default, it ends them first; those of an NM
-    that dies are still found."""
+    """A supervisor restarts the NM when it ends: on SIGTERM the NM leaves its containers running for the next
+    NM, if yarn.nodemanager.recovery.enabled is true. With false, YARN's default, it ends them first;
+    containers of an NM that crashes are still recovered."""
     heartbeat_mode: str = setting(
         "yopp.nodemanager.heartbeat-mode", "event-driven", choices=("event-driven", "periodic")
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from executor.light import Record
 from executor.settings import setting
@@ -29,8 +30,8 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     """The share of a queue that application masters may take, from 0 to 1; one master may always start. YARN's
     default of 0.1 would leave room for a single master on one host."""
     queue_mappings: str = setting("yarn.scheduler.capacity.queue-mappings", "")
-    """Which queue an application goes to by its user: u:NAME:QUEUE, several separated by commas; %user as a name
-    means every user, and as a queue the queue with the user's name. The first match counts."""
+    """Which queue the applications of a user go to: u:NAME:QUEUE, several separated by commas; %user as a
+    name means every user, and as a queue the queue with the user's name. The first match counts."""
     queue_mappings_override: bool = setting("yarn.scheduler.capacity.queue-mappings-override.enable", False)
     """Mappings also apply to applications that name a queue; otherwise only to those that name `default`."""
     acl_enable: bool = setting("yarn.acl.enable", False)
@@ -45,27 +46,27 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     max_wait_before_kill_ms: int = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.max_wait_before_kill", 15_000, at_least=0
     )
-    """How long before a container is killed its master is told so, in ms."""
+    """How long before killing a container its master is notified, in ms."""
     total_preemption_per_round: float = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.total_preemption_per_round",
         0.1,
         at_least=0,
         at_most=1,
     )
-    """The share of the cluster that is marked for preemption in one round, at most. What one container needs is
-    always marked, because small clusters would never preempt otherwise."""
+    """The share of the cluster that is marked for preemption in one round, at most. The need of one container
+    is always marked, because small clusters would never preempt otherwise."""
     natural_termination_factor: float = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.natural_termination_factor",
         0.2,
         at_least=0,
         at_most=1,
     )
-    """The share of what queues lack that is marked for preemption in one round, at most, because some containers
-    will end by themselves. What one container needs is always marked."""
+    """The maximum share of the missing resources that is marked for preemption in one round, because some
+    containers will end by themselves. The need of one container is always marked."""
     max_ignored_over_capacity: float = setting(
         "yarn.resourcemanager.monitor.capacity.preemption.max_ignored_over_capacity", 0.1, at_least=0
     )
-    """By which share of its capacity a queue may exceed it without being preempted from."""
+    """The share of its capacity by which a queue may exceed it before its containers are preempted."""
     observe_only: bool = setting("yarn.resourcemanager.monitor.capacity.preemption.observe_only", False)
     """Tell masters what would be preempted, but kill nothing."""
     shed_queued: bool = setting("yopp.resourcemanager.opportunistic-share.shed-queued", True)
@@ -78,6 +79,11 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     priority."""
 
 
+def _of_queue(key: str, default: Any, **limits: Any) -> Any:
+    """Declare a property of one queue by the last part of its name."""
+    return setting(f"{QUEUE_PREFIX}<queue-path>.{key}", default, **limits)
+
+
 class QueueSettings(Record, kw_only=True):
     """One queue and those below it. ``capacity`` and ``maximum_capacity`` in percent of the parent.
 
@@ -87,62 +93,46 @@ class QueueSettings(Record, kw_only=True):
 
     name: str
     path: str
-    children: tuple[QueueSettings, ...] = setting(QUEUE_PREFIX + "<queue-path>.queues", ())
+    children: tuple[QueueSettings, ...] = _of_queue("queues", ())
     """The names of the queues below this one, separated by commas. A queue with queues below it takes no
     applications itself."""
-    capacity: float = setting(QUEUE_PREFIX + "<queue-path>.capacity", 100.0, at_least=0, at_most=100)
+    capacity: float = _of_queue("capacity", 100.0, at_least=0, at_most=100)
     """What is guaranteed to the queue, in percent of its parent. The capacities of the queues below one parent sum
     to 100. On the cluster they are rounded to whole vcores and MB so that no more is promised than there is."""
-    maximum_capacity: float = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-capacity", 100.0, at_least=-1, at_most=100
-    )
+    maximum_capacity: float = _of_queue("maximum-capacity", 100.0, at_least=-1, at_most=100)
     """How much the queue may take while others leave it idle, in percent of its parent; -1 for no bound."""
-    user_limit_factor: float = setting(QUEUE_PREFIX + "<queue-path>.user-limit-factor", 1.0, at_least=-1)
+    user_limit_factor: float = _of_queue("user-limit-factor", 1.0, at_least=-1)
     """What one user may take, as a multiple of the queue's capacity; -1 for no bound. With 1, a single user does
     not exceed the capacity, whatever the maximum is. A user may always run one container."""
-    minimum_user_limit_percent: int = setting(
-        QUEUE_PREFIX + "<queue-path>.minimum-user-limit-percent", 100, at_least=1, at_most=100
-    )
+    minimum_user_limit_percent: int = _of_queue("minimum-user-limit-percent", 100, at_least=1, at_most=100)
     """While several users ask for containers, none is limited to less than this percentage of the queue: with 50
     two share it evenly and a third waits; with 100 they are served in order."""
-    maximum_applications: int = setting(QUEUE_PREFIX + "<queue-path>.maximum-applications", -1, at_least=-1)
+    maximum_applications: int = _of_queue("maximum-applications", -1, at_least=-1)
     """How many applications may be active in the queue; -1 for its capacity's share of
     yarn.scheduler.capacity.maximum-applications."""
-    maximum_am_resource_percent: float = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-am-resource-percent", -1.0, at_least=-1, at_most=1
+    maximum_am_resource_percent: float = _of_queue(
+        "maximum-am-resource-percent", -1.0, at_least=-1, at_most=1
     )
     """The share of the queue that application masters may take, from 0 to 1; -1 for
     yarn.scheduler.capacity.maximum-am-resource-percent."""
-    state: str = setting(QUEUE_PREFIX + "<queue-path>.state", "RUNNING", choices=("RUNNING", "STOPPED"))
+    state: str = _of_queue("state", "RUNNING", choices=("RUNNING", "STOPPED"))
     """A STOPPED queue takes no new applications; those that it has continue. Queues below a stopped one are
     stopped."""
-    submitters: frozenset[str] | None = setting(
-        QUEUE_PREFIX + "<queue-path>.acl_submit_applications", frozenset()
-    )
+    submitters: frozenset[str] | None = _of_queue("acl_submit_applications", frozenset())
     """Who may submit: user names separated by commas, or *. Who may submit to a parent may submit below it; the
     default of root is *. Enforced with yarn.acl.enable."""
-    administrators: frozenset[str] | None = setting(
-        QUEUE_PREFIX + "<queue-path>.acl_administer_queue", frozenset()
-    )
+    administrators: frozenset[str] | None = _of_queue("acl_administer_queue", frozenset())
     """Who may move the applications of others and change their priority, in the same form."""
-    ordering_policy: str = setting(
-        QUEUE_PREFIX + "<queue-path>.ordering-policy", "fifo", choices=("fifo", "fair")
-    )
+    ordering_policy: str = _of_queue("ordering-policy", "fifo", choices=("fifo", "fair"))
     """The order in which applications of one priority are served: by submission (fifo), or the one with the
     smallest dominant share first (fair)."""
-    default_application_priority: int = setting(
-        QUEUE_PREFIX + "<queue-path>.default-application-priority", 0, at_least=0
-    )
+    default_application_priority: int = _of_queue("default-application-priority", 0, at_least=0)
     """The priority of applications that name none (or 0)."""
-    maximum_application_lifetime: int = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-application-lifetime", -1
-    )
+    maximum_application_lifetime: int = _of_queue("maximum-application-lifetime", -1)
     """After how many seconds an application is killed whatever lifetime it asked for; below 1 for never."""
-    default_application_lifetime: int = setting(
-        QUEUE_PREFIX + "<queue-path>.default-application-lifetime", -1
-    )
+    default_application_lifetime: int = _of_queue("default-application-lifetime", -1)
     """After how many seconds an application without a lifetime of its own is killed; below 1 for never."""
-    disable_preemption: bool = setting(QUEUE_PREFIX + "<queue-path>.disable_preemption", False)
+    disable_preemption: bool = _of_queue("disable_preemption", False)
     """Do not preempt containers of this queue or of the queues below it."""
 
     def __iter__(self) -> Iterator[QueueSettings]:

@@ -1,7 +1,7 @@
-"""YARN's properties that cannot mean anything on one host: each refused with the reason, and what serves instead.
+"""YARN's properties that have no meaning on one host: each is refused with the reason and the alternative.
 
-A property that did nothing would be a promise broken in silence. From TOML and the command line these are errors;
-in Hadoop's own XML files, which name them as a matter of course, each is a warning with its reason.
+A property without an effect would mislead. In TOML and on the command line these properties are errors; in Hadoop's own
+XML files, which commonly contain them, each is a warning with its reason.
 """
 
 from __future__ import annotations
@@ -10,22 +10,22 @@ from executor.light import Record
 
 
 class Refusal(Record):
-    """Why a property is refused, what to use instead, and the values that ask for nothing and so may stand."""
+    """Why a property is refused, what to use instead, and the values without an effect, which are accepted."""
 
     because: str
     instead: str
     harmless: tuple[str, ...] = ()
 
     def stands(self, value: object) -> bool:
-        """Whether this value asks for nothing beyond what happens anyway."""
+        """Whether this value requests only what happens anyway."""
         text = str(value).strip().lower()
         return text in self.harmless
 
 
-_NO_PORT = "daemons of one host meet at Unix sockets in their run directory, where no address is needed"
+_NO_PORT = "the daemons of one host use Unix sockets in their run directory, which need no address"
 _ELASTIC = (
-    "each container has a memory limit of its own, beyond which it alone ends, so that a node as a whole never "
-    "runs out for lack of a controller above them"
+    "each container has a memory limit of its own, and only a container that exceeds it is killed, so no controller "
+    "for the whole node is needed"
 )
 _ELASTIC_INSTEAD = (
     "yopp.nodemanager.pressure.memory-available-mb ends opportunistic containers before the machine's memory runs out, "
@@ -36,17 +36,17 @@ REFUSED: dict[str, Refusal] = {
     "yarn.nodemanager.amrmproxy.ha.enable": Refusal(
         "there is one NodeManager for each node and nothing to fail over to; the proxy's state is kept in its "
         "state directory",
-        "yarn.nodemanager.recovery.enabled lets the next NodeManager go on with the proxy's masters",
+        "with yarn.nodemanager.recovery.enabled, the next NodeManager continues to serve the proxy's masters",
         ("false",),
     ),
     "yarn.nodemanager.amrmproxy.wait.uam-register.done": Refusal(
-        "it belongs to federation, where a proxy registers masters with several ResourceManagers; here is one",
+        "it belongs to federation, where a proxy registers masters with several ResourceManagers; here there is one",
         "leave it out",
         ("false",),
     ),
     "yarn.resourcemanager.am-rm-tokens.master-key-rolling-interval-secs": Refusal(
-        "a master's token names its attempt and ends with it, the sockets check the caller's user besides, and "
-        "the key never leaves the daemon's memory, so there is nothing that could wear out",
+        "a master's token is valid only for its attempt, the sockets also check the caller's user, and the key never "
+        "leaves the daemon's memory, so keys need not be rolled",
         "leave it out; a new ResourceManager has a new key",
     ),
     "yarn.resourcemanager.resource-tracker.address": Refusal(
@@ -56,24 +56,24 @@ REFUSED: dict[str, Refusal] = {
         _NO_PORT, "use --run-dir or YOPP_RUN_DIR to tell clusters apart"
     ),
     "yarn.nodemanager.address": Refusal(
-        "a node's port is a name (45454 and up), and what listens is the Unix socket nm-<port>.sock",
+        "a node's port is only a name (45454 and up); the node listens on the Unix socket nm-<port>.sock",
         "use `yopp up --nodes N`, which gives each node a name of its own",
     ),
     "yarn.nodemanager.localizer.address": Refusal(
         "files are on this host already: there is nothing to localise over a network",
-        "scripts go with the request; anything else is read where it is",
+        "scripts are sent with the request; other files are read in place",
     ),
     "yarn.nodemanager.linux-container-executor.cgroups.mount": Refusal(
-        "mounting cgroup hierarchies is the system's business, and would change it for everybody",
-        "mount them before, and see what is found with `yopp doctor`",
+        "mounting cgroup hierarchies is left to the system, because it affects all users",
+        "mount them first, and check them with `yopp doctor`",
         ("false",),
     ),
     "yarn.nodemanager.linux-container-executor.cgroups.mount-path": Refusal(
         "hierarchies are found in /proc/self/mountinfo wherever they are",
-        "yarn.nodemanager.linux-container-executor.cgroups.hierarchy says where below them",
+        "yarn.nodemanager.linux-container-executor.cgroups.hierarchy is the path below them",
     ),
     "yarn.nodemanager.process-kill-wait.ms": Refusal(
-        "it is how long YARN waits for a pid file to appear; a process here is known by its pid from its start",
+        "YARN waits for a pid file for this time; here, the pid of a process is known from its start",
         "yarn.nodemanager.sleep-delay-before-sigkill.ms is the time between SIGTERM and SIGKILL",
     ),
     "yarn.nodemanager.container-executor.class": Refusal(
@@ -81,7 +81,7 @@ REFUSED: dict[str, Refusal] = {
         "yopp.nodemanager.cgroups.mode chooses between v1, v2 and none",
     ),
     "yarn.nodemanager.linux-container-executor.resources-handler.class": Refusal(
-        "what each container's cgroup is told follows from its size and type",
+        "the settings of each container's cgroup follow from its size and type",
         "yopp.nodemanager.cgroups.mode = none switches cgroups off",
     ),
     "yarn.nodemanager.elastic-memory-control.enabled": Refusal(_ELASTIC, _ELASTIC_INSTEAD, ("false",)),

@@ -206,12 +206,12 @@ def _run(
     with Session(
         printer,
         context,
-        yes=bool(values.get("yes")),
-        timeout=values.get("timeout"),
-        choice=choice,
-        states=states,
-        watch=values.get("watch"),
-        engine=engine,
+        bool(values.get("yes")),
+        values.get("timeout"),
+        choice,
+        states,
+        values.get("watch"),
+        engine,
     ) as session:
         return one.function(session, **mine)
 

@@ -23,6 +23,7 @@ from .. import logs
 from ..calls import call_daemon
 from ..data import RM_SECONDS, NodeData, now_ms
 from ..http import bad_request, not_found, require_owner
+from ..queries import whole
 from ..routes import Route, route, routes_of
 from .frame import page, path, static_routes
 from .tables import containers_table, kind, resource_tiles
@@ -198,7 +199,7 @@ class NodePages:
 
 def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
     """Text from byte ``start`` on, the byte after it, and the file's size. Cut where a character ends."""
-    first = logs.number_of_bytes("start", start)
+    first = whole("start", start)
     descriptor = logs.open_file(directory, name)
     try:
         size = os.fstat(descriptor).st_size
