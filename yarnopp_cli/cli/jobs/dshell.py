@@ -24,7 +24,7 @@ from ...errors import (
     YoppError,
 )
 from ...jobs.commands import check_text, find_command, portable_environment
-from ...masters import distributedshell as shell
+from ...masters import commands as shell
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
@@ -282,7 +282,7 @@ def dshell(
     elsewhere = session.yarn is not None
     if argv and not elsewhere:
         find_command(argv[0], {**os.environ, **environment}, os.getcwd())
-    planned = shell.plan(
+    planned = shell.plan_shell(
         TaskSpec(
             1,
             container_size(container_memory, container_vcores, container_resources),

@@ -11,7 +11,7 @@ from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
 from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
-from ...masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, plan
+from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, plan_run
 from ...records.jobs import TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
@@ -155,7 +155,7 @@ def run(
         enforce,
         duration_hint_ms=round((expect or 0) * 1000),
     )
-    job = plan(
+    job = plan_run(
         tuple(command),
         task,
         count,

@@ -23,7 +23,6 @@ from ...records.explanation import (
     CONTAINERS,
     Expected,
     ExplainRequest,
-    ExplainResponse,
     Explanation,
     Reason,
     ReasonCode,
@@ -49,7 +48,7 @@ class ExplainService:
     def __init__(self, context: RMContext) -> None:
         self._rm = context
 
-    def explain(self, request: ExplainRequest) -> ExplainResponse:
+    def explain(self, request: ExplainRequest) -> Explanation:
         """Explain one id. Raises the error of its kind where there is no such thing."""
         name = request.id
         if name.startswith("container_"):
@@ -59,7 +58,7 @@ class ExplainService:
         else:
             node = self._snapshot(self._rm.node(name), self._finished())
             explanation = explanations.explain_node(node, self._rm.now_ms)
-        return ExplainResponse(explanation)
+        return explanation
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
         """Ended containers that estimates learn from: the latest, and the latest of ``app``."""
