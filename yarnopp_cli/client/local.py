@@ -178,7 +178,7 @@ class LocalClient:
                 return report
         raise NodeNotFoundError(
             f"no node {node_id}",
-            because="none of that id has registered",
+            because="no node with that id has registered",
             hint="`yopp node list -a` shows those this cluster knows",
             sought=node_id,
         )
