@@ -53,14 +53,17 @@ def chosen_nodes(request: web.Request, nodes: Sequence[NodeReport], *parameters:
     return [one for one in nodes if one.state not in UNLISTED]
 
 
-def number(request: web.Request, name: str) -> int | None:
-    """A number that is not negative, None where it is not given. Raises 400."""
-    text = request.query.get(name, "")
-    if not text:
-        return None
+def whole(name: str, text: str) -> int:
+    """The whole number that is the value of a parameter. Raises 400 for what is none, or negative."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise bad_request(f"{name} value must be a whole number that is not negative: {text[:40]}")
     return int(text)
+
+
+def number(request: web.Request, name: str) -> int | None:
+    """A number that is not negative, None where it is not given. Raises 400."""
+    text = request.query.get(name, "")
+    return whole(name, text) if text else None
 
 
 def numbers(request: web.Request, name: str) -> frozenset[int]:

@@ -133,6 +133,10 @@ class Session:
     watch: float | None = None
     engine: EngineChoice | None = None
     """The engine that was chosen, of a command on a cluster."""
+    dry_run: bool = False
+    """Whether the command is only to say what would happen, of one that was declared with ``tries=``."""
+    no_wait: bool = False
+    """Whether the command is to return at once, of one that was declared with ``waits=``."""
     now_ms: int = field(default_factory=lambda: now_ms())
     """The moment that times in tables and documents are counted to."""
 

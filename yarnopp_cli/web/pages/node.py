@@ -23,6 +23,7 @@ from .. import logs
 from ..calls import call_daemon
 from ..data import RM_SECONDS, NodeData, now_ms
 from ..http import bad_request, not_found, require_owner
+from ..queries import whole
 from ..routes import Route, route, routes_of
 from .frame import page, path, static_routes
 from .tables import containers_table, kind, resource_tiles
@@ -61,8 +62,8 @@ class NodePages:
         if now - asked_at > CACHE_SECONDS:
             try:
                 rm_socket = self._data.run_dir.rm_socket
-                answer = await call_daemon(rm_socket, GetClusterInfoRequest(), RM_SECONDS)
-                address = answer.info.http_address
+                info = await call_daemon(rm_socket, GetClusterInfoRequest(), RM_SECONDS)
+                address = info.http_address
             except YoppError:
                 address = ""
             self._cluster = (now, address)
@@ -198,7 +199,7 @@ class NodePages:
 
 def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
     """Text from byte ``start`` on, the byte after it, and the file's size. Cut where a character ends."""
-    first = logs.number_of_bytes("start", start)
+    first = whole("start", start)
     descriptor = logs.open_file(directory, name)
     try:
         size = os.fstat(descriptor).st_size
