@@ -139,7 +139,7 @@ class ClusterData:
 
     async def info(self) -> ClusterInfo:
         """A summary of the cluster."""
-        return (await self.call(client.GetClusterInfoRequest())).info
+        return await self.call(client.GetClusterInfoRequest())
 
     async def applications(
         self, request: client.GetApplicationsRequest | None = None

@@ -62,8 +62,8 @@ class NodePages:
         if now - asked_at > CACHE_SECONDS:
             try:
                 rm_socket = self._data.run_dir.rm_socket
-                answer = await call_daemon(rm_socket, GetClusterInfoRequest(), RM_SECONDS)
-                address = answer.info.http_address
+                info = await call_daemon(rm_socket, GetClusterInfoRequest(), RM_SECONDS)
+                address = info.http_address
             except YoppError:
                 address = ""
             self._cluster = (now, address)
