@@ -42,7 +42,6 @@ from .procfs import send
 from .shim import (
     CannotLaunchError,
     ExitWatcher,
-    Launcher,
     LaunchRequest,
     ShimLauncher,
     kill_shim,
@@ -73,10 +72,7 @@ class LinuxContainerExecutor:
         state_dir: str | Path,
         cgroups: CgroupDriver,
         node_environment: Mapping[str, str] | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
-        launcher: Launcher | None = None,
         report: Callable[[ContainerStatus], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
         proc: str = "/proc",
         own_markers: tuple[str, ...] = (),
         own_pids: Callable[[], Collection[int]] = tuple,
@@ -91,11 +87,11 @@ class LinuxContainerExecutor:
         self._node_environment = dict(node_environment or {})
         # Once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
-        self._launcher = launcher or ShimLauncher()
+        self._launcher = ShimLauncher()
         self._store = StateStore(state_dir)
         self._directories = Directories(work_dir, log_dir, state_dir)
-        loop = loop or asyncio.get_running_loop()
-        self._shop = shop = Workshop(cgroups, self._directories, loop=loop, post=post, clock=clock)
+        loop = asyncio.get_running_loop()
+        self._shop = shop = Workshop(cgroups, self._directories, loop=loop, post=post, clock=time.monotonic)
         self._watcher = ExitWatcher(loop)
         self._monitor = Monitor(
             shop,

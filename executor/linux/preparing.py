@@ -21,7 +21,7 @@ from ..errors import ExecutorError
 from ..records import ContainerSpec, ExecutionType
 from .containers import Workshop
 from .procfs import children, is_alive, read_stat
-from .shim import Ended, ExitWatcher, Launcher, LaunchRequest, Prepared, kill_identified
+from .shim import Ended, ExitWatcher, LaunchRequest, Prepared, ShimLauncher, kill_identified
 
 LOG = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Preparer:
         *,
         make_request: Callable[[ContainerSpec, tuple[str, ...]], LaunchRequest],
         in_use: Callable[[str], bool],
-        launcher: Launcher,
+        launcher: ShimLauncher,
         watcher: ExitWatcher,
     ) -> None:
         self._shop = shop
