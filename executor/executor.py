@@ -14,7 +14,6 @@ import os
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from .causes import Cause, CauseKind
@@ -23,6 +22,7 @@ from .core.commands import Command
 from .core.scheduler import ContainerScheduler
 from .driver import Driver
 from .errors import ContainerNotFoundError, ExecutorError, InvalidResourceError
+from .light import Record
 from .linux.cgroups import CgroupDriver, CgroupReport, discover
 from .linux.container_executor import LinuxContainerExecutor
 from .records import (
@@ -40,8 +40,7 @@ KILLED_ON_REQUEST = "Container killed on request."
 KILLED_AT_CLOSE = "Container killed because its executor was closed."
 
 
-@dataclass(frozen=True, slots=True)
-class ExecutorStats:
+class ExecutorStats(Record):
     """What an executor holds: ``allocated`` to containers of both types, ``available`` the rest."""
 
     total: Resource

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from .. import light
 from ..causes import Cause, CauseKind, of_kind, paused_for
+from ..light import Record
 from ..records import (
     SUB_STATES,
     ContainerExitStatus,
@@ -94,8 +94,7 @@ def container_states() -> list[str]:
     )
 
 
-@light.dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(Record):
     """That a container is paused or is to be, and why.
 
     ``held_by`` is a person's cause, which lasts until a person resumes it. ``gives_way_to`` is the scheduler's: room
@@ -119,8 +118,7 @@ class Pause:
         return of_kind(self.gives_way_to, CauseKind.MAKE_ROOM)
 
 
-@light.dataclass(frozen=True, slots=True)
-class Kill:
+class Kill(Record):
     """That a container is to end. ``exit_status`` is to be reported then, None for its own exit code; ``forced``:
     SIGKILL was sent."""
 

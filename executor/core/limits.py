@@ -10,8 +10,8 @@ Documentation/scheduler/sched-design-CFS.rst, cgroup-v2.rst (cpu.weight).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from ..light import Record
 from ..records import CgroupLimits, ExecutionType, Resource
 from ..settings import ExecutorSettings
 
@@ -83,8 +83,7 @@ def period_and_quota(cores: float) -> tuple[int, int | None]:
     return period, QUOTA_US
 
 
-@dataclass(frozen=True, slots=True)
-class WeightScale:
+class WeightScale(Record):
     """The weight of a vcore, and the least and the greatest weight that the kernel accepts."""
 
     per_vcore: int

@@ -6,9 +6,8 @@ programs read the ``Cause``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..causes import Cause, CauseKind
+from ..light import Record
 from ..records import ContainerExitStatus, ContainerState, ContainerUsage, Resource
 from .container import Container
 
@@ -30,8 +29,7 @@ SIGKILLED = 137
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record):
     """How a container ended. ``cause`` is None if it ended by itself; ``sentence`` is added to its diagnostics."""
 
     exit_status: int

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass
 
+from ..light import Record
 from ..records import HostUtilization
 
 RELEASE_FACTOR = 0.6
@@ -32,8 +32,7 @@ LONGEST_QUIET_SECONDS = 30.0
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Record):
     """What yopp's containers need of the machine, in cores.
 
     ``rest`` is used by those that do not have to give way: guaranteed containers, and those of other nodes.

@@ -8,10 +8,11 @@ is never touched.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, PRESSURE, Cause, CauseKind
+from ..light import Record
 from ..records import ContainerUsage, HostUtilization, Resource
 from ..settings import ExecutorSettings
 from .actions import BY_SCHEDULER, ContainerActions
@@ -40,8 +41,7 @@ MAXIMUM_THRESHOLD = 0.95
 """YARN-1011's bound on the thresholds of overallocation."""
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(Record):
     """Cores that a container used when last measured, its appetite for them, and its memory in bytes.
 
     ``settled``: it has run for long enough to count with what it uses.
@@ -53,8 +53,7 @@ class Use:
     settled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Overallocation:
+class Overallocation(Record):
     """The utilization up to which resources are lent; 0 for not at all."""
 
     memory: float

@@ -8,8 +8,8 @@ one after the other until it is enough, even where it never will be. The search 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from ..light import Record
 from ..records import Resource
 from ..settings import ExecutorSettings
 from .applications import Applications
@@ -79,8 +79,7 @@ def paused_memory_of(settings: ExecutorSettings, *, cgroups_limit_memory: bool) 
     return ReclaimedMemory() if reclaims else PausedMemory()
 
 
-@dataclass(frozen=True, slots=True)
-class Reclaimable:
+class Reclaimable(Record):
     """An opportunistic container that could make room.
 
     ``by_kill`` is what its end would give back beyond what is on its way back already. ``by_pause`` is what pausing it

@@ -7,10 +7,10 @@ table. A pair of state and trigger that is not in it is a bug. ``docs/states.md`
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, MutableSequence
-from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
 from ..errors import InvalidTransitionError
+from ..light import Record
 
 STORY_LENGTH = 32
 """How many of the last transitions a story keeps."""
@@ -36,8 +36,7 @@ def name_of(item: object) -> str:
     return str(getattr(item, "__name__", None) or getattr(item, "value", item))
 
 
-@dataclass(frozen=True, slots=True)
-class TransitionTable(Generic[StateT, TriggerT]):
+class TransitionTable(Record, Generic[StateT, TriggerT]):
     """``rows``: state -> trigger (a command or an event) -> next state. A life begins in the first row.
 
     ``of`` says whose life it is, ``meanings`` what each state means.

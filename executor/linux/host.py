@@ -12,8 +12,8 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 
+from ..light import Record
 from ..records import HostUtilization, ResourceUtilization
 from .cgroups.files import (
     CpuFiles,
@@ -34,8 +34,7 @@ IDLE = (3, 4)
 """idle and iowait."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostLimits:
+class HostLimits(Record):
     """``cores`` may be a fraction (a CPU quota). ``because`` says what lowered them, and the memory."""
 
     cores: float
@@ -102,8 +101,7 @@ def _quota_and_memory(mount: Mount, level: str) -> tuple[float | None, int | Non
     return quota / period if limited else None, memory if 0 < memory < UNLIMITED else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
+class _Reading(Record):
     at: float
     busy: int
     idle: int

@@ -15,8 +15,8 @@ import select
 import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from ..light import Record
 from .cgroups.files import V1_CONTROLLERS, read_mounts
 from .procfs import children, environment_marks, read_stat, real_uid, send
 from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
@@ -33,8 +33,7 @@ _HANDED_ON = (signal.SIGTERM, signal.SIGHUP)
 _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Record):
     """A container as seen from outside: its command's pid, the files to join its cgroups by, and what it was started
     with."""
 
@@ -45,8 +44,7 @@ class Place:
     uid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Record):
     """How a command ended: its code, 128+n for signal n; ``container_ended``: because the container did."""
 
     code: int

@@ -11,14 +11,14 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+from ..light import Record
 
 _STOP = 1 << (signal.SIGSTOP - 1)
 _PF_EXITING = 0x4
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessStat:
+class ProcessStat(Record):
     """Fields of /proc/PID/stat (proc(5)). ``start``, in clock ticks after boot, and ``pid`` identify one process."""
 
     pid: int
@@ -181,8 +181,7 @@ def environment_marks(pid: int, mark: bytes) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Traces:
+class Traces(Record):
     """How the processes of a container are recognised if no cgroup holds them.
 
     The shim, with its pid and start time, leads their session. ``mark`` is a ``NAME=VALUE`` of their environment that

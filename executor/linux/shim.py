@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ..errors import LaunchError
+from ..light import Record
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
@@ -36,8 +37,7 @@ _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
 """What shells other than dash add to the environment."""
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchRequest:
+class LaunchRequest(Record):
     """What is needed to start one process. ``join`` are the ``cgroup.procs`` (v1: ``tasks``) files that it joins
     first."""
 
@@ -51,16 +51,14 @@ class LaunchRequest:
     join: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Launched:
+class Launched(Record):
     """The identity of what was started: the shim's pid, and its start time in clock ticks after boot."""
 
     pid: int
     start: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(Record):
     """The end of a process. Only a child of ours has figures: ``cpu_seconds`` of it and its children, the ``signal``
     that ended it or 0, and the ``exit_code`` if it ended by itself.
 
@@ -222,8 +220,7 @@ def command_pid(shim: int) -> int | None:
     return found[0] if found else None
 
 
-@dataclass(frozen=True, slots=True)
-class ExitFile:
+class ExitFile(Record):
     """What the shim wrote: its own pid, 0 before it began; the exit code, None while there is none."""
 
     pid: int = 0

@@ -73,7 +73,7 @@ def test_a_master_line_that_makes_no_sense_is_refused(options: str, before: str,
 def test_a_plain_command_is_kept_with_its_placeholders_made_the_shells() -> None:
     found = parsed("{{BIN}}/run <LOG_DIR>/x a<CPS>b", resource={"memory": "64", "vCores": 1})
     assert found.command == "$BIN/run $LOG_DIRS/x a:b" and found.job is None
-    assert found.resource == Resource(64, 1)
+    assert found.context.am_resource == Resource(64, 1)
     assert expand("{{not a name}}") == "{{not a name}}"
 
 
@@ -85,7 +85,11 @@ def test_timeouts_tags_and_environment() -> None:
     body = {"application-id": ID, "am-container-spec": spec, "application-tags": {"tag": ["x", "x", "y"]},
             "application-timeouts": {"timeout": [{"type": "lifetime", "value": 90}]}}  # fmt: skip
     found = read(body, shell_program="sh", max_preemptions=1)
-    assert (found.environment, found.tags, found.timeout_ms) == ({"A": "1", "B": ""}, ("x", "y"), 90_000)
+    assert (found.environment, found.context.tags, found.context.timeout_ms) == (
+        {"A": "1", "B": ""},
+        ("x", "y"),
+        90_000,
+    )
 
 
 JSON = st.recursive(
@@ -108,7 +112,7 @@ def test_no_body_raises_anything_but_a_refusal(body: dict[str, Any], commands: A
         found = read({"application-id": ID, **body}, shell_program="sh", max_preemptions=1)
     except UsageError:
         return
-    assert found.application_id == ID and found.command
+    assert found.context.application_id == ID and found.command
 
 
 @given(st.text(alphabet="ab '\"\\;&|<>$()\n-=", max_size=40))

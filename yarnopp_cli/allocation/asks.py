@@ -231,7 +231,7 @@ def check_size(
     """
     if size.memory < 0 or size.vcores < 0:
         raise InvalidResourceRequestError(
-            f"{what} of {size} makes no sense", because="memory and vcores cannot be negative"
+            f"{what} of {size} is not valid", because="memory and vcores cannot be negative"
         )
     maximum = Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores)
     if not size.fits_in(maximum):
@@ -284,7 +284,7 @@ def check_request(
     """The normalised size of a valid ask, else InvalidResourceRequestError. 0 containers take an ask back."""
     if request.num_containers < 0:
         raise InvalidResourceRequestError(
-            f"an ask for {request.num_containers} containers makes no sense",
+            f"an ask for {request.num_containers} containers is not valid",
             because="a number of containers cannot be negative",
         )
     wanted = request.execution_type_request.execution_type

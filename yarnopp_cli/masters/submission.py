@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from executor.light import Record
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, TaskSpec
-from . import distributedshell as shell
+from ..records.requests import ApplicationSubmissionContext
+from . import commands as shell
 
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1
@@ -26,22 +27,13 @@ _VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
-    """A submitted application: ``command`` for a shell, or ``job`` where it is a distributed shell's."""
+class Submission(Record):
+    """A submitted application: ``command`` for a shell with its ``environment``, or ``job`` where it is a distributed
+    shell's. Its ``context`` does not say yet what its master runs, and what listings show.
+    """
 
-    application_id: str
-    name: str
-    queue: str = "default"
-    priority: int = 0
-    application_type: str = "YARN"
-    resource: Resource = Resource(1024, 1)
-    max_attempts: int = 0
-    tags: tuple[str, ...] = ()
-    timeout_ms: int = 0
-    keep_containers: bool = False
-    node_label: str = ""
-    environment: dict[str, str] = field(default_factory=dict)
+    context: ApplicationSubmissionContext
+    environment: dict[str, str]
     command: str = ""
     job: JobSpec | None = None
 
@@ -73,23 +65,21 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
     job = None
     if SHELL_MASTER in command:
         job = _shell_job(command, environment, name, shell_program, max_preemptions)
-    return Submission(
+    label = _text(body, "am-container-node-label-expression") or _text(body, "app-node-label-expression")
+    context = ApplicationSubmissionContext(
         application_id=application_id,
         name=name or "N/A",
         queue=_text(body, "queue") or "default",
         priority=_whole(body, "priority", 0),
         application_type=_text(body, "application-type") or "YARN",
-        resource=_resource(_table(body, "resource")),
+        am_resource=_resource(_table(body, "resource")),
         max_attempts=max(0, _whole(body, "max-app-attempts", 0)),
         tags=_tags(body),
         timeout_ms=_timeout_ms(body),
-        keep_containers=_flag(body, "keep-containers-across-application-attempts"),
-        node_label=_text(body, "am-container-node-label-expression")
-        or _text(body, "app-node-label-expression"),
-        environment=environment,
-        command="" if job is not None else expand(command),
-        job=job,
+        keep_containers_across_attempts=_flag(body, "keep-containers-across-application-attempts"),
+        node_label_expression=label,
     )
+    return Submission(context, environment, "" if job is not None else expand(command), job)
 
 
 def expand(command: str) -> str:
@@ -127,7 +117,7 @@ def _shell_job(
     kind = (given.get("container_type") or ["GUARANTEED"])[-1].upper()
     if kind not in ExecutionType.__members__:
         raise UsageError(f"Invalid container_type: {kind}")
-    return shell.plan(
+    return shell.plan_shell(
         TaskSpec(
             1,
             Resource(_number(given, "container_memory", 10), _number(given, "container_vcores", 1, 0)),

@@ -15,29 +15,17 @@ from ..errors import YoppError
 from . import timeline
 from .timeline import Line
 
-COLOURS = {
-    timeline.GRANTED: "#8a94a3",
-    timeline.QUEUED: "#8a94a3",
-    timeline.PAUSED: "#e0a52e",
-    "GUARANTEED": "#2e9e5b",
-    "OPPORTUNISTIC": "#8a63d2",
+KINDS = {
+    timeline.GRANTED: ("granted", "#8a94a3", 0.25),
+    timeline.QUEUED: ("queued", "#8a94a3", 0.5),
+    "OPPORTUNISTIC": ("running, opportunistic", "#8a63d2", 1.0),
+    "GUARANTEED": ("running, guaranteed", "#2e9e5b", 1.0),
+    timeline.PAUSED: ("paused", "#e0a52e", 1.0),
 }
-"""The pages' colours: waiting is drawn faint, on a light as on a dark page."""
-FAINT = {timeline.GRANTED: 0.25, timeline.QUEUED: 0.5}
-NAMES = {
-    timeline.GRANTED: "granted",
-    timeline.QUEUED: "queued",
-    "OPPORTUNISTIC": "running, opportunistic",
-    "GUARANTEED": "running, guaranteed",
-    timeline.PAUSED: "paused",
-}
+"""States, and types of containers that run: name, colour as on the pages, opacity. Waiting is drawn faint, on a light
+as on a dark page."""
 RED, ORANGE = "#d64545", "#e07b39"
-ENDED_BADLY = {
-    "failed": (RED, "x"),
-    "aborted": (RED, "x"),
-    "preempted": (RED, "v"),
-    "shed": (ORANGE, "4"),
-}
+ENDED_BADLY = {"failed": (RED, "x"), "aborted": (RED, "x"), "preempted": (RED, "v"), "shed": (ORANGE, "4")}
 """Colour and marker of an end that was not the container's own good one."""
 MOST_LINES = 2000
 """At most so many containers, the first ones, are in the timeline: more lines could not be told apart."""
@@ -64,15 +52,14 @@ def available() -> Any:
             because="it is not installed: it is large, and nothing else of yopp needs it",
             hint="pip install matplotlib, where yopp is installed; `yopp report --json` needs none",
         ) from None
-    logging.getLogger("matplotlib").setLevel(
-        logging.ERROR
-    )  # where it may not keep a list of fonts is its own affair
+    # Where it may not keep a list of fonts is its own affair.
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)
     return matplotlib
 
 
 def timeline_svg(found: Sequence[Line], begin: int) -> str:
-    """Every container a line, by node and in order of grant: waiting, running by type, paused; a mark where it ended
-    badly."""
+    """A line for each container, by node and in order of grant: waiting, running by type, paused; a mark where it
+    ended badly."""
     shown = by_node(found[:MOST_LINES])
     height = min(14.0, 1.2 + 0.16 * len(shown))
 
@@ -85,9 +72,8 @@ def timeline_svg(found: Sequence[Line], begin: int) -> str:
         axes.set_xlabel("seconds since the job began")
         if len(shown) <= 40:
             axes.set_ylabel("containers")
-            axes.set_yticks(
-                range(len(shown)), [line.container.rpartition("_")[2].lstrip("0") or "0" for line in shown]
-            )
+            numbers = [line.container.rpartition("_")[2].lstrip("0") or "0" for line in shown]
+            axes.set_yticks(range(len(shown)), numbers)
         else:
             axes.set_ylabel(f"{len(shown)} containers")
             axes.set_yticks([])
@@ -117,28 +103,20 @@ def _bars(axes: Any, shown: Sequence[Line], begin: int) -> None:
                 ((left, low), (right, low), (right, high), (left, high), (left, low))
             )
     rectangle = (Path.MOVETO, Path.LINETO, Path.LINETO, Path.LINETO, Path.CLOSEPOLY)
-    for kind in NAMES:
+    for kind, (name, colour, alpha) in KINDS.items():
         if points := corners.get(kind):
             path = Path(points, rectangle * (len(points) // 5))
-            patch = PathPatch(
-                path, facecolor=COLOURS[kind], alpha=FAINT.get(kind, 1.0), linewidth=0, label=NAMES[kind]
-            )
-            axes.add_patch(patch)
+            axes.add_patch(PathPatch(path, facecolor=colour, alpha=alpha, linewidth=0, label=name))
     axes.autoscale_view()
 
 
 def _ends(axes: Any, shown: Sequence[Line], begin: int) -> None:
     for outcome, (colour, marker) in ENDED_BADLY.items():
-        ends = [
-            (row, (line.segments[-1].end - begin) / 1000)
-            for row, line in enumerate(shown)
-            if line.outcome == outcome and line.segments
-        ]
+        ends = [(row, line) for row, line in enumerate(shown) if line.outcome == outcome and line.segments]
         if ends:
-            axes.plot(
-                [x for _, x in ends], [row for row, _ in ends], marker=marker, markersize=5, color=colour,
-                linestyle="none", label=outcome,
-            )  # fmt: skip
+            moments = [(line.segments[-1].end - begin) / 1000 for _, line in ends]
+            style = {"marker": marker, "markersize": 5, "color": colour, "linestyle": "none"}
+            axes.plot(moments, [row for row, _ in ends], label=outcome, **style)
 
 
 def _nodes(axes: Any, shown: Sequence[Line]) -> None:
@@ -155,7 +133,7 @@ def _nodes(axes: Any, shown: Sequence[Line]) -> None:
 
 
 def _legend(axes: Any) -> None:
-    """Over the picture: what is in it, and nothing else."""
+    """A legend above the picture, of what is in it alone."""
     _, labels = axes.get_legend_handles_labels()
     axes.legend(
         loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, min(7, len(labels))), frameon=False, fontsize=8
@@ -173,22 +151,20 @@ def load_svg(found: Sequence[Line], begin: int, vcores: int) -> str:
             [(t - begin) / 1000 for t in moments],
             *(_sampled(steps, moments) for steps in running.values()),
             step="post",
-            colors=[COLOURS[kind] for kind in running],
-            labels=[NAMES[kind] for kind in running],
+            colors=[KINDS[kind][1] for kind in running],
+            labels=[KINDS[kind][0] for kind in running],
         )
         if vcores:
-            axes.axhline(
-                vcores, color="#888888", linewidth=0.8, linestyle="--", label=f"the nodes have {vcores}"
-            )
+            label = f"the nodes have {vcores}"
+            axes.axhline(vcores, color="#888888", linewidth=0.8, linestyle="--", label=label)
         axes.set_ylabel("vcores in use")
         axes.set_ylim(bottom=0)
         axes.set_xlim(left=0)
         _legend(axes)
         if below is not None:
-            below.fill_between(
-                [(t - begin) / 1000 for t, _ in queued], [number for _, number in queued], step="post",
-                color=COLOURS[timeline.QUEUED], alpha=FAINT[timeline.QUEUED], linewidth=0,
-            )  # fmt: skip
+            _, colour, alpha = KINDS[timeline.QUEUED]
+            seconds, vcores_queued = [(t - begin) / 1000 for t, _ in queued], [number for _, number in queued]
+            below.fill_between(seconds, vcores_queued, step="post", color=colour, alpha=alpha, linewidth=0)
             below.set_ylabel("vcores queued")
             below.set_ylim(bottom=0)
         (axes if below is None else below).set_xlabel("seconds since the job began")
@@ -214,11 +190,8 @@ def waits_svg(found: Sequence[Line]) -> str:
         for kind in ("GUARANTEED", "OPPORTUNISTIC"):
             waited = sorted(timeline.waits(found, kind))
             if waited:
-                axes.ecdf(
-                    [one / 1000 for one in waited],
-                    color=COLOURS[kind],
-                    label=f"{kind.lower()} ({len(waited)})",
-                )
+                label = f"{kind.lower()} ({len(waited)})"
+                axes.ecdf([one / 1000 for one in waited], color=KINDS[kind][1], label=label)
         axes.set_xlabel("seconds from eligible (asked for) to start")
         axes.set_ylabel("share of containers")
         axes.set_ylim(0, 1.02)

@@ -373,7 +373,7 @@ class RMContext:
             raise InvalidStateError(
                 f"Application {app.id} has ended and cannot be changed",
                 because=f"it is {app.state.value}",
-                hint="`yopp app list` shows those that live",
+                hint="`yopp app list` shows those that are running",
             )
 
     def container(self, container_id: str) -> RMContainer:
@@ -392,17 +392,15 @@ class RMContext:
             return node
         raise NodeNotFoundError(
             f"Node {node_id} doesn't exist",
-            because="none of that id has registered",
+            because="no node with that id has registered",
             hint="yopp node list",
             sought=node_id,
         )
 
     def _not_found(self, kind: Callable[..., YoppError], what: str, identifier: str, hint: str) -> YoppError:
         ours = str(self.identity.cluster_timestamp)
-        because = (
-            f"it is of another cluster, or of another start of this one: the ids of this one have {ours}"
-        )
+        because = f"it is from another cluster or from an earlier start of this one, whose ids have {ours}"
         if ours in identifier.split("_"):
-            because = "none of that number is known: it never was, or it ended long ago"
+            because = "that number is unknown: it never existed, or it ended long ago"
         text = f"{what} with id '{identifier}' doesn't exist in RM."
         return kind(text, because=because, hint=hint, sought=identifier)

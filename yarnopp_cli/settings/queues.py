@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from executor.light import Record
 from executor.settings import setting
@@ -78,6 +79,11 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     priority."""
 
 
+def _of_queue(key: str, default: Any, **limits: Any) -> Any:
+    """Declare a property of one queue by the last part of its name."""
+    return setting(f"{QUEUE_PREFIX}<queue-path>.{key}", default, **limits)
+
+
 class QueueSettings(Record, kw_only=True):
     """One queue and those below it. ``capacity`` and ``maximum_capacity`` in percent of the parent.
 
@@ -87,62 +93,46 @@ class QueueSettings(Record, kw_only=True):
 
     name: str
     path: str
-    children: tuple[QueueSettings, ...] = setting(QUEUE_PREFIX + "<queue-path>.queues", ())
+    children: tuple[QueueSettings, ...] = _of_queue("queues", ())
     """The names of the queues below this one, separated by commas. A queue with queues below it takes no
     applications itself."""
-    capacity: float = setting(QUEUE_PREFIX + "<queue-path>.capacity", 100.0, at_least=0, at_most=100)
+    capacity: float = _of_queue("capacity", 100.0, at_least=0, at_most=100)
     """What is guaranteed to the queue, in percent of its parent. The capacities of the queues below one parent sum
     to 100. On the cluster they are rounded to whole vcores and MB so that no more is promised than there is."""
-    maximum_capacity: float = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-capacity", 100.0, at_least=-1, at_most=100
-    )
+    maximum_capacity: float = _of_queue("maximum-capacity", 100.0, at_least=-1, at_most=100)
     """How much the queue may take while others leave it idle, in percent of its parent; -1 for no bound."""
-    user_limit_factor: float = setting(QUEUE_PREFIX + "<queue-path>.user-limit-factor", 1.0, at_least=-1)
+    user_limit_factor: float = _of_queue("user-limit-factor", 1.0, at_least=-1)
     """What one user may take, as a multiple of the queue's capacity; -1 for no bound. With 1, a single user does
     not exceed the capacity, whatever the maximum is. A user may always run one container."""
-    minimum_user_limit_percent: int = setting(
-        QUEUE_PREFIX + "<queue-path>.minimum-user-limit-percent", 100, at_least=1, at_most=100
-    )
+    minimum_user_limit_percent: int = _of_queue("minimum-user-limit-percent", 100, at_least=1, at_most=100)
     """While several users ask for containers, none is limited to less than this percentage of the queue: with 50
     two share it evenly and a third waits; with 100 they are served in order."""
-    maximum_applications: int = setting(QUEUE_PREFIX + "<queue-path>.maximum-applications", -1, at_least=-1)
+    maximum_applications: int = _of_queue("maximum-applications", -1, at_least=-1)
     """How many applications may be active in the queue; -1 for its capacity's share of
     yarn.scheduler.capacity.maximum-applications."""
-    maximum_am_resource_percent: float = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-am-resource-percent", -1.0, at_least=-1, at_most=1
+    maximum_am_resource_percent: float = _of_queue(
+        "maximum-am-resource-percent", -1.0, at_least=-1, at_most=1
     )
     """The share of the queue that application masters may take, from 0 to 1; -1 for
     yarn.scheduler.capacity.maximum-am-resource-percent."""
-    state: str = setting(QUEUE_PREFIX + "<queue-path>.state", "RUNNING", choices=("RUNNING", "STOPPED"))
+    state: str = _of_queue("state", "RUNNING", choices=("RUNNING", "STOPPED"))
     """A STOPPED queue takes no new applications; those that it has continue. Queues below a stopped one are
     stopped."""
-    submitters: frozenset[str] | None = setting(
-        QUEUE_PREFIX + "<queue-path>.acl_submit_applications", frozenset()
-    )
+    submitters: frozenset[str] | None = _of_queue("acl_submit_applications", frozenset())
     """Who may submit: user names separated by commas, or *. Who may submit to a parent may submit below it; the
     default of root is *. Enforced with yarn.acl.enable."""
-    administrators: frozenset[str] | None = setting(
-        QUEUE_PREFIX + "<queue-path>.acl_administer_queue", frozenset()
-    )
+    administrators: frozenset[str] | None = _of_queue("acl_administer_queue", frozenset())
     """Who may move the applications of others and change their priority, in the same form."""
-    ordering_policy: str = setting(
-        QUEUE_PREFIX + "<queue-path>.ordering-policy", "fifo", choices=("fifo", "fair")
-    )
+    ordering_policy: str = _of_queue("ordering-policy", "fifo", choices=("fifo", "fair"))
     """The order in which applications of one priority are served: by submission (fifo), or the one with the
     smallest dominant share first (fair)."""
-    default_application_priority: int = setting(
-        QUEUE_PREFIX + "<queue-path>.default-application-priority", 0, at_least=0
-    )
+    default_application_priority: int = _of_queue("default-application-priority", 0, at_least=0)
     """The priority of applications that name none (or 0)."""
-    maximum_application_lifetime: int = setting(
-        QUEUE_PREFIX + "<queue-path>.maximum-application-lifetime", -1
-    )
+    maximum_application_lifetime: int = _of_queue("maximum-application-lifetime", -1)
     """After how many seconds an application is killed whatever lifetime it asked for; below 1 for never."""
-    default_application_lifetime: int = setting(
-        QUEUE_PREFIX + "<queue-path>.default-application-lifetime", -1
-    )
+    default_application_lifetime: int = _of_queue("default-application-lifetime", -1)
     """After how many seconds an application without a lifetime of its own is killed; below 1 for never."""
-    disable_preemption: bool = setting(QUEUE_PREFIX + "<queue-path>.disable_preemption", False)
+    disable_preemption: bool = _of_queue("disable_preemption", False)
     """Do not preempt containers of this queue or of the queues below it."""
 
     def __iter__(self) -> Iterator[QueueSettings]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, cast
 
 from ..errors import ConnectionFailedError, YoppError
@@ -19,7 +20,7 @@ CALL_SECONDS: Final = 30.0
 
 
 class LocalCalls:
-    """``post`` is the driver's."""
+    """Calls of the machine in this process. ``post`` hands the driver an event."""
 
     def __init__(self, post: Callable[[CallReceived], None]) -> None:
         self._post = post
@@ -37,30 +38,23 @@ class LocalCalls:
         self._waiting[number] = future
         try:
             self._post(CallReceived(number, CONNECTION, request, uid, user))
-            return cast(ResponseT, await asyncio.wait_for(future, CALL_SECONDS))
-        except TimeoutError:
-            raise ConnectionFailedError(
-                "the daemon does not answer", because=f"{CALL_SECONDS:g} s have passed"
-            ) from None
+            return cast(ResponseT, await _within(CALL_SECONDS, future, "the daemon"))
         finally:
             self._waiting.pop(number, None)
 
     def perform(self, command: Reply | ReplyError) -> None:
         """Hand an answer to its caller; drop one whose caller is gone, or that was called for elsewhere."""
         future = self._waiting.get(command.call_id)
-        if future is None or future.done():
-            return
-        if isinstance(command, ReplyError):
-            future.set_exception(command.error)
-        else:
-            future.set_result(command.response)
+        if future is not None and isinstance(command, ReplyError):
+            _settle(future, None, command.error)
+        elif future is not None and isinstance(command, Reply):
+            _settle(future, command.response, None)
 
     def close(self) -> None:
         """Fail all calls that are open, and those to come."""
         self._closed = True
         for future in self._waiting.values():
-            if not future.done():
-                future.set_exception(ConnectionFailedError("the daemon is ending"))
+            _settle(future, None, ConnectionFailedError("the daemon is ending"))
 
 
 async def call_daemon(address: str, request: Request[ResponseT], timeout: float = 5.0) -> ResponseT:
@@ -68,26 +62,26 @@ async def call_daemon(address: str, request: Request[ResponseT], timeout: float 
     from ..rpc.client import RpcClient
 
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-    def answered(response: Any, error: YoppError | None) -> None:
-        if future.done():
-            return
-        if error is not None:
-            future.set_exception(error)
-        else:
-            future.set_result(response)
-
-    client = await RpcClient.connect(address.removeprefix("unix:"), _ignore)
+    # The call itself reports a lost connection.
+    client = await RpcClient.connect(address.removeprefix("unix:"), lambda reason: None)
     try:
-        client.call(request, answered)
-        return cast(ResponseT, await asyncio.wait_for(future, timeout))
-    except TimeoutError:
-        raise ConnectionFailedError(
-            f"{address} does not answer", because=f"{timeout:g} s have passed"
-        ) from None
+        client.call(request, partial(_settle, future))
+        return cast(ResponseT, await _within(timeout, future, address))
     finally:
         client.close()
 
 
-def _ignore(reason: str) -> None:
-    """Nothing to do: the call itself reports a lost connection."""
+def _settle(future: asyncio.Future[Any], response: Any, error: YoppError | None) -> None:
+    if future.done():
+        return  # its caller is gone
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(response)
+
+
+async def _within(seconds: float, future: asyncio.Future[Any], who: str) -> Any:
+    try:
+        return await asyncio.wait_for(future, seconds)
+    except TimeoutError:
+        raise ConnectionFailedError(f"{who} does not answer", because=f"{seconds:g} s have passed") from None

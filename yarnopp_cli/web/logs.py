@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from .http import bad_request, not_found
+from .http import not_found
+from .queries import number, whole
 
 BLOCK: Final = 256 * 1024
 POSITION: Final = "X-Log-Position"
@@ -59,24 +60,16 @@ def open_file(directory: str, name: str) -> int:
     return descriptor
 
 
-def number_of_bytes(name: str, text: str) -> int:
-    """A parameter of a request. Raises 400 for one that is not a number of bytes."""
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise bad_request(f"{name} must be a number of bytes")
-    return int(text)
-
-
 def span(request: web.Request, size: int) -> tuple[int, int]:
     """Which bytes are wanted: ``size=N`` the first N, ``size=-N`` the last, ``start=N`` those from there on."""
-    wanted, start = request.query.get("size", ""), request.query.get("start", "")
-    if start:
-        begin = number_of_bytes("start", start)
+    if (start := number(request, "start")) is not None:
         # A file that is shorter than it was has been begun anew by its writer.
-        return (0 if begin > size else begin), size
-    if wanted:
-        number = number_of_bytes("size (negative for the last ones)", wanted.removeprefix("-"))
-        return (max(0, size - number), size) if wanted.startswith("-") else (0, min(size, number))
-    return 0, size
+        return (0 if start > size else start), size
+    wanted = request.query.get("size", "")
+    if not wanted:
+        return 0, size
+    count = whole("size (negative for the last ones)", wanted.removeprefix("-"))
+    return (max(0, size - count), size) if wanted.startswith("-") else (0, min(size, count))
 
 
 async def send(request: web.Request, directory: str, name: str) -> web.StreamResponse:

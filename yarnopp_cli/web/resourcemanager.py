@@ -32,7 +32,7 @@ from ..views import applications as application_view
 from ..views import cluster as cluster_view
 from ..views import nodes as node_view
 from ..views.explain import activities as activities_view
-from . import queries, submitting
+from . import queries
 from .calls import LocalCalls, call_daemon
 from .data import ClusterData, now_ms
 from .figures import figure_routes
@@ -41,6 +41,7 @@ from .listening import WebListener
 from .mapreduce import MapReduceApi
 from .pages.cluster import ClusterPages
 from .routes import Document, Route, route, routes_of
+from .submitting import submission_context
 
 BASE = "/ws/v1/cluster"
 APP = BASE + "/apps/{app}"
@@ -174,7 +175,7 @@ class ClusterApi:
     async def submit(self, request: web.Request) -> web.StreamResponse:
         """Run an application: 202, and where to look for it."""
         body = await json_body(request)
-        context = submitting.context(body, self._settings, f"unix:{self.data.run_dir.rm_socket}")
+        context = submission_context(body, self._settings, f"unix:{self.data.run_dir.rm_socket}")
         answer = await self._write(client.SubmitApplicationRequest(context))
         place = f"http://{request.headers.get('Host', request.host)}{BASE}/apps/{answer.application_id}"
         return web.Response(status=202, headers={"Location": place})
@@ -318,8 +319,7 @@ class ClusterApi:
         """Another size of a node, until its process ends."""
         size = resource_of(await json_body(request))
         node = await self.data.node(request.match_info["node"])
-        answer = await self._write(UpdateNodeResourceRequest(node.node_id, size))
-        total = answer.node.total
+        total = (await self._write(UpdateNodeResourceRequest(node.node_id, size))).total
         return {"memory": total.memory, "vCores": total.vcores}
 
     # -- what one host has not ---------------------------------------------------------------------------------

@@ -21,30 +21,17 @@ REGISTERS_ITSELF = "YOPP_REGISTERS_ITSELF"
 _MASTERS = "yarnopp_cli.daemons"
 
 
-def context(
+def submission_context(
     body: Mapping[str, Any], settings: ApplicationSettings, rm_address: str
 ) -> ApplicationSubmissionContext:
     """What the RM is asked to run. Raises UsageError."""
     program = "bash" if shutil.which("bash") else "sh"
     wanted = read(body, shell_program=program, max_preemptions=settings.max_preemptions)
-    resource = wanted.resource
+    context = wanted.context
     if wanted.job is not None and not body.get("resource"):
-        resource = settings.am_resource
-    return ApplicationSubmissionContext(
-        application_id=wanted.application_id,
-        name=wanted.name,
-        application_type=wanted.application_type,
-        queue=wanted.queue,
-        priority=wanted.priority,
-        am_container_spec=_launch_context(wanted, rm_address),
-        am_resource=resource,
-        max_attempts=wanted.max_attempts,
-        tags=wanted.tags,
-        timeout_ms=wanted.timeout_ms,
-        keep_containers_across_attempts=wanted.keep_containers,
-        node_label_expression=wanted.node_label,
-        command_line=_shown(wanted),
-    )
+        context = replace(context, am_resource=settings.am_resource)
+    runs = _launch_context(wanted, rm_address)
+    return replace(context, am_container_spec=runs, command_line=_shown(wanted))
 
 
 def _launch_context(wanted: Submission, rm_address: str) -> ContainerLaunchContext:

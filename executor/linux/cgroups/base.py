@@ -14,9 +14,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
+from ...light import Record
 from ...records import CgroupLimits, ContainerUsage
 from ..procfs import Traces, send, wait_until
 from .files import UnifiedFiles, at, figures, group_processes
@@ -38,8 +39,7 @@ the least weight wait for that. Before Linux 6.6 a greater weight helps only tho
 MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class CgroupReport:
+class CgroupReport(Record):
     """What this host offers, for people: ``mode`` is v1, v2, hybrid or none.
 
     ``controllers`` are those in use, ``locations`` where the containers' groups are made (controller -> directory),

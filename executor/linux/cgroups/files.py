@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import os
 import re
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cgroupspy.controllers import Controller, CpuAcctController, CpuController, MemoryController
@@ -19,13 +18,13 @@ from cgroupspy.interfaces import BaseFileInterface, DictFile, FlagFile, IntegerF
 from cgroupspy.nodes import Node
 
 from ...errors import CgroupWriteError
+from ...light import Record
 
 V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
 """The v1 hierarchies that are used here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
+class Mount(Record):
     """One cgroup mount. ``root`` is the part of the hierarchy that it shows (``/`` unless inside a container)."""
 
     point: str

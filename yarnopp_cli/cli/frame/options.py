@@ -209,8 +209,6 @@ class HereOnly(Record):
 
 
 HERE_ONLY = HereOnly()
-DryRunHere = Annotated[DryRun, HERE_ONLY]
-"""Of a change that YARN's REST API makes or refuses, but does not try."""
 
 IDS = argument("ID...", "Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
 Ids = Annotated[list[str], IDS]

@@ -249,30 +249,6 @@ class Printer:
         lines += ["\t".join(harmless(text) for text in row) for row in rows]
         _write("".join(f"{line}\n" for line in lines))
 
-    def details(
-        self,
-        rows: Sequence[T],
-        *,
-        key: str,
-        document: Callable[[T], Mapping[str, Any]],
-        fields: Callable[[T], Sequence[tuple[str, str]]],
-        columns: Sequence[Column[T]],
-        identity: Callable[[T], str],
-        answer: Callable[[T], Mapping[str, Any]] | None = None,
-    ) -> None:
-        """Print one or several things in full: ``name : value`` lines, or ``{key: document}`` a line in JSON, after
-        what REST's ``answer`` to the same act says."""
-        if self.is_json:
-            for row in rows:
-                self.document({**(answer(row) if answer is not None else {}), key: document(row)})
-        elif not self.for_people:
-            self.listing(rows, columns, documents=list, document=document, identity=identity)
-        else:
-            for number, row in enumerate(rows):
-                if number:
-                    _write("\n")
-                self.fields(fields(row))
-
     def answer(
         self,
         document: Any,
@@ -338,14 +314,15 @@ class Printer:
         style = _TONES.get(STATE_TONES.get(word, ""), "")
         return paint(word, style, self.color_out) if style else word
 
-    def fields(self, pairs: Sequence[tuple[str, str]]) -> None:
-        """Print ``name: value`` lines, values aligned; further lines of a value are indented under it."""
+    def fields(self, pairs: Sequence[tuple[str, str]], *, apart: bool = False) -> None:
+        """Print ``name: value`` lines, values aligned; further lines of a value are indented under it. ``apart``: after
+        an empty line."""
         longest = max((width(name) for name, _ in pairs), default=0)
         lines = []
         for name, value in pairs:
             shown = self._toned(harmless(value, keep="\n").replace("\n", "\n" + " " * (longest + 3)))
             lines.append(f"{name:>{longest}} : {shown}".rstrip())
-        _write("\n".join(lines) + "\n")
+        _write("\n" * apart + "\n".join(lines) + "\n")
 
     def confirm(self, question: str, *, yes: bool) -> bool:
         """Ask on stderr and return the answer. Raises UsageError where nobody can be asked and ``yes`` is not

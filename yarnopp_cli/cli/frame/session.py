@@ -6,10 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from executor.light import Record
 
 from ...cluster.rundir import RunDir
 from ...errors import UsageError
@@ -104,8 +106,7 @@ class Context:
         return LocalClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Record):
     """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit leaves the last ones of a list
     that is not sorted."""
 
@@ -115,36 +116,29 @@ class Choice:
     newest: bool = False
 
 
+@dataclass
 class Session:
     """One run of a command. The frame makes it of the options that all commands have, and closes it.
 
     ``timeout`` is None where --timeout is not given or the frame itself bounds the command by it.
     """
 
-    def __init__(
-        self,
-        printer: Printer,
-        context: Context | None,
-        *,
-        yes: bool = False,
-        timeout: float | None = None,
-        choice: Choice | None = None,
-        states: tuple[str, ...] = (),
-        watch: float | None = None,
-        engine: EngineChoice | None = None,
-    ) -> None:
-        self.printer = printer
-        self._context = context
-        self.yes = yes
-        self.timeout = timeout
-        self._choice = choice
-        self.states = states
-        """The words of ``--state``, each one that its noun has."""
-        self._watch = watch
-        self.engine = engine
-        """The engine that was chosen, of a command on a cluster."""
-        self.now_ms = now_ms()
-        """The moment that times in tables and documents are counted to."""
+    printer: Printer
+    place: Context | None
+    yes: bool = False
+    timeout: float | None = None
+    picked: Choice | None = None
+    states: tuple[str, ...] = ()
+    """The words of ``--state``, each one that its noun has."""
+    watch: float | None = None
+    engine: EngineChoice | None = None
+    """The engine that was chosen, of a command on a cluster."""
+    dry_run: bool = False
+    """Whether the command is only to say what would happen, of one that was declared with ``tries=``."""
+    no_wait: bool = False
+    """Whether the command is to return at once, of one that was declared with ``waits=``."""
+    now_ms: int = field(default_factory=lambda: now_ms())
+    """The moment that times in tables and documents are counted to."""
 
     def __enter__(self) -> Session:
         return self
@@ -161,8 +155,8 @@ class Session:
     @property
     def context(self) -> Context:
         """Where it works, of a command that works somewhere."""
-        assert self._context is not None, "the command is declared to need nothing"
-        return self._context
+        assert self.place is not None, "the command is declared to need nothing"
+        return self.place
 
     @property
     def run_dir(self) -> RunDir:
@@ -205,19 +199,32 @@ class Session:
     @property
     def choice(self) -> Choice:
         """What ``--sort``, ``--columns`` and ``--limit`` say, for a command that was declared with ``lists=``."""
-        assert self._choice is not None, "the command is declared without lists="
-        return self._choice
+        assert self.picked is not None, "the command is declared without lists="
+        return self.picked
 
     def repeat(self, once: Callable[[], None]) -> None:
-        """Run ``once``; with ``--watch`` again and again until Ctrl-C."""
-
-        def anew() -> None:
+        """Run ``once``; with ``--watch`` again and again until Ctrl-C: in place on a terminal, else with the time
+        before each table."""
+        if self.watch is None:
+            once()
+            return
+        printer = self.printer
+        in_place = is_terminal_out() and not printer.is_json
+        if in_place:
+            printer.clear_screen()
+        while True:
             self.now_ms = now_ms()
             if self.yarn is not None:
                 self.yarn.forget()
-            once()
-
-        repeat(self.printer, self._watch, anew)
+            now = timestamp(self.now_ms) if printer.for_people else ""
+            if in_place:
+                with printer.frame(f"{now}, every {self.watch:g} s (Ctrl-C ends)" if now else ""):
+                    once()
+            else:
+                if now:
+                    printer.text(now)
+                once()
+            time.sleep(self.watch)
 
     def show(
         self,
@@ -278,15 +285,18 @@ class Session:
                     self.printer.document({noun.singular: yarn.document_of(row)})
             return
         lines = fields or (lambda row: noun.fields(row, self.now_ms))
-        self.printer.details(
-            rows,
-            key=noun.singular,
-            document=document or (lambda row: noun.document(row, self.now_ms)),
-            fields=lines if yarn is None or yarn.is_ours(rows) else lambda row: noun.told(lines(row)),
-            columns=self._columns(noun, rows),
-            identity=noun.identity,
-            answer=answer,
-        )
+        one = document or (lambda row: noun.document(row, self.now_ms))
+        told = yarn is None or yarn.is_ours(rows)
+        printer = self.printer
+        if printer.is_json:
+            for row in rows:
+                printer.document({**(answer(row) if answer is not None else {}), noun.singular: one(row)})
+        elif not printer.for_people:
+            columns = self._columns(noun, rows)
+            printer.listing(rows, columns, documents=list, document=one, identity=noun.identity)
+        else:
+            for number, row in enumerate(rows):
+                printer.fields(lines(row) if told else noun.told(lines(row)), apart=number > 0)
 
     def _columns(self, noun: Noun[T], rows: Sequence[T]) -> Sequence[Column[T]]:
         """Those whose values the cluster tells: what only yopp tells would be zeros that nobody measured."""
@@ -294,8 +304,8 @@ class Session:
         if self.yarn is None or self.yarn.is_ours(rows):
             return columns
         known = [column for column in columns if not column.ours]
-        if self._choice is not None:
-            chosen(self.printer, known, columns=self._choice.columns, sort=self._choice.sort)
+        if self.picked is not None:
+            chosen(self.printer, known, columns=self.picked.columns, sort=self.picked.sort)
         return known
 
     def raw(self, body: bytes) -> None:
@@ -359,28 +369,6 @@ def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool =
     live = " live" if live_only else ""
     more = " (-a shows ended ones)" if live_only else ""
     return f"no{live} {things} match{more}" if narrowed else f"no {things}{live}{more}"
-
-
-def repeat(printer: Printer, seconds: float | None, once: Callable[[], None]) -> None:
-    """Run ``once``; with ``seconds``, again and again until Ctrl-C: in place on a terminal, else with the time before
-    each table."""
-    if seconds is None:
-        once()
-        return
-    told = printer.for_people
-    in_place = is_terminal_out() and not printer.is_json
-    if in_place:
-        printer.clear_screen()
-    while True:
-        now = timestamp(time.time_ns() // 1_000_000)
-        if in_place:
-            with printer.frame(f"{now}, every {seconds:g} s (Ctrl-C ends)" if told else ""):
-                once()
-        else:
-            if told:
-                printer.text(now)
-            once()
-        time.sleep(seconds)
 
 
 def words_of(text: str | None, allowed: Sequence[str], option: str) -> tuple[str, ...]:

@@ -24,11 +24,11 @@ from ...errors import (
     YoppError,
 )
 from ...jobs.commands import check_text, find_command, portable_environment
-from ...masters import distributedshell as shell
+from ...masters import commands as shell
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
-from ..frame.options import DryRun, ExitCode, ExitRule, argument, duration, option, size_mb
+from ..frame.options import ExitCode, ExitRule, argument, duration, option, size_mb
 from ..frame.session import Session
 from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_size, tags
 
@@ -261,7 +261,6 @@ def dshell(
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
     follow: Follow = False,
     detach: Detach = False,
-    dry_run: DryRun = False,
     debug: Debug = False,
     without_meaning: list[str] | None = None,
 ) -> int:
@@ -285,7 +284,7 @@ def dshell(
     elsewhere = session.yarn is not None
     if argv and not elsewhere:
         find_command(argv[0], {**os.environ, **environment}, os.getcwd())
-    planned = shell.plan(
+    planned = shell.plan_shell(
         TaskSpec(
             1,
             container_size(container_memory, container_vcores, container_resources),
@@ -340,7 +339,6 @@ def dshell(
         submission,
         shown,
         detach=detach,
-        dry_run=dry_run,
         debug=debug,
         ended=ended,
     )
@@ -352,6 +350,7 @@ command(
     "yopp dshell -n 10 -O -- sleep 10",
     needs=Needs.JOBS,
     progress=True,
+    tries=True,
     yarn=True,
 )(_with_options_that_mean_nothing(dshell))
 

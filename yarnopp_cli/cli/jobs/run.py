@@ -11,13 +11,12 @@ from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
 from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
-from ...masters.run import COUNT_VARIABLE, NUMBER_VARIABLE, plan
+from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, plan_run
 from ...records.jobs import TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
     SETTINGS,
-    DryRun,
     ExitCode,
     ExitRule,
     HereOnly,
@@ -95,6 +94,7 @@ Name = Annotated[str, option("--name NAME", "The application's name.")]
     "yopp run --memory 2G --vcores 2 -- make -j2",
     needs=Needs.JOBS,
     progress=True,
+    tries=True,
     yarn=True,
     context_settings={**SETTINGS, "allow_interspersed_args": False},
 )
@@ -116,7 +116,6 @@ def run(
     retries: Retries = 0,
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
     detach: Detach = False,
-    dry_run: DryRun = False,
     promote: Promote = False,
     enforce: Enforce = False,
     no_prefix: NoPrefix = False,
@@ -158,14 +157,14 @@ def run(
         enforce,
         duration_hint_ms=round((expect or 0) * 1000),
     )
-    job = plan(
+    job = plan_run(
         tuple(command),
         task,
         count,
         name=name or (" ".join(command)[:60] if elsewhere else ""),
         environment=environment,
         working_directory=directory,
-        node=node if dry_run else client.find_node(node),
+        node=node if session.dry_run else client.find_node(node),
         promote=promote,
         retries=retries,
         timeout_ms=round((timeout or 0) * 1000),
@@ -185,7 +184,7 @@ def run(
         am_resource=settings.am_resource,
         command_line=command_line(env or ()),
     )
-    return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run)
+    return start(session, client, job, submission, shown, detach=detach)
 
 
 def both_types() -> UsageError:

@@ -7,7 +7,7 @@ from typing import Annotated
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
 from ...records.reports import NodeState
 from ..frame.command import Needs, command
-from ..frame.options import DryRun, Live, NoWait, Timeout, argument
+from ..frame.options import Live, Timeout, argument
 from ..frame.output import WORDS
 from ..frame.session import Session
 from ..looking import node as node_commands
@@ -210,26 +210,26 @@ def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: V
     )
 
 
-@command("nm drain", "yopp nm drain 45455", "yopp nm drain 45455 --kill-after 10m", needs=Needs.HOST)
-def drain(
-    session: Session,
-    node: Node = None,
-    kill_after: node_commands.KillAfter = None,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-    dry_run: DryRun = False,
-) -> None:
+@command(
+    "nm drain",
+    "yopp nm drain 45455",
+    "yopp nm drain 45455 --kill-after 10m",
+    needs=Needs.HOST,
+    tries=True,
+    waits=True,
+)
+def drain(session: Session, node: Node = None, kill_after: node_commands.KillAfter = None) -> None:
     """Stop scheduling on NODE and wait for its containers to end, as `yopp node drain` does."""
     session.yes = True
     chosen = _the_node(node, session, "drain")
-    node_commands.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
+    node_commands.drain(session, chosen, kill_after)
 
 
-@command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST)
-def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> None:
+@command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST, tries=True)
+def resume(session: Session, node: Node = None) -> None:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
     session.yes = True
-    node_commands.resume(session, _the_node(node, session, "resume"), dry_run)
+    node_commands.resume(session, _the_node(node, session, "resume"))
 
 
 # -- what they share -----------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 from collections.abc import Iterator
 
 from executor.settings import ExecutorSettings
@@ -18,6 +17,8 @@ from .check import FAIL, OK, WARN, Check, Examined
 
 FREE_WARN_MB = 500
 FREE_FAIL_MB = 10
+_RPC = "yarn.resourcemanager.address"
+_PROXY = "yarn.nodemanager.amrmproxy.address"
 _RM = "yarn.resourcemanager.webapp.address"
 _NM = "yarn.nodemanager.webapp.address"
 
@@ -100,15 +101,19 @@ def rm_address(examined: Examined) -> Iterator[Check]:
     address = examined.configuration.settings(ResourceManagerSettings).address
     if not address or examined.run_dir.daemon("rm") is not None:
         return
-    host, _, port = address.rpartition(":")
+    if problem := _taken(_RPC, address, loopback_only=True):
+        yield Check("address", FAIL, f"{_RPC} = {address}", problem, "name another port of this host")
+    else:
+        yield Check("address", OK, f"{address} is free")
+
+
+def _taken(name: str, address: str, *, loopback_only: bool) -> str:
+    """Why a daemon cannot listen at the address that a property names, "" if it can."""
     try:
-        with socket.create_server((host, int(port))):
-            pass
-    except (OSError, ValueError, OverflowError) as error:
-        found = f"yarn.resourcemanager.address = {address}"
-        yield Check("address", FAIL, found, str(error), "name another port of this host")
-        return
-    yield Check("address", OK, f"{address} is free")
+        _, ip, port = parse(address, name, loopback_only=loopback_only)
+    except YoppError as error:
+        return error.because
+    return port_problem(ip, port)
 
 
 def pages(examined: Examined) -> Iterator[Check]:
@@ -152,16 +157,13 @@ def proxy(examined: Examined) -> Iterator[Check]:
         settings.amrmproxy_enabled or settings.distributed_scheduling_enabled
     ):
         return
-    host, _, port = settings.amrmproxy_address.rpartition(":")
-    every = settings.amrmproxy_loopback_only and host.strip("[]") in ("0.0.0.0", "::")
-    ip = "127.0.0.1" if host == "localhost" or every else host.strip("[]")
-    problem = port_problem(ip, int(port)) if port.isdigit() and int(port) <= 65535 else "not a port number"
+    address = settings.amrmproxy_address
+    problem = _taken(_PROXY, address, loopback_only=settings.amrmproxy_loopback_only)
     if problem:
         why = f"{problem}; masters in containers use a Unix socket, those in clients have no port"
-        fix = "-Dyarn.nodemanager.amrmproxy.address=localhost:18049"
-        yield Check("AMRMProxy port", WARN, f"{settings.amrmproxy_address} is taken", why, fix)
+        yield Check("AMRMProxy port", WARN, f"{address} is taken", why, f"-D{_PROXY}=localhost:18049")
     else:
-        yield Check("AMRMProxy port", OK, f"{ip}:{port} is free")
+        yield Check("AMRMProxy port", OK, f"{address} is free")
 
 
 # -- leftovers -----------------------------------------------------------------------------------------

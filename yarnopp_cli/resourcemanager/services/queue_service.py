@@ -98,7 +98,7 @@ class QueueService:
         raise RemoteError(
             f"queue {name} takes no applications itself",
             because=f"it is the parent of: {', '.join(below)}",
-            hint="name one of these",
+            hint="use one of these",
             exit_code=EXIT_NO_SUCH,
         )
 
@@ -224,7 +224,7 @@ class QueueService:
                 raise InvalidStateError(
                     f"queue {app.leaf.path} cannot be removed: it has applications",
                     because=f"{app.id} is in it",
-                    hint="move it with `yopp app queue ID NAME`, or let it end",
+                    hint="move it with `yopp app queue ID NAME`, or wait until it ends",
                 )
         if dry_run:
             return

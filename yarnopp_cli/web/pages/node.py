@@ -23,6 +23,7 @@ from .. import logs
 from ..calls import call_daemon
 from ..data import RM_SECONDS, NodeData, now_ms
 from ..http import bad_request, not_found, require_owner
+from ..queries import whole
 from ..routes import Route, route, routes_of
 from .frame import page, path, static_routes
 from .tables import containers_table, kind, resource_tiles
@@ -42,7 +43,7 @@ CACHE_SECONDS = 10.0
 
 
 class NodePages:
-    """Renders what ``data`` tells."""
+    """The pages, made of the answers that ``data`` gets."""
 
     def __init__(self, data: NodeData) -> None:
         self._data = data
@@ -55,14 +56,14 @@ class NodePages:
     async def _page(
         self, request: web.Request, title: str, *parts: object, live: bool = True
     ) -> web.StreamResponse:
-        """A page with the way back to the cluster's."""
+        """A page, with a link back to the cluster's pages."""
         asked_at, address = self._cluster
         now = time.monotonic()
         if now - asked_at > CACHE_SECONDS:
             try:
                 rm_socket = self._data.run_dir.rm_socket
-                answer = await call_daemon(rm_socket, GetClusterInfoRequest(), RM_SECONDS)
-                address = answer.info.http_address
+                info = await call_daemon(rm_socket, GetClusterInfoRequest(), RM_SECONDS)
+                address = info.http_address
             except YoppError:
                 address = ""
             self._cluster = (now, address)
@@ -71,7 +72,7 @@ class NodePages:
 
     @route("GET", "/node", "/node/node")
     async def node(self, request: web.Request) -> web.StreamResponse:
-        """The node, and what lives there."""
+        """The node and its live containers."""
         info = await self._data.info()
         held = f"cgroups {info.cgroups}" if info.cgroups != "none" else "polling: no cgroups"
         rows = [
@@ -121,7 +122,7 @@ class NodePages:
 
     @route("GET", "/node/container/{container}")
     async def container(self, request: web.Request) -> web.StreamResponse:
-        """YARN's rows, and what was measured."""
+        """One container: YARN's rows, then what yopp measured."""
         container_id = request.match_info["container"]
         try:
             ContainerId.parse(container_id)
@@ -180,7 +181,7 @@ class NodePages:
 
     @route("GET", LOGS + "/{user}/{file}")
     async def log(self, request: web.Request) -> web.StreamResponse:
-        """For the script: what was written from ``start`` on, in harmless characters, and where that ends."""
+        """What the page's script asks for: the log from ``start`` on, in harmless characters, and where that ends."""
         require_owner(request, "containers' output")
         container_id = request.match_info["container"]
         directory = await self._data.log_directory(container_id)
@@ -198,7 +199,7 @@ class NodePages:
 
 def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
     """Text from byte ``start`` on, the byte after it, and the file's size. Cut where a character ends."""
-    first = logs.number_of_bytes("start", start)
+    first = whole("start", start)
     descriptor = logs.open_file(directory, name)
     try:
         size = os.fstat(descriptor).st_size
