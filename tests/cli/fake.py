@@ -158,7 +158,7 @@ class Cluster:
 
     def _rm(self) -> dict[str, Callable[[Any], Any]]:
         return {
-            "getClusterInfo": lambda _: rm.GetClusterInfoResponse(self.info),
+            "getClusterInfo": lambda _: self.info,
             "getClusterNodes": lambda _: rm.GetClusterNodesResponse(tuple(self.nodes)),
             "getApplications": lambda request: rm.GetApplicationsResponse(
                 tuple(
@@ -244,10 +244,10 @@ class Cluster:
             )
         return nm.StopContainersResponse(request.container_ids)
 
-    def _signal(self, request: nm.SignalContainerRequest) -> nm.ContainerStatusResponse:
+    def _signal(self, request: nm.SignalContainerRequest) -> ContainerStatus:
         if request.container_id not in self.statuses:
             raise ContainerNotFoundError(f"no container {request.container_id}")
-        return nm.ContainerStatusResponse(self.statuses[request.container_id])
+        return self.statuses[request.container_id]
 
     def populate(self) -> None:
         """One node; application 1 has ended with 3, application 2 runs one container and queues another."""

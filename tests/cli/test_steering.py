@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from yarnopp_cli.records import admin_protocol, explanation, history
-from yarnopp_cli.records.explanation import ExplainResponse, Explanation, Reason, ReasonKind
+from yarnopp_cli.records.explanation import Explanation, Reason, ReasonKind
 from yarnopp_cli.records.history import EventKind, GetEventsResponse, HistoryEvent
 from yarnopp_cli.rpc.methods import methods_of
 
@@ -87,8 +87,8 @@ def test_a_kind_matches_from_the_beginning_of_a_word(cli: Cli, told: Cluster) ->
 
 def test_explain_of_an_application_in_every_form(cli: Cli, told: Cluster) -> None:
     reasons = (Reason(ReasonKind.USER_LIMIT, "vcores", 1, 0, 2, where="root.a\x1b", detail="ada"),)
-    told.rm.handlers["explain"] = lambda request: ExplainResponse(
-        Explanation(request.id, "application", "RUNNING", satisfiable=False, waits=True, reasons=reasons)
+    told.rm.handlers["explain"] = lambda request: Explanation(
+        request.id, "application", "RUNNING", satisfiable=False, waits=True, reasons=reasons
     )
     text = cli("explain", "2").out
     first, second = text.splitlines()

@@ -12,7 +12,7 @@ from tests.core.masters.driver import ended, job
 from tests.core.masters.test_common import begin, finish_of
 from tests.live.conftest import Yopp
 from yarnopp_cli.jobs import halton
-from yarnopp_cli.masters import distributedshell, messages, pi
+from yarnopp_cli.masters import commands, messages, pi
 from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus
@@ -125,8 +125,8 @@ def test_m_dshell_with_enforce_execution_type(yopp: Yopp) -> None:
 
 
 def shell_of_ten(settings: ApplicationSettings) -> JobSpec:
-    job = distributedshell.plan(TaskSpec(1, Resource(128, 1), O), TEN, shell_command="ls")
-    return distributedshell.under(job, settings)
+    job = commands.plan_shell(TaskSpec(1, Resource(128, 1), O), TEN, shell_command="ls")
+    return commands.under(job, settings)
 
 
 def test_m_accounting_one_killed_fails_the_job_under_yarns_rule() -> None:

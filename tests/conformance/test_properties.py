@@ -37,7 +37,7 @@ from yarnopp_cli.cluster.capacity import (
     share_host,
     size_of_node,
 )
-from yarnopp_cli.masters import distributedshell
+from yarnopp_cli.masters import commands
 from yarnopp_cli.nodemanager.link import ResourceManagerLink
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse
@@ -304,10 +304,10 @@ def test_the_rm_tells_each_node_its_interval_and_the_node_keeps_to_it() -> None:
 
 def test_a_retry_waits_at_least_the_minimum() -> None:
     def interval_ms(asked: int, least: int) -> int:
-        retry = distributedshell.ContainerRetryContext(1, maximum=3, interval_ms=asked)
-        job = distributedshell.plan(TaskSpec(1, Resource(10, 1)), shell_command="false", retry=retry)
+        retry = commands.ContainerRetryContext(1, maximum=3, interval_ms=asked)
+        job = commands.plan_shell(TaskSpec(1, Resource(10, 1)), shell_command="false", retry=retry)
         settings = ApplicationSettings(retry_minimum_interval_ms=least)
-        return distributedshell.under(job, settings).phases[0].retry_interval_ms
+        return commands.under(job, settings).phases[0].retry_interval_ms
 
     assert interval_ms(200, 1000) == 1000
     assert interval_ms(200, 100) == 200

@@ -146,7 +146,7 @@ def test_k4_opportunistic_allocation() -> None:
     assert {one.node_address for one in response.allocated} == {"unix:/run/yopp/nm-h1:1234.sock"}
     assert len({one.token.password for one in response.allocated}) == 2
     assert cluster.app(master.app_id).pending_containers == 0
-    assert cluster.ask(GetClusterInfoRequest()).info.used == Resource()
+    assert cluster.ask(GetClusterInfoRequest()).used == Resource()
     node.beat(*(status(one) for one in response.allocated))
     cluster.ask(
         FinishApplicationMasterRequest(master.attempt_id, master.token, FinalApplicationStatus.SUCCEEDED),

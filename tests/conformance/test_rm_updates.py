@@ -27,7 +27,7 @@ SIZE = Resource(1024, 1)
 
 def metrics(cluster: Cluster) -> tuple[int, int, int, int, int]:
     """Available MB and vcores, allocated MB and vcores, allocated containers: all of them guaranteed."""
-    info = cluster.ask(GetClusterInfoRequest()).info
+    info = cluster.ask(GetClusterInfoRequest())
     free = info.total - info.used
     guaranteed = [c for c in cluster.containers().values() if c.execution_type is GUARANTEED]
     return free.memory, free.vcores, info.used.memory, info.used.vcores, len(guaranteed)

@@ -104,11 +104,11 @@ def test_yarn_10760_no_count_falls_below_zero_after_another_life_of_the_rm() -> 
     node.register()
     for one in old:
         node.beat(done(one, -106))
-        info = second.ask(GetClusterInfoRequest()).info
+        info = second.ask(GetClusterInfoRequest())
         [report] = second.ask(GetClusterNodesRequest()).nodes
         assert min(info.used.memory, info.used.vcores, info.containers_running, info.containers_queued) >= 0
         assert min(report.used.memory, report.used.vcores, report.opportunistic.running) >= 0
-    assert second.ask(GetClusterInfoRequest()).info.used == Resource()
+    assert second.ask(GetClusterInfoRequest()).used == Resource()
 
 
 # -- nodes ---------------------------------------------------------------------------------------------------

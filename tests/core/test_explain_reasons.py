@@ -31,7 +31,7 @@ ONE = Resource(100, 1)
 
 
 def explain(cluster: Cluster, identifier: str) -> Explanation:
-    answer: Explanation = cluster.ask(ExplainRequest(identifier)).explanation
+    answer: Explanation = cluster.ask(ExplainRequest(identifier))
     return answer
 
 

@@ -667,7 +667,7 @@ def test_statuses_come_in_order_of_arrival_with_places_in_the_queue(node: World)
 
 def test_signals_reach_live_containers_only(node: World) -> None:
     node.run_one(1)
-    assert node.call(SignalContainerRequest(cid(1), 12)).status.state is RUNNING
+    assert node.call(SignalContainerRequest(cid(1), 12)).state is RUNNING
     assert do.SignalContainer(cid(1), 12) in node.commands
     for number in (0, 65, -9):
         with pytest.raises(InvalidStateError, match="is no signal"):
@@ -703,16 +703,16 @@ def test_people_pause_and_resume(node: World) -> None:
     with pytest.raises(InvalidStateError, match="is not paused"):
         node.call(ResumeContainerRequest(cid(1)))
     answer = node.call(PauseContainerRequest(cid(1)))
-    assert answer.status.state is ContainerState.PAUSING
+    assert answer.state is ContainerState.PAUSING
     assert do.PauseContainer(cid(1)) in node.commands
     node.tell(happened.ContainerPaused(cid(1)))
-    assert node.call(PauseContainerRequest(cid(1))).status.state is ContainerState.PAUSED
+    assert node.call(PauseContainerRequest(cid(1))).state is ContainerState.PAUSED
     assert "paused by the user" in node.status(1).diagnostics
     node.launched(2)
     for _ in range(2):  # it waits for what 2 has: to resume it once more is no error
         answer = node.call(ResumeContainerRequest(cid(1)))
-        assert answer.status.state is ContainerState.PAUSED
-        assert answer.status.diagnostics == RESUMED
+        assert answer.state is ContainerState.PAUSED
+        assert answer.diagnostics == RESUMED
     node.exited(2)
     assert node.status(1).state is ContainerState.RESUMING
     with pytest.raises(ContainerNotFoundError):

@@ -43,7 +43,7 @@ def paths(cluster: Cluster) -> list[str]:
 
 
 def explained(cluster: Cluster, name: str) -> Explanation:
-    return cluster.ask(ExplainRequest(name)).explanation  # type: ignore[no-any-return]
+    return cluster.ask(ExplainRequest(name))  # type: ignore[no-any-return]
 
 
 def test_queues_come_and_go_and_applications_stay_where_they_are() -> None:
@@ -61,12 +61,12 @@ def test_queues_come_and_go_and_applications_stay_where_they_are() -> None:
     before = paths(cluster)
     would = refresh(cluster, dry_run=True, **thirds)
     assert (would.added, would.removed, would.changed) == (("root.c",), (), ("root.a", "root.b"))
-    assert paths(cluster) == before and not cluster.ask(GetClusterInfoRequest()).info.properties
+    assert paths(cluster) == before and not cluster.ask(GetClusterInfoRequest()).properties
     assert refresh(cluster, **thirds).added == ("root.c",)
     queues = {one.path: one for one in cluster.ask(GetQueueInfoRequest()).queues}
     assert list(queues) == ["root", "root.a", "root.b", "root.c"]
     assert (queues["root.a"].used, queues["root.a"].guaranteed) == (ONE, Resource(1000, 1))
-    assert cluster.ask(GetClusterInfoRequest()).info.properties[f"{PREFIX}root.queues"] == "a,b,c"
+    assert cluster.ask(GetClusterInfoRequest()).properties[f"{PREFIX}root.queues"] == "a,b,c"
     [event] = [
         event for event in cluster.ask(GetEventsRequest()).events if event.kind is EventKind.QUEUES_REFRESHED
     ]

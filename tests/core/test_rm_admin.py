@@ -47,7 +47,7 @@ def test_a_drained_node_gets_nothing_and_keeps_what_it_has_until_that_has_ended(
     assert {container.node_id for container in granted} == {other.name}
     node.beat(done(one))
     assert state(cluster, node) is NodeState.DECOMMISSIONED
-    assert cluster.ask(GetClusterInfoRequest()).info.total == Resource(200, 2)
+    assert cluster.ask(GetClusterInfoRequest()).total == Resource(200, 2)
     node.beat()
     kinds = [event.kind.value for event in cluster.ask(GetEventsRequest(node_id=node.name)).events]
     assert kinds[-2:] == ["ContainerCompleted", "NodeDrained"] and "NodeDraining" in kinds
@@ -113,7 +113,7 @@ def test_dry_runs_change_nothing() -> None:
     answer = cluster.ask(DrainNodesRequest((node.name,), dry_run=True))
     assert (answer.nodes[0].state, answer.containers) == (NodeState.DECOMMISSIONING, 1)
     resized = cluster.ask(UpdateNodeResourceRequest(node.name, Resource(2000, 9), dry_run=True))
-    assert resized.node.total == Resource(2000, 9)
+    assert resized.total == Resource(2000, 9)
     cluster.ask(UpdateApplicationPriorityRequest(master.app_id, 7, dry_run=True))
     assert state(cluster, node) is NodeState.RUNNING
     assert cluster.context.nodes[node.name].total == node.total
@@ -133,7 +133,7 @@ def test_a_node_of_another_size_is_told_and_allocated_to_by_it() -> None:
     response = node.take(held)
     assert response is not None and response.resource == Resource(1000, 4)
     assert len(master.allocate().allocated) == 2
-    assert cluster.ask(GetClusterInfoRequest()).info.total == Resource(1000, 4)
+    assert cluster.ask(GetClusterInfoRequest()).total == Resource(1000, 4)
     cluster.ask(UpdateNodeResourceRequest(node.name, Resource(100, 1)))
     assert node.beat().resource == Resource(100, 1), "also if more than that is in use"
     assert master.allocate(asks(1, ONE, allocation_request_id=3)).allocated == ()

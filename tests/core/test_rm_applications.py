@@ -290,7 +290,7 @@ def test_a_master_of_an_rms_earlier_life_hears_what_happened() -> None:
     attempt_id = before.attempt_id.replace(str(TIMESTAMP), str(TIMESTAMP - 1))
     with pytest.raises(ApplicationNotFoundError) as refused:
         Master(before.cluster, before.app_id, attempt_id, before.token, 9).register()
-    assert "started anew" in refused.value.because
+    assert "was restarted" in refused.value.because
 
 
 def test_finishing_twice_does_no_harm_and_allocating_after_it_tells_to_end() -> None:

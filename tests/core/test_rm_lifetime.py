@@ -157,6 +157,6 @@ def test_shutdown_may_leave_containers_running() -> None:
 
 def test_a_cluster_says_what_it_is() -> None:
     cluster = Cluster(lifetime="on-demand")
-    info = cluster.ask(GetClusterInfoRequest()).info
+    info = cluster.ask(GetClusterInfoRequest())
     assert (info.lifetime, info.pid, info.run_dir, info.version) == ("on-demand", 77, "/run/yopp", "0.1.0")
     assert info.opportunistic_enabled and info.maximum == Resource()

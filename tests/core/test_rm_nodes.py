@@ -32,7 +32,7 @@ def test_a_node_as_people_see_it() -> None:
     assert (seen.opportunistic.running, seen.opportunistic.vcores_used) == (1, 1)
     assert seen.last_heartbeat_ms == TIMESTAMP + 2500
     assert seen.node_utilization == ResourceUtilization(5, 0.5)
-    info = cluster.ask(GetClusterInfoRequest()).info
+    info = cluster.ask(GetClusterInfoRequest())
     assert (info.total, info.used, info.maximum) == (Resource(4096, 4), ONE, Resource(4096, 4))
     assert (info.nodes_running, info.containers_running, info.applications_running) == (1, 2, 1)
 
@@ -133,7 +133,7 @@ def test_a_node_may_come_again_with_another_size() -> None:
     cluster.lose(node.connection)
     node.total = Resource(4096, 2)
     node.register()
-    assert cluster.ask(GetClusterInfoRequest()).info.total == Resource(4096, 2)
+    assert cluster.ask(GetClusterInfoRequest()).total == Resource(4096, 2)
     assert master.allocate(asks(1, ONE, allocation_request_id=2)).allocated == ()
     node.beat(done(granted[0]), done(granted[1]), done(granted[2]))
     assert len(master.allocate().allocated) == 1
@@ -156,7 +156,7 @@ def test_a_silent_node_is_lost_with_all_it_has() -> None:
         (running.id, -100),
         (unspoken.id, -100),
     }
-    assert cluster.ask(GetClusterInfoRequest()).info.nodes_lost == 1
+    assert cluster.ask(GetClusterInfoRequest()).nodes_lost == 1
     assert node.beat().action == "RESYNC"
     assert node.register().containers_to_cleanup == (running.id,)
     assert report(cluster).state is NodeState.RUNNING
@@ -235,9 +235,9 @@ def test_a_node_whose_connection_is_down_does_not_count_as_running() -> None:
     cluster = Cluster()
     node = cluster.node()
     cluster.lose(node.connection)
-    assert cluster.ask(GetClusterInfoRequest()).info.nodes_running == 0
+    assert cluster.ask(GetClusterInfoRequest()).nodes_running == 0
     node.register()
-    assert cluster.ask(GetClusterInfoRequest()).info.nodes_running == 1
+    assert cluster.ask(GetClusterInfoRequest()).nodes_running == 1
 
 
 def test_an_ask_from_before_the_first_node_that_no_node_can_serve_is_refused() -> None:

@@ -345,7 +345,7 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def guaranteed_containers_are_never_promised_twice(self) -> None:
-        info = self.cluster.ask(GetClusterInfoRequest()).info
+        info = self.cluster.ask(GetClusterInfoRequest())
         assert info.used.fits_in(info.total)
 
     def teardown(self) -> None:
@@ -364,7 +364,7 @@ class Life(RuleBasedStateMachine):
             self.cluster.ask(KillApplicationRequest(app_id))
         self._run_to_the_end()
         assert self.cluster.containers() == {}
-        info = self.cluster.ask(GetClusterInfoRequest()).info
+        info = self.cluster.ask(GetClusterInfoRequest())
         assert info.used == Resource()
         assert (info.containers_running, info.containers_queued, info.containers_paused) == (0, 0, 0)
 

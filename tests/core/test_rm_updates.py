@@ -29,7 +29,7 @@ def wish(
 
 
 def free(cluster: Cluster) -> Resource:
-    info = cluster.ask(GetClusterInfoRequest()).info
+    info = cluster.ask(GetClusterInfoRequest())
     return info.total - info.used
 
 

@@ -315,7 +315,7 @@ def cluster() -> Iterator[Cluster]:
 
 def started_at(connection: Connection) -> int:
     """When the RM started, epoch milliseconds."""
-    return int(connection.call(GetClusterInfoRequest()).info.started_at_ms)
+    return int(connection.call(GetClusterInfoRequest()).started_at_ms)
 
 
 assert ExecutorSettings().cgroups_hierarchy == "/hadoop-yarn"  # where ``cleanup`` looks

@@ -255,7 +255,7 @@ def test_an_rm_listens_on_loopback_where_it_is_told_to(cluster: Cluster) -> None
         assert not {name for name in cluster.files() if name.endswith((".sock", ".pid"))}
     cluster.rm().ready()
     client = cluster.connect(f"localhost:{port}")
-    assert client.call(GetClusterInfoRequest()).info.lifetime == "stay"
+    assert client.call(GetClusterInfoRequest()).lifetime == "stay"
 
 
 def test_daemons_are_small_and_quick(cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.client.shell import CLASSPATH, MASTER, body, command
-from yarnopp_cli.masters.distributedshell import ContainerRetryContext, plan
+from yarnopp_cli.masters.commands import ContainerRetryContext, plan_shell
 from yarnopp_cli.masters.submission import read
 from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
@@ -28,7 +28,7 @@ SUBMISSION = ApplicationSubmissionContext("", "DistributedShell", am_resource=MA
 
 
 def test_the_document_of_a_plain_job() -> None:
-    job = plan(
+    job = plan_shell(
         TaskSpec(1, Resource(10, 1), ExecutionType.OPPORTUNISTIC, enforce=True),
         10,
         shell_command="sleep",
@@ -68,7 +68,7 @@ def test_the_document_of_a_plain_job() -> None:
 
 def test_retries_are_the_masters_options() -> None:
     retry = ContainerRetryContext(2, (3, 4), 5, 7)
-    words = command(plan(ONE, shell_command="x", retry=retry), SUBMISSION, debug=True)
+    words = command(plan_shell(ONE, shell_command="x", retry=retry), SUBMISSION, debug=True)
     assert (
         "--debug --container_retry_policy 2 --container_max_retries 5 --container_retry_interval 7 " in words
     )
@@ -77,7 +77,7 @@ def test_retries_are_the_masters_options() -> None:
 
 def test_our_own_resourcemanager_reads_what_we_write() -> None:
     line = "echo \"$HOME\" 'a b' \\ `date` {{X}} <LOG_DIR> äö\n"
-    job = plan(
+    job = plan_shell(
         TaskSpec(1, Resource(20, 2), ExecutionType.OPPORTUNISTIC),
         3,
         shell_command=line,
@@ -148,19 +148,19 @@ def through_hadoop(job: JobSpec, where: Path) -> str:
     ],
 )
 def test_words_arrive_as_they_were_typed(argv: tuple[str, ...], tmp_path: Path) -> None:
-    job = plan(ONE, argv=("printf", "[%s]", *argv), environment={"TOLD": "$(date) '\"\n"})
+    job = plan_shell(ONE, argv=("printf", "[%s]", *argv), environment={"TOLD": "$(date) '\"\n"})
     assert through_hadoop(job, tmp_path) == "".join(f"[{word}]" for word in argv)
 
 
 def test_variables_arrive_as_they_were_typed(tmp_path: Path) -> None:
     value = "a $HOME `x` \"q\" 'p' \\ {{Y}} <LOG_DIR>\nend"
-    job = plan(ONE, argv=("printenv", "TOLD"), environment={"TOLD": value})
+    job = plan_shell(ONE, argv=("printenv", "TOLD"), environment={"TOLD": value})
     assert through_hadoop(job, tmp_path) == value + "\n"
     assert "--shell_env" not in command(job, SUBMISSION)
 
 
 def test_arguments_go_to_the_line_of_a_script(tmp_path: Path) -> None:
-    job = plan(ONE, shell_command="printf '[%s]'", shell_args=("one", "two"), environment={"X": "a b"})
+    job = plan_shell(ONE, shell_command="printf '[%s]'", shell_args=("one", "two"), environment={"X": "a b"})
     assert through_hadoop(job, tmp_path) == "[one][two]"
 
 
@@ -171,7 +171,7 @@ def test_arguments_go_to_the_line_of_a_script(tmp_path: Path) -> None:
     )
 )
 def test_any_words_come_back_from_the_files(argv: list[str]) -> None:
-    job = plan(ONE, argv=("true", *argv))
+    job = plan_shell(ONE, argv=("true", *argv))
     read_back: Any = read(body(job, SUBMISSION, APPLICATION), shell_program="bash", max_preemptions=1)
     line = read_back.job.phases[0].command[-1]
     if not line.startswith("bash <("):

@@ -13,8 +13,8 @@ from executor.records import ExecutionType, Resource
 from yarnopp_cli.cli.jobs.run import assignments
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import commands, pifiles, progress
+from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.messages import TaskReport, TaskState
-from yarnopp_cli.masters.run import plan
 from yarnopp_cli.masters.tasks import Tally, Task
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary
@@ -84,7 +84,7 @@ def test_working_directories(here: Path) -> None:
 
 
 def tally(**counts: int) -> Tally:
-    job = plan(("x",), TaskSpec(1, Resource(1, 1)), sum(counts.values()))
+    job = plan_run(("x",), TaskSpec(1, Resource(1, 1)), sum(counts.values()))
     made = Tally(sum(counts.values()))
     tasks = iter([Task.of(0, job.phases[0], spec) for spec in job.phases[0].tasks])
     for name, count in counts.items():
@@ -94,7 +94,7 @@ def tally(**counts: int) -> Tally:
 
 
 def test_where_a_job_stands() -> None:
-    job = plan(("x",), TaskSpec(1, Resource(1, 1), ExecutionType.OPPORTUNISTIC), 10)
+    job = plan_run(("x",), TaskSpec(1, Resource(1, 1), ExecutionType.OPPORTUNISTIC), 10)
     states = progress.states_text(tally(RUNNING=2, QUEUED=8))
     assert states == "2 running, 8 queued"
     assert progress.first_line("application_1_0001", job, 1, states) == (

@@ -15,8 +15,8 @@ import pytest
 from executor.records import Resource
 from yarnopp_cli.jobs.loop import Left, MasterLoop, SignalWatch
 from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster
-from yarnopp_cli.masters.run import plan
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.master_protocol import AllocateResponse
 from yarnopp_cli.records.reports import FinalApplicationStatus
@@ -62,7 +62,7 @@ def directory() -> Iterator[Path]:
 
 
 def master(count: int) -> JobMaster:
-    return JobMaster(plan(("true",), TaskSpec(1, Resource(10, 1)), count), ATTEMPT, TOKEN)
+    return JobMaster(plan_run(("true",), TaskSpec(1, Resource(10, 1)), count), ATTEMPT, TOKEN)
 
 
 def run(

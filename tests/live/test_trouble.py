@@ -61,7 +61,7 @@ def test_a_job_whose_rm_was_started_anew_is_told_so(cluster: Yopp) -> None:
     os.kill(daemon(cluster, "rm"), signal.SIGKILL)
     cluster("up", "--vcores", "2", "--memory", "1024")
     _, err = job.communicate(timeout=30)
-    assert job.returncode == 66 and "the ResourceManager was started anew" in err
+    assert job.returncode == 66 and "the ResourceManager was restarted" in err
     wait_until(lambda: not cluster.containers(), what="its containers are ended")
 
 

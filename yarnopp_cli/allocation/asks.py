@@ -231,13 +231,14 @@ def check_size(
     """
     if size.memory < 0 or size.vcores < 0:
         raise InvalidResourceRequestError(
-            f"{what} of {size} makes no sense", because="memory and vcores cannot be negative"
+            f"{what} of {size} is not valid", because="memory and vcores cannot be negative"
         )
     maximum = Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores)
     if not size.fits_in(maximum):
+        largest = f", and the largest node has {max(node_sizes)}" if node_sizes else ""
         raise InvalidResourceRequestError(
             f"{what} of {size} is larger than the maximum allocation",
-            because=f"the configuration allows {maximum}{_largest(node_sizes)}",
+            because=f"the configuration allows {maximum}{largest}",
             hint="ask for less, or raise yarn.scheduler.maximum-allocation-mb and -vcores",
         )
     resource = normalise(size, settings)
@@ -249,10 +250,6 @@ def check_size(
             hint="ask for less, or start a larger node",
         )
     return resource
-
-
-def _largest(node_sizes: Set[Resource]) -> str:
-    return f", and the largest node has {max(node_sizes)}" if node_sizes else ""
 
 
 def check_label(label: str, nodes: Iterable[ClusterNode], *, what: str = "an ask") -> None:
@@ -284,7 +281,7 @@ def check_request(
     """The normalised size of a valid ask, else InvalidResourceRequestError. 0 containers take an ask back."""
     if request.num_containers < 0:
         raise InvalidResourceRequestError(
-            f"an ask for {request.num_containers} containers makes no sense",
+            f"an ask for {request.num_containers} containers is not valid",
             because="a number of containers cannot be negative",
         )
     wanted = request.execution_type_request.execution_type

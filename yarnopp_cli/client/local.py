@@ -96,7 +96,7 @@ class LocalClient:
 
     def cluster_info(self, *, timeout: float = DEFAULT_TIMEOUT) -> ClusterInfo:
         """The cluster in short."""
-        return self.ask(rm.GetClusterInfoRequest(), timeout=timeout).info
+        return self.ask(rm.GetClusterInfoRequest(), timeout=timeout)
 
     def queues(self) -> tuple[QueueReport, ...]:
         """All queues, parents first."""
@@ -112,7 +112,7 @@ class LocalClient:
         if not identifier.startswith("container_"):
             from ..records.explanation import ExplainRequest
 
-            return self.ask(ExplainRequest(identifier)).explanation
+            return self.ask(ExplainRequest(identifier))
         from ..explain.explanations import explain_container
         from ..explain.snapshot import snapshots
 
@@ -178,7 +178,7 @@ class LocalClient:
                 return report
         raise NodeNotFoundError(
             f"no node {node_id}",
-            because="none of that id has registered",
+            because="no node with that id has registered",
             hint="`yopp node list -a` shows those this cluster knows",
             sought=node_id,
         )
@@ -225,7 +225,7 @@ class LocalClient:
         """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
         from ..records import admin_protocol as admin
 
-        return self.ask(admin.UpdateNodeResourceRequest(node_id, size, dry_run)).node
+        return self.ask(admin.UpdateNodeResourceRequest(node_id, size, dry_run))
 
     # -- containers --------------------------------------------------------------------------------------------
 
@@ -312,14 +312,14 @@ class LocalClient:
         from ..records import container_protocol as nm
 
         request = nm.PauseContainerRequest(report.container_id)
-        return self.ask_node(self.node(report.node_id), request).status
+        return self.ask_node(self.node(report.node_id), request)
 
     def resume_container(self, report: ContainerReport) -> ContainerStatus:
         """Let a paused container go on as soon as there is room; as it was then."""
         from ..records import container_protocol as nm
 
         request = nm.ResumeContainerRequest(report.container_id)
-        return self.ask_node(self.node(report.node_id), request).status
+        return self.ask_node(self.node(report.node_id), request)
 
     def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
         """Promote, demote or resize a container. Raises InvalidStateError with YARN's word for a refusal."""

@@ -16,7 +16,7 @@ import shlex
 from typing import Any, Final
 
 from ..errors import UsageError
-from ..masters.distributedshell import FOR_EVER
+from ..masters.commands import FOR_EVER
 from ..records.jobs import JobSpec, PhaseSpec
 from ..records.requests import ApplicationSubmissionContext
 

@@ -40,7 +40,7 @@ class ClusterHandle(Record):
 def look(run_dir: RunDir, *, timeout: float = CALL_SECONDS) -> ClusterHandle:
     """The cluster as its ResourceManager describes it. Raises YoppError where that does not answer."""
     with Connection(run_dir.rm_socket, timeout=timeout) as connection:
-        info = connection.call(GetClusterInfoRequest(), timeout=timeout).info
+        info = connection.call(GetClusterInfoRequest(), timeout=timeout)
         nodes = connection.call(GetClusterNodesRequest(), timeout=timeout).nodes
         return ClusterHandle(run_dir, info, nodes)
 

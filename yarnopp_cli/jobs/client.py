@@ -147,7 +147,7 @@ class JobClient:
         connection = self.open()
         request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
         if connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
-            info = connection.call(GetClusterInfoRequest()).info
+            info = connection.call(GetClusterInfoRequest())
             return dataclasses.replace(response, info=info)
         nodes = connection.call(GetClusterNodesRequest())
         self.note(f"warning: {why_no_node(nodes.nodes)}")
@@ -156,8 +156,8 @@ class JobClient:
     def abandon(self) -> None:
         """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""
         info = self._ask(GetClusterInfoRequest(), GONE_SECONDS) if self.started_here else None
-        if info is not None and info.info.lifetime == ON_DEMAND:
-            busy = info.info.applications_running + info.info.applications_pending
+        if info is not None and info.lifetime == ON_DEMAND:
+            busy = info.applications_running + info.applications_pending
             if not busy and self._ask(ShutdownClusterRequest(), GONE_SECONDS) is not None:
                 self.close()
                 self.run_dir.wait_until_gone(GONE_SECONDS)
@@ -206,7 +206,7 @@ class JobClient:
 
         For a detached job, whose user would not see the RM's refusal. Raises InvalidResourceRequestError.
         """
-        largest = self.open().call(GetClusterInfoRequest()).info.maximum
+        largest = self.open().call(GetClusterInfoRequest()).maximum
         for size in sizes:
             if largest != Resource() and not size.fits_in(largest):
                 self.abandon()
@@ -225,14 +225,13 @@ class JobClient:
         """Why the application waits, as the RM sees it; None if it cannot be asked."""
         from ..records.explanation import ExplainRequest
 
-        found = self._ask(ExplainRequest(application_id))
-        return found.explanation if found is not None else None
+        return self._ask(ExplainRequest(application_id))
 
     def leave(self, info: ClusterInfo) -> None:
         """Disconnect; wait, within bounds, for the end of an on-demand cluster that ends with this job."""
         ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
         if ends and (now := self._ask(GetClusterInfoRequest(), GONE_SECONDS)) is not None:
-            ends = now.info.lifetime == ON_DEMAND and not now.info.applications_running
+            ends = now.lifetime == ON_DEMAND and not now.applications_running
         self.close()
         if ends:
             self.run_dir.wait_until_gone(GONE_SECONDS)

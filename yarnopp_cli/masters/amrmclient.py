@@ -171,26 +171,25 @@ class AMRMClient:
         self._response_id = 0
         return m.CallRM(RegisterApplicationMasterRequest(self._attempt_id, self._token))
 
-    def allocate(self, progress: float, summary: JobSummary) -> m.CallRM | None:
+    def allocate(self, summary: JobSummary) -> m.CallRM | None:
         """The allocate call that is due: there is something to say, or none is waiting at the RM."""
         if not self.registered or self.retry_at is not None:
             return None
         if self.in_flight and not (self.asks.has_unsent or self.releases or self.updates or self.tasks):
             return None
-        return self._allocate(progress, summary, self._heartbeat_ms)
+        return self._allocate(summary, self._heartbeat_ms)
 
     def last_word(self, summary: JobSummary) -> m.CallRM:
         """An allocate call that is not to be held, so that the RM has the final counts."""
-        done = summary.completed / summary.total if summary.total else 1.0
-        return self._allocate(done, summary, 0)
+        return self._allocate(summary, 0)
 
-    def _allocate(self, progress: float, summary: JobSummary, wait_ms: int) -> m.CallRM:
+    def _allocate(self, summary: JobSummary, wait_ms: int) -> m.CallRM:
         self.in_flight += 1
         request = AllocateRequest(
             attempt_id=self._attempt_id,
             token=self._token,
             response_id=self._response_id,
-            progress=progress,
+            progress=summary.completed / summary.total if summary.total else 1.0,
             asks=self.asks.take_unsent(),
             releases=tuple(self.releases),
             updates=tuple(self.updates),

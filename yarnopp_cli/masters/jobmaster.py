@@ -177,9 +177,7 @@ class JobMaster:
         ):
             self._finish()
         if self.stage in (Stage.WORKING, Stage.STOPPING):
-            summary = self.tally.summary()  # what was stopped is not done
-            progress = summary.completed / self.tally.total if self.tally.total else 0.0
-            allocate = self._rm.allocate(progress, summary)
+            allocate = self._rm.allocate(self.tally.summary())
             if allocate is not None:
                 self._out.append(allocate)
         commands, self._out = self._out, []
@@ -459,11 +457,7 @@ class JobMaster:
         if isinstance(error, (ApplicationNotFoundError, InvalidTokenError, ShuttingDownError)):
             self._expelled(error)
             return
-        if not isinstance(error, ConnectionFailedError):
-            self._error = error
-            self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
-            return
-        if not self._rm.lost(now):
+        if not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
             self._error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
         elif self._rm.worth_telling(now):

@@ -6,8 +6,6 @@ opportunistic maps 19, maps 20. The percentage of opportunistic maps is exact an
 
 from __future__ import annotations
 
-from decimal import ROUND_HALF_UP, Decimal, localcontext
-
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
@@ -157,7 +155,5 @@ def last_lines(application_id: str, seconds: float, counted: tuple[int, int] | N
 
 def estimate(inside: int, total: int) -> str:
     """4 * inside / total with 20 decimals, half up, as Hadoop prints it (``QuasiMonteCarlo.estimatePi``)."""
-    with localcontext() as context:
-        context.prec = 60
-        value = Decimal(4) * Decimal(inside) / Decimal(total)
-        return str(value.quantize(Decimal("1e-20"), rounding=ROUND_HALF_UP))
+    whole, decimals = divmod((8 * inside * 10**20 + total) // (2 * total), 10**20)
+    return f"{whole}.{decimals:020d}"

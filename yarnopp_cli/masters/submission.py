@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from executor.light import Record
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, TaskSpec
 from ..records.requests import ApplicationSubmissionContext
-from . import distributedshell as shell
+from . import commands as shell
 
 SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1
@@ -27,8 +27,7 @@ _VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(Record):
     """A submitted application: ``command`` for a shell with its ``environment``, or ``job`` where it is a distributed
     shell's. Its ``context`` does not say yet what its master runs, and what listings show.
     """
@@ -118,7 +117,7 @@ def _shell_job(
     kind = (given.get("container_type") or ["GUARANTEED"])[-1].upper()
     if kind not in ExecutionType.__members__:
         raise UsageError(f"Invalid container_type: {kind}")
-    return shell.plan(
+    return shell.plan_shell(
         TaskSpec(
             1,
             Resource(_number(given, "container_memory", 10), _number(given, "container_vcores", 1, 0)),

@@ -6,11 +6,12 @@ It only reads the scheduler. Pure; ``link`` decides when it is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from executor.core.events import UsageSampled
 from executor.core.scheduler import ContainerScheduler
+from executor.light import Record
 from executor.records import ContainerUsage, ResourceUtilization
 
 from ..records.container_protocol import GetNodeInfoResponse, GetUsageTracesResponse
@@ -23,8 +24,7 @@ USAGE_SECONDS: Final = 1.0
 """Figures of live containers go to the RM this often, at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Record):
     """What people are told of a node: ``cgroups`` and ``warnings`` say what limits its containers."""
 
     pid: int = 0

@@ -244,7 +244,7 @@ class ContainerService:
             statuses = [one for one in statuses if one.state is not ContainerState.DONE]
         return protocol.GetContainerStatusesResponse(tuple(statuses))
 
-    def signal_container(self, request: protocol.SignalContainerRequest) -> protocol.ContainerStatusResponse:
+    def signal_container(self, request: protocol.SignalContainerRequest) -> ContainerStatus:
         """A signal to every process of a live container. Raises YoppError where there is none."""
         status = self._live_status(request.container_id)
         if not 1 <= request.signal <= 64:
@@ -254,11 +254,9 @@ class ContainerService:
                 hint="`yopp container signal --signal TERM` ends it in order",
             )
         self._pass(ContainerSignalRequested(request.container_id, request.signal))
-        return protocol.ContainerStatusResponse(status)
+        return status
 
-    def pause_container(
-        self, request: protocol.PauseContainerRequest, user: str
-    ) -> protocol.ContainerStatusResponse:
+    def pause_container(self, request: protocol.PauseContainerRequest, user: str) -> ContainerStatus:
         """Begin to pause a container of either type; one that is paused already stays paused until it is resumed."""
         container_id = request.container_id
         status = self._live_status(container_id)
@@ -269,18 +267,16 @@ class ContainerService:
             )
         if not self._scheduler.is_held(container_id):
             self._pass(ContainerPauseRequested(container_id, request.diagnostics or BY_USER, by=user))
-        return protocol.ContainerStatusResponse(self._status_now(container_id))
+        return self._status_now(container_id)
 
-    def resume_container(
-        self, request: protocol.ResumeContainerRequest, user: str
-    ) -> protocol.ContainerStatusResponse:
+    def resume_container(self, request: protocol.ResumeContainerRequest, user: str) -> ContainerStatus:
         """Resume a container that a user paused. Raises InvalidStateError for any other."""
         container_id = request.container_id
         status = self._live_status(container_id)
         if not self._scheduler.is_held(container_id):
             paused = status.state in (ContainerState.PAUSING, ContainerState.PAUSED)
             if paused and of_kind(status.cause, CauseKind.RESUMED):
-                return protocol.ContainerStatusResponse(status)  # it waits for room
+                return status  # it waits for room
             reason = "it made room for a guaranteed container, and goes on by itself as soon as there is room for it"
             if self._scheduler.gives_way(container_id):
                 reason = "the machine is busy with higher-priority work; it resumes by itself"
@@ -290,7 +286,7 @@ class ContainerService:
                 hint="`yopp container promote` makes it guaranteed" if paused else "",
             )
         self._pass(ContainerResumeRequested(container_id, by=user))
-        return protocol.ContainerStatusResponse(self._status_now(container_id))
+        return self._status_now(container_id)
 
     def _status_now(self, container_id: str) -> ContainerStatus:
         status = self._scheduler.status(container_id)

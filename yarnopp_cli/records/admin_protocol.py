@@ -37,7 +37,7 @@ class ResumeNodesRequest(Request["NodesResponse"]):
     dry_run: bool = False
 
 
-class UpdateNodeResourceRequest(Request["UpdateNodeResourceResponse"]):
+class UpdateNodeResourceRequest(Request["NodeReport"]):
     """Give a node another size (``updateNodeResource``), until its process ends.
 
     What opportunistic containers have beyond it is reclaimed; guaranteed ones are left alone.
@@ -46,12 +46,6 @@ class UpdateNodeResourceRequest(Request["UpdateNodeResourceResponse"]):
     node_id: str
     resource: Resource
     dry_run: bool = False
-
-
-class UpdateNodeResourceResponse(Record):
-    """As it is now, or would be."""
-
-    node: NodeReport
 
 
 class QueueProperty(Record):

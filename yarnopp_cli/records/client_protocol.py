@@ -208,14 +208,8 @@ class GetQueueInfoResponse(Record):
     queues: tuple[QueueReport, ...]
 
 
-class GetClusterInfoRequest(Request["GetClusterInfoResponse"]):
+class GetClusterInfoRequest(Request["ClusterInfo"]):
     """The cluster in short."""
-
-
-class GetClusterInfoResponse(Record):
-    """The cluster in short."""
-
-    info: ClusterInfo
 
 
 class WaitForNodesRequest(Request["WaitForNodesResponse"]):

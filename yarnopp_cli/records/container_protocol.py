@@ -68,27 +68,21 @@ class GetContainerStatusesResponse(Record):
     failed: tuple[FailedContainer, ...] = ()
 
 
-class SignalContainerRequest(Request["ContainerStatusResponse"]):
+class SignalContainerRequest(Request["ContainerStatus"]):
     """``signal`` is a number. To every process of the container."""
 
     container_id: str
     signal: int
 
 
-class ContainerStatusResponse(Record):
-    """As it is now; of a signal, as it was when that was sent."""
-
-    status: ContainerStatus
-
-
-class PauseContainerRequest(Request["ContainerStatusResponse"]):
+class PauseContainerRequest(Request["ContainerStatus"]):
     """Pause every process of a running container until a person resumes it."""
 
     container_id: str
     diagnostics: str = ""
 
 
-class ResumeContainerRequest(Request["ContainerStatusResponse"]):
+class ResumeContainerRequest(Request["ContainerStatus"]):
     """Let a container that a person paused go on as soon as there is room for it."""
 
     container_id: str

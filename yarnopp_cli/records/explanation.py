@@ -321,13 +321,7 @@ class Explanation(Record):
         return best.outlived if best is not None else ()
 
 
-class ExplainRequest(Request["ExplainResponse"]):
+class ExplainRequest(Request["Explanation"]):
     """``id`` is a full id of an application, a container or a node."""
 
     id: str
-
-
-class ExplainResponse(Record):
-    """As the ResourceManager sees it."""
-
-    explanation: Explanation

@@ -1,7 +1,7 @@
 """What a job is: phases of tasks, each task one container's worth of work. Plain data, also a detached job's
 file.
 
-A job is planned once (``masters/{run,distributedshell,pi}.py``) and then driven by one machine
+A job is planned once (``masters/{commands,pi}.py``) and then driven by one machine
 (``masters/jobmaster.py``), whether that runs in the client or in a container of the cluster.
 """
 

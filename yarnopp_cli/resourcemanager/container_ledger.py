@@ -356,7 +356,7 @@ class ContainerLedger:
         """A container that was to end at its node was never said to have ended."""
         if (container := self._rm.live_containers.get(container_id)) is not None:
             cause = container.ended_for or Cause(CauseKind.RESOURCEMANAGER)
-            self.abort(container, cause, "Its node did not tell of its end")
+            self.abort(container, cause, "Its node did not report its end")
 
     def retype(self, container: RMContainer, execution_type: ExecutionType, resource: Resource) -> None:
         """Give a container another type or size, one version up."""

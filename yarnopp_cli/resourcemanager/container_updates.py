@@ -199,14 +199,14 @@ def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest)
         app = container.app.id
         return (
             "it is its application's master",
-            f"`yopp ps --app {app}` shows the containers that it looks after",
+            f"`yopp ps --app {app}` shows the containers that it manages",
         )
     if container.released:
         return "it is being ended", look
     if fault == INCORRECT_CONTAINER_VERSION_ERROR:
-        return f"it has version {container.version}, and not {wish.container_version}", look
+        return f"its version is {container.version}, not {wish.container_version}", look
     if fault == UPDATE_OUTSTANDING_ERROR:
-        because = "an update of it is under way, and waits for room on its node"
+        because = "an earlier update is still waiting for room on its node"
         return because, f"`yopp explain {container.id}` says what it waits for"
     if fault == INVALID_EXECUTION_TYPE and target is not None:
         other = next(one for one in ExecutionType if one is not target)

@@ -133,11 +133,6 @@ class Identity:
     version: str
     properties: dict[str, str]
 
-    @property
-    def started_at(self) -> float:
-        """When this RM was started, in seconds, monotonic."""
-        return self.cluster_timestamp / 1000 - self.wall_offset
-
 
 class Changes:
     """What a step has changed, as far as something follows from it. Handlers write it, ``settle`` reads and empties it.
@@ -373,7 +368,7 @@ class RMContext:
             raise InvalidStateError(
                 f"Application {app.id} has ended and cannot be changed",
                 because=f"it is {app.state.value}",
-                hint="`yopp app list` shows those that live",
+                hint="`yopp app list` shows those that are running",
             )
 
     def container(self, container_id: str) -> RMContainer:
@@ -392,17 +387,15 @@ class RMContext:
             return node
         raise NodeNotFoundError(
             f"Node {node_id} doesn't exist",
-            because="none of that id has registered",
+            because="no node with that id has registered",
             hint="yopp node list",
             sought=node_id,
         )
 
     def _not_found(self, kind: Callable[..., YoppError], what: str, identifier: str, hint: str) -> YoppError:
         ours = str(self.identity.cluster_timestamp)
-        because = (
-            f"it is of another cluster, or of another start of this one: the ids of this one have {ours}"
-        )
+        because = f"it is from another cluster or from an earlier start of this one, whose ids have {ours}"
         if ours in identifier.split("_"):
-            because = "none of that number is known: it never was, or it ended long ago"
+            because = "that number is unknown: it never existed, or it ended long ago"
         text = f"{what} with id '{identifier}' doesn't exist in RM."
         return kind(text, because=because, hint=hint, sought=identifier)

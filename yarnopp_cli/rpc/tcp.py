@@ -13,9 +13,10 @@ import ipaddress
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
+
+from executor.light import Record
 
 from ..errors import InvalidPropertyError, YoppError, reason_of
 
@@ -24,8 +25,7 @@ _ESTABLISHED: Final = 1
 """The state of an open connection, in /proc/net/tcp and in struct tcp_info."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListenAddress:
+class ListenAddress(Record):
     """An address to listen on: ``host`` as it was written, ``ip`` what it means."""
 
     host: str
@@ -88,8 +88,7 @@ def _address(text: str) -> ListenAddress | None:
     return ListenAddress(host, "127.0.0.1" if host == "localhost" else host, int(port))
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Record):
     """Who holds the other end of a connection: a uid, and the inode of the socket, which names that very socket while
     it is open. :data:`NOBODY` where the kernel does not tell.
     """

@@ -319,8 +319,7 @@ class ClusterApi:
         """Another size of a node, until its process ends."""
         size = resource_of(await json_body(request))
         node = await self.data.node(request.match_info["node"])
-        answer = await self._write(UpdateNodeResourceRequest(node.node_id, size))
-        total = answer.node.total
+        total = (await self._write(UpdateNodeResourceRequest(node.node_id, size))).total
         return {"memory": total.memory, "vCores": total.vcores}
 
     # -- what one host has not ---------------------------------------------------------------------------------

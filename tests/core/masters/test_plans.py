@@ -8,7 +8,7 @@ import pytest
 
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.errors import UsageError
-from yarnopp_cli.masters import distributedshell, pi, run
+from yarnopp_cli.masters import commands, pi
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.settings.declarations import ApplicationSettings
 
@@ -82,7 +82,7 @@ def test_sizes_that_make_no_sense_are_refused(maps: int, samples: int) -> None:
 
 def test_names_of_jobs() -> None:
     assert pi.job_id("application_1765400000000_0007") == "job_1765400000000_0007"
-    job = run.plan(("/usr/bin/sleep", "10"), ONE, 2, retries=1)
+    job = commands.plan_run(("/usr/bin/sleep", "10"), ONE, 2, retries=1)
     assert job.name == "sleep"
     (phase,) = job.phases
     assert (phase.max_attempts, phase.number_variable, phase.environment) == (
@@ -94,7 +94,7 @@ def test_names_of_jobs() -> None:
 
 
 def test_a_shell_command_and_its_arguments_are_one_line_for_the_shell() -> None:
-    job = distributedshell.plan(ONE, shell_command="echo a;", shell_args=("echo", "$YARN_SHELL_ID"))
+    job = commands.plan_shell(ONE, shell_command="echo a;", shell_args=("echo", "$YARN_SHELL_ID"))
     (phase,) = job.phases
     assert phase.command == ("bash", "-c", "echo a; echo $YARN_SHELL_ID")
     assert (phase.number_variable, phase.number_by_allocation) == ("YARN_SHELL_ID", True)
@@ -102,7 +102,7 @@ def test_a_shell_command_and_its_arguments_are_one_line_for_the_shell() -> None:
 
 
 def test_a_script_is_localised_and_run_with_the_shell() -> None:
-    (phase,) = distributedshell.plan(ONE, shell_script="echo $1\n", shell_args=("x",)).phases
+    (phase,) = commands.plan_shell(ONE, shell_script="echo $1\n", shell_args=("x",)).phases
     assert phase.files == {"ExecScript.sh": "echo $1\n"}
     assert phase.command == ("bash", "-c", "exec bash ./ExecScript.sh x")
 
@@ -115,8 +115,8 @@ def test_a_script_is_localised_and_run_with_the_shell() -> None:
 def test_container_retry_policies(
     policy: int, codes: tuple[int, ...], retries: int, attempts: int, kept: tuple[int, ...]
 ) -> None:
-    retry = distributedshell.ContainerRetryContext(policy, codes, retries)
-    (phase,) = distributedshell.plan(ONE, shell_command="x", retry=retry).phases
+    retry = commands.ContainerRetryContext(policy, codes, retries)
+    (phase,) = commands.plan_shell(ONE, shell_command="x", retry=retry).phases
     assert (phase.max_attempts, phase.retry_codes) == (attempts, kept)
 
 
@@ -125,4 +125,4 @@ def test_container_retry_policies(
 )
 def test_exactly_one_thing_is_run(given: dict[str, object]) -> None:
     with pytest.raises(UsageError):
-        distributedshell.plan(ONE, **given)  # type: ignore[arg-type]
+        commands.plan_shell(ONE, **given)  # type: ignore[arg-type]

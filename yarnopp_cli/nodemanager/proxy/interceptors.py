@@ -19,14 +19,14 @@ time is an argument. One of your own is a class that overrides either, named by 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from executor.light import Record
 
 from ...records.master_protocol import AllocateRequest, AllocateResponse
 from ...settings.declarations import NodeManagerSettings
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptFacts:
+class AttemptFacts(Record):
     """Whose calls these are: printed ids of the attempt, its application and this node; the node's settings."""
 
     attempt_id: str

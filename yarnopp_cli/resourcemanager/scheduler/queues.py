@@ -249,7 +249,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
             if queue.maximum_share < 1 and queue.maximum != _NOTHING and not size.fits_in(queue.maximum):
                 raise InvalidResourceRequestError(
                     f"a container of {size} is larger than queue {queue.path} may ever be",
-                    because=f"its maximum-capacity comes to {queue.maximum} on this cluster",
+                    because=f"its maximum-capacity is {queue.maximum} on this cluster",
                     hint="ask for less, or use another queue: yopp queue list",
                 )
 

@@ -14,7 +14,7 @@ from executor.records import Resource
 from ...errors import InvalidResourceRequestError, InvalidStateError
 from ...records import admin_protocol as admin
 from ...records.history import EventKind
-from ...records.reports import NodeState
+from ...records.reports import NodeReport, NodeState
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, RMNode
@@ -102,22 +102,22 @@ class AdminService:
         self._rm.history.add(EventKind.NODE_RESUMED, node=node.node_id)
         self._rm.nodes_changed(node)
 
-    def resize(self, request: admin.UpdateNodeResourceRequest) -> admin.UpdateNodeResourceResponse:
+    def resize(self, request: admin.UpdateNodeResourceRequest) -> NodeReport:
         """Give a node another size."""
-        node, size = self._present(request.node_id, "has no size"), request.resource
+        node, size = self._present(request.node_id, "cannot be resized"), request.resource
         settings = self._rm.settings
         least = Resource(settings.minimum_allocation_mb, max(1, settings.minimum_allocation_vcores))
         if not least.fits_in(size):
             raise InvalidResourceRequestError(
-                f"a node of {size} could run nothing",
+                f"a node of {size} could not run any container",
                 because=f"the smallest container has {least}",
                 hint=f"ask for {least.memory} MB and {least.vcores} vcores at least",
             )
         if not size.fits_in(LARGEST_NODE):
             raise InvalidResourceRequestError(
-                f"no node is as large as {size}",
-                because=f"the largest that can be said is {LARGEST_NODE}",
-                hint="`yopp doctor` says what this host has",
+                f"a node cannot have {size}",
+                because=f"the largest possible size is {LARGEST_NODE}",
+                hint="`yopp doctor` shows what this host has",
             )
         was = node.total
         report = self._rm.node_report(node)
@@ -126,7 +126,7 @@ class AdminService:
             numbers = {"memoryMB": size.memory, "vcores": size.vcores}
             words = {"was": f"{was.memory} MB, {was.vcores} vcores"}
             self._rm.history.add(EventKind.NODE_RESIZED, node=node.node_id, words=words, numbers=numbers)
-        return admin.UpdateNodeResourceResponse(replace(report, total=size))
+        return replace(report, total=size)
 
     def _resize(self, node: RMNode, size: Resource) -> None:
         counted = node.node_id in self._rm.scheduler.nodes
@@ -144,7 +144,7 @@ class AdminService:
         self._rm.nodes_changed(node)
 
     def _present(
-        self, node_id: str, refusal: str, hint: str = "`yopp node list` shows those that run"
+        self, node_id: str, refusal: str, hint: str = "`yopp node list` shows those that are running"
     ) -> RMNode:
         """A node that is part of the cluster. Raises NodeNotFoundError, InvalidStateError."""
         node = self._rm.node(node_id)

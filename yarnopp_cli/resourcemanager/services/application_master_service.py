@@ -286,14 +286,14 @@ class ApplicationMasterService:
         if not totals:
             raise NodeNotFoundError(
                 f"no node is called {name}",
-                because=f"there are {', '.join(sorted(node.node_id for node in nodes))}",
+                because=f"the nodes are {', '.join(sorted(node.node_id for node in nodes))}",
                 hint="yopp node list",
             )
         if not any(size.fits_in(total) for total in totals):
             raise InvalidResourceRequestError(
                 f"a container of {size} is larger than {name}",
-                because=f"it has {max(totals)}",
-                hint="ask for less, or let it run on any node",
+                because=f"that has {max(totals)}",
+                hint="ask for less, or allow any node",
             )
 
     def refuse_hopeless(self) -> None:
@@ -362,7 +362,6 @@ class ApplicationMasterService:
             self._rm.opportunistic_waiting.pop(attempt.id, None)
 
     def _release(self, attempt: RMAppAttempt, container_id: str) -> None:
-        """The master does not want a container (any more)."""
         container = attempt.containers.get(container_id)
         if container is not None and not container.is_am:
             container.released = True
@@ -371,12 +370,11 @@ class ApplicationMasterService:
     # -- who speaks ------------------------------------------------------------------------------------------
 
     def _attempt(self, attempt_id: str, token: Token) -> RMAppAttempt:
-        """The attempt that a genuine token speaks for."""
         application_id = ApplicationAttemptId.parse(attempt_id).application_id
         if application_id.cluster_timestamp != self._rm.identity.cluster_timestamp:
             raise ApplicationNotFoundError(
                 f"Application attempt {attempt_id} doesn't exist in the RM",
-                because="the ResourceManager was started anew, and knows no application of its earlier life",
+                because="the ResourceManager was restarted, and does not know applications from before",
                 hint="submit the job again",
             )
         payload = verify(self._rm.am_key, token, AMRM_TOKEN, now_ms=self._rm.now_ms)

@@ -68,7 +68,7 @@ class ClientRMService:
         submission = request.context
         if not call.user:
             raise AccessDeniedError(
-                "nobody submits this application", because="the kernel does not tell whose call it is"
+                "nobody submits this application", because="the kernel does not say which user is calling"
             )
         user = submission.user if call.uid == 0 and submission.user else call.user
         app = self._rm.applications.get(submission.application_id)
@@ -95,7 +95,7 @@ class ClientRMService:
             if submission.application_id not in self._promised:
                 raise InvalidStateError(
                     f"{submission.application_id} was not given out by this cluster",
-                    hint="leave the id empty, or ask for a new one",
+                    hint="leave the id empty, or request a new one",
                 )
             del self._promised[submission.application_id]
         else:
@@ -113,7 +113,7 @@ class ClientRMService:
         spec = submission.am_container_spec
         if spec is None or not spec.command:
             raise UsageError(
-                "this application has no master", because="it names no command for one and is not unmanaged"
+                "this application has no master", because="it is managed, and names no command for one"
             )
         scheduler, what = self._rm.scheduler, "a master's container"
         check_size(submission.am_resource, self._rm.settings, scheduler.node_sizes.keys(), what=what)
@@ -126,7 +126,7 @@ class ClientRMService:
     def _refuse_if_ending(self) -> None:
         if self._rm.ending:
             raise ShuttingDownError(
-                "the cluster is shutting down", because="its last job has ended, or somebody ended it"
+                "the cluster is shutting down", because="its last job has ended, or somebody stopped it"
             )
 
     def kill(self, call: CallReceived, request: client.KillApplicationRequest) -> client.ApplicationResponse:
@@ -147,7 +147,7 @@ class ClientRMService:
             raise InvalidStateError(
                 "the expiry time is in the past",
                 because="an application cannot end before now",
-                hint="name a time that is to come; `yopp app kill` ends it now",
+                hint="use a time in the future; `yopp app kill` ends it now",
             )
         key = Due(DueKind.LIFETIME, app.id)
         if not request.dry_run and expires_ms:
@@ -237,9 +237,9 @@ class ClientRMService:
         )
         return self._rm.metrics.figures(pending, self._ledger.assigned.last(self._rm.now))
 
-    def get_info(self, _: client.GetClusterInfoRequest) -> client.GetClusterInfoResponse:
+    def get_info(self, _: client.GetClusterInfoRequest) -> ClusterInfo:
         """The cluster in short."""
-        return client.GetClusterInfoResponse(self.info())
+        return self.info()
 
     def info(self) -> ClusterInfo:
         """The cluster in short."""

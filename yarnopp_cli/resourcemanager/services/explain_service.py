@@ -15,7 +15,7 @@ from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits, could_serve
 from ...explain import explanations
-from ...explain.estimates import Durations
+from ...explain.estimates import Asked, Durations
 from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too_big, unusable
 from ...explain.snapshot import NodeSnapshot, queue_limit
 from ...records import scheduler_protocol as scheduling
@@ -23,7 +23,6 @@ from ...records.explanation import (
     CONTAINERS,
     Expected,
     ExplainRequest,
-    ExplainResponse,
     Explanation,
     Reason,
     ReasonCode,
@@ -49,7 +48,7 @@ class ExplainService:
     def __init__(self, context: RMContext) -> None:
         self._rm = context
 
-    def explain(self, request: ExplainRequest) -> ExplainResponse:
+    def explain(self, request: ExplainRequest) -> Explanation:
         """Explain one id. Raises the error of its kind where there is no such thing."""
         name = request.id
         if name.startswith("container_"):
@@ -59,7 +58,7 @@ class ExplainService:
         else:
             node = self._snapshot(self._rm.node(name), self._finished())
             explanation = explanations.explain_node(node, self._rm.now_ms)
-        return ExplainResponse(explanation)
+        return explanation
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
         """Ended containers that estimates learn from: the latest, and the latest of ``app``."""
@@ -110,7 +109,7 @@ class ExplainService:
         )
         return explanations.explain_application(snapshot, now_ms)
 
-    def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[explanations.Asked]:
+    def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
         """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``why``: with the
         reasons.
         """
@@ -123,7 +122,7 @@ class ExplainService:
             ask = equals[0]
             expected = Expected() if ask is attempt.am_ask else durations.of_task(hint, attempt.app.id)
             found.append(
-                explanations.Asked(
+                Asked(
                     sum(one.outstanding for one in equals),
                     ask.resource,
                     kind,
@@ -137,9 +136,8 @@ class ExplainService:
             )
         return found
 
-    def _ahead(self, app: RMApp, durations: Durations) -> list[explanations.Asked]:
-        """What applications that were submitted before it have asked for."""
-        found: list[explanations.Asked] = []
+    def _ahead(self, app: RMApp, durations: Durations) -> list[Asked]:
+        found: list[Asked] = []
         for other in self._rm.live.values():
             if other is app:
                 break

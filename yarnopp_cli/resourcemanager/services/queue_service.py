@@ -98,7 +98,7 @@ class QueueService:
         raise RemoteError(
             f"queue {name} takes no applications itself",
             because=f"it is the parent of: {', '.join(below)}",
-            hint="name one of these",
+            hint="use one of these",
             exit_code=EXIT_NO_SUCH,
         )
 
@@ -224,7 +224,7 @@ class QueueService:
                 raise InvalidStateError(
                     f"queue {app.leaf.path} cannot be removed: it has applications",
                     because=f"{app.id} is in it",
-                    hint="move it with `yopp app queue ID NAME`, or let it end",
+                    hint="move it with `yopp app queue ID NAME`, or wait until it ends",
                 )
         if dry_run:
             return
@@ -310,7 +310,6 @@ def _acl(users: frozenset[str] | None) -> str:
 
 
 def _users(leaves: list[LeafQueue[RMAppAttempt]]) -> tuple[QueueUserReport, ...]:
-    """Who has applications or containers in these queues, by name."""
     apps = [attempt.app for leaf in leaves for attempt in leaf.attempts.values()]
     names = {app.user for app in apps} | {user for leaf in leaves for user in leaf.users}
     return tuple(
@@ -325,7 +324,6 @@ def _users(leaves: list[LeafQueue[RMAppAttempt]]) -> tuple[QueueUserReport, ...]
 
 
 def _differences(old: QueueSettings, new: QueueSettings) -> dict[str, tuple[str, ...]]:
-    """The paths of queues that are added, removed, and changed."""
     before, after = ({queue.path: replace(queue, children=()) for queue in root} for root in (old, new))
     return {
         "added": tuple(path for path in after if path not in before),

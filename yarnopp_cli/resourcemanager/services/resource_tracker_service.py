@@ -112,7 +112,7 @@ class ResourceTrackerService:
         for container in list(node.containers.values()):
             # What a node had spoken of and does not have now is gone; what it never spoke of may yet come.
             if container.id not in listed and container.status is not None:
-                text = "Container not found at its node after the node's restart"
+                text = "Container not found on its node after the node was restarted"
                 self._ledger.abort(container, Cause(CauseKind.NODE_LOST), text)
         return [
             status.container_id
@@ -254,7 +254,6 @@ class ResourceTrackerService:
         self._rm.forget_held(node)
 
     def _response(self, number: int, action: str, **more: Any) -> tracker.NodeHeartbeatResponse:
-        """An answer without news."""
         return tracker.NodeHeartbeatResponse(
             number,
             action,

@@ -1,8 +1,8 @@
-"""The plan of ``yopp dshell``: YARN's distributed shell (``Client`` and ``ApplicationMaster``). Pure.
+"""The plans of ``yopp run`` and ``yopp dshell``: one phase, N equal containers of one command. Pure.
 
-One shell command or script in N containers, numbered by YARN_SHELL_ID in the order in which they were
-allocated. One difference to YARN is meant: a container that was preempted, shed or refused is asked for again
-and fails nothing.
+The latter is YARN's distributed shell (``Client`` and ``ApplicationMaster``): one shell command or script, its
+containers numbered by YARN_SHELL_ID in the order in which they were allocated. One difference to YARN is meant: a
+container that was preempted, shed or refused is asked for again and fails nothing.
 """
 
 from __future__ import annotations
@@ -14,16 +14,63 @@ from executor.light import Record
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec, alike
+from ..records.requests import ANY
 from ..settings.declarations import ApplicationSettings
 
 APPLICATION_TYPE = "YARN"
 NAME = "DistributedShell"
 SHELL_ID = "YARN_SHELL_ID"
 SCRIPT_NAME = "ExecScript.sh"
+NUMBER_VARIABLE = "YOPP_TASK"
+COUNT_VARIABLE = "YOPP_TASKS"
+"""What each container of ``yopp run`` finds its number (from 1) and the number of all in."""
 NEVER_RETRY = 0
 RETRY_ON_SPECIFIC_ERROR_CODES = 2
 FOR_EVER = 2**31
 """More attempts than any container has."""
+
+
+def plan_run(
+    command: tuple[str, ...],
+    task: TaskSpec,
+    containers: int = 1,
+    *,
+    name: str = "",
+    environment: Mapping[str, str] | None = None,
+    working_directory: str | None = None,
+    node: str = ANY,
+    promote: bool = False,
+    retries: int = 0,
+    timeout_ms: int = 0,
+    container_timeout_ms: int = 0,
+    max_preemptions: int = 100,
+    exit_rule: str = "highest",
+) -> JobSpec:
+    """The job of ``containers`` tasks like ``task``. ``retries`` is how often a failing container is run again.
+
+    ``timeout_ms`` bounds the whole job, ``container_timeout_ms`` what each container runs (paused time left out).
+    """
+    phase = PhaseSpec(
+        name="run",
+        tasks=alike(task, containers),
+        command=command,
+        environment={**(environment or {}), COUNT_VARIABLE: str(containers)},
+        own_account=True,
+        working_directory=working_directory,
+        timeout_ms=container_timeout_ms,
+        max_attempts=retries + 1,
+        number_variable=NUMBER_VARIABLE,
+        promote=promote,
+        resource_name=node,
+    )
+    return JobSpec(
+        name=name or command[0].rsplit("/", 1)[-1],
+        application_type=APPLICATION_TYPE,
+        phases=(phase,),
+        timeout_ms=timeout_ms,
+        max_preemptions=max_preemptions,
+        exit_rule=exit_rule,
+    )
 
 
 class ContainerRetryContext(Record):
@@ -57,7 +104,7 @@ def check_one(*given: bool) -> None:
         )
 
 
-def plan(
+def plan_shell(
     task: TaskSpec,
     containers: int = 1,
     *,
