@@ -50,24 +50,21 @@ _SHELL_FAILED = re.compile(
 _LOG_HEAD = re.compile(rb"\n*Container: [^\n]*\n(?:[^\n]*\n){0,5}?LogLength:(\d{1,18})\nLogContents:\n")
 _LOG_END = b"End of LogType:"
 _NODE_STATES = {
-    "NEW": None,
-    "LOCALIZING": None,
+    **{one.value: one for one in ContainerState},
+    **dict.fromkeys(
+        ("RELAUNCHING", "REINITIALIZING", "REINITIALIZING_AWAITING_KILL"), ContainerState.RUNNING
+    ),
+    **dict.fromkeys(
+        (
+            "EXITED_WITH_SUCCESS",
+            "EXITED_WITH_FAILURE",
+            "CONTAINER_RESOURCES_CLEANINGUP",
+            "LOCALIZATION_FAILED",
+        ),
+        ContainerState.KILLING,
+    ),
     "LOCALIZED": ContainerState.SCHEDULED,
-    "SCHEDULED": ContainerState.SCHEDULED,
-    "RUNNING": ContainerState.RUNNING,
-    "RELAUNCHING": ContainerState.RUNNING,
-    "REINITIALIZING": ContainerState.RUNNING,
-    "REINITIALIZING_AWAITING_KILL": ContainerState.RUNNING,
-    "PAUSING": ContainerState.PAUSING,
-    "PAUSED": ContainerState.PAUSED,
-    "RESUMING": ContainerState.RESUMING,
-    "KILLING": ContainerState.KILLING,
-    "EXITED_WITH_SUCCESS": ContainerState.KILLING,
-    "EXITED_WITH_FAILURE": ContainerState.KILLING,
     "CONTAINER_CLEANEDUP_AFTER_KILL": ContainerState.DONE,
-    "CONTAINER_RESOURCES_CLEANINGUP": ContainerState.KILLING,
-    "LOCALIZATION_FAILED": ContainerState.KILLING,
-    "DONE": ContainerState.DONE,
     "COMPLETE": ContainerState.DONE,
 }
 """The states of YARN's ContainerImpl and of the RM's ContainerState, as ours."""

@@ -362,40 +362,38 @@ def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) 
     if status == 401:
         raise _unauthorised(headers, url)
     said, named = _exception_of(content, headers.get("content-type", ""))
-    message, exit_code, hint = f"{bare(url)} answered {status}", 1, ""
-    if status == 404:
-        exit_code = EXIT_NO_SUCH
-    elif status == 403:
-        exit_code = EXIT_NOT_PERMITTED
-        hint = "HADOOP_USER_NAME says who you are to a cluster without Kerberos"
-    elif status >= 500:
-        unreachable = status in (502, 503, 504) and named != _FAILED_THERE
-        exit_code = EXIT_UNREACHABLE if unreachable else 1
-        hint = "its log says more"
-    reason = http.client.responses.get(status, "")
+    exit_code, hint = _REFUSALS.get(status, (1, "its log says more" if status >= 500 else ""))
+    if named == _FAILED_THERE:
+        exit_code = 1
+    message = f"{bare(url)} answered {status}"
     raise RefusedError(
         said or message,
-        because=message if said else reason.lower(),
+        because=message if said else http.client.responses.get(status, "").lower(),
         hint=hint,
         exit_code=exit_code,
         status=status,
     )
 
 
+_REFUSALS = {
+    404: (EXIT_NO_SUCH, ""),
+    403: (EXIT_NOT_PERMITTED, "HADOOP_USER_NAME says who you are to a cluster without Kerberos"),
+    **dict.fromkeys((502, 503, 504), (EXIT_UNREACHABLE, "its log says more")),
+}
+"""The exit codes and hints of answers that are no success."""
+
+
 def _unauthorised(headers: Mapping[str, str], url: str) -> YoppError:
     wanted = headers.get("www-authenticate", "")
-    if wanted.lower().startswith("negotiate"):
-        return RefusedError(
-            f"{bare(url)} wants Kerberos",
-            because="it answers 401 (Negotiate), and yopp speaks Hadoop's simple authentication only",
-            hint="use that cluster's own `yarn` after `kinit`",
-            exit_code=EXIT_NOT_PERMITTED,
-            status=401,
-        )
+    kerberos = wanted.lower().startswith("negotiate")
+    simple = "yopp speaks Hadoop's simple authentication only"
+    how = f" ({wanted[:80]})" if wanted else ""
     return RefusedError(
-        f"{bare(url)} wants to know who you are",
-        because=f"it answers 401{f' ({wanted[:80]})' if wanted else ''}, and takes no user.name",
-        hint="yopp speaks Hadoop's simple authentication only",
+        f"{bare(url)} wants {'Kerberos' if kerberos else 'to know who you are'}",
+        because=f"it answers 401 (Negotiate), and {simple}"
+        if kerberos
+        else f"it answers 401{how}, and takes no user.name",
+        hint="use that cluster's own `yarn` after `kinit`" if kerberos else simple,
         exit_code=EXIT_NOT_PERMITTED,
         status=401,
     )

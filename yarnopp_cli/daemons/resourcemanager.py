@@ -26,8 +26,7 @@ from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
-from ..settings.loading import Configuration
-from ..settings.queue_reading import read_queues
+from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
 from .process import DaemonProcess, argument_parser, run
 from .retention import HistoryFiles

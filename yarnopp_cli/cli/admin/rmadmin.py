@@ -14,7 +14,7 @@ from ...views import queues as queue_view
 from ..frame.command import Needs, command
 from ..frame.naming import nodes as named_nodes
 from ..frame.naming import one_of
-from ..frame.options import DryRun, Live, argument, duration, option
+from ..frame.options import Live, argument, duration, option
 from ..frame.session import Session
 from ..looking.node import tell, tell_size
 
@@ -46,7 +46,6 @@ def refresh_nodes(
     exclude: Annotated[
         str | None, option("--exclude FILE", f"The list of nodes. [default: {EXCLUDE_PATH}]")
     ] = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Read the list of excluded nodes again: nodes in it are drained, drained nodes that are not in it are
     resumed.
@@ -68,12 +67,12 @@ def refresh_nodes(
     changed: list[NodeReport] = []
     if drain:
         limit = 0 if not graceful else -1 if kill_after is None else round(kill_after * 1000)
-        changed += client.drain_nodes(drain, limit, dry_run=dry_run)[0]
+        changed += client.drain_nodes(drain, limit, dry_run=session.dry_run)[0]
     if resume:
-        changed += client.resume_nodes(resume, dry_run=dry_run)
+        changed += client.resume_nodes(resume, dry_run=session.dry_run)
     if not changed:
         printer.note(f"{path}: nothing changes")
-    tell(session, changed, dry_run=dry_run)
+    tell(session, changed)
 
 
 def _exclude_path(session: Session, running: dict[str, str]) -> str:
@@ -122,7 +121,6 @@ def update_node_resource(
     overcommit: Annotated[
         int | None, argument("[MS]", "YARN's overcommit timeout; only -1 is accepted.")
     ] = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Resize a node until its NodeManager ends, as `yopp node resize` does."""
     if overcommit not in (None, -1):
@@ -132,8 +130,8 @@ def update_node_resource(
             hint="leave it out, or give -1",
         )
     found = one_of(named_nodes(session.client.nodes(), [node]), node)
-    changed = [session.client.resize_node(found.node_id, Resource(memory, vcores), dry_run=dry_run)]
-    tell_size(session, changed, dry_run=dry_run)
+    changed = [session.client.resize_node(found.node_id, Resource(memory, vcores), dry_run=session.dry_run)]
+    tell_size(session, changed)
 
 
 @command(
@@ -142,7 +140,7 @@ def update_node_resource(
     "yopp rmadmin -refreshQueues --dry-run",
     needs=Needs.JOBS,
 )
-def refresh_queues(session: Session, dry_run: DryRun = False) -> None:
+def refresh_queues(session: Session) -> None:
     """Read the configuration of the queues again: yarn.scheduler.capacity.* of the files that the cluster was started
     with, or of --conf; -D overrides both.
 
@@ -153,10 +151,12 @@ def refresh_queues(session: Session, dry_run: DryRun = False) -> None:
     printer = session.printer
     found = session.configuration if session.context.conf else _as_started(session)
     properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
-    answer = session.client.ask(RefreshQueuesRequest(tuple(properties), dry_run))
+    answer = session.client.ask(RefreshQueuesRequest(tuple(properties), session.dry_run))
     if not printer.for_people:
         changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
-        told = {name: list(paths) for name, paths in changes.items()} | ({"dryRun": True} if dry_run else {})
+        told = {name: list(paths) for name, paths in changes.items()} | (
+            {"dryRun": True} if session.dry_run else {}
+        )
         printer.listing(
             answer.queues,
             queue_view.COLUMNS,
@@ -165,7 +165,7 @@ def refresh_queues(session: Session, dry_run: DryRun = False) -> None:
             identity=lambda queue: queue.name,
         )
         return
-    will = "would be " if dry_run else ""
+    will = "would be " if session.dry_run else ""
     changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
     for verb, paths in changes.items():
         if paths:

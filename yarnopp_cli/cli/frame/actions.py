@@ -27,7 +27,6 @@ def agree(
     verb: str,
     *,
     what: str = "container",
-    dry_run: bool = False,
 ) -> None:
     """Ask whether a change of ``named`` is wanted, where ``all`` was said and -y was not. The command ends with 1 where
     it is not. Raises UsageError where nobody can be asked."""
@@ -39,7 +38,7 @@ def agree(
     if session.yarn is not None:
         what = f"{what} of {session.yarn.rest.address}"
     several = f"all {len(named)} {what}s" if len(named) > 1 else f"the only {what}, {named[0]}"
-    if not session.printer.confirm(f"{verb} {several}?", yes=session.yes or dry_run):
+    if not session.printer.confirm(f"{verb} {several}?", yes=session.yes or session.dry_run):
         raise typer.Exit(EXIT_FAILURE)
 
 

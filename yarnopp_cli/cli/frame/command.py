@@ -32,12 +32,14 @@ from .options import (
     Columns,
     Conf,
     Define,
+    DryRun,
     EngineOption,
     HereOnly,
     Json,
     Limit,
     Live,
     NoProgress,
+    NoWait,
     Output,
     Quiet,
     Rm,
@@ -95,6 +97,8 @@ class Command(Record):
     shows: frozenset[str]
     bounded: bool
     yarn: bool
+    tries: bool | HereOnly
+    waits: bool
     settings: dict[str, Any]
 
 
@@ -115,6 +119,8 @@ def command(
     progress: bool = False,
     bounded: bool = True,
     yarn: bool = False,
+    tries: bool | HereOnly = False,
+    waits: bool = False,
     **settings: Any,
 ) -> Callable[[F], F]:
     """Register a function as the command ``path`` ("node list"), with the example ``lines`` of its help.
@@ -123,14 +129,15 @@ def command(
     and --watch. ``forms``: those of -o that it has; without any it has no -o. ``asks``: it asks before it acts, unless
     -y. ``progress``: it draws progress, unless --no-progress. ``bounded``: --timeout ends it; a command that bounds
     itself declares its own Timeout, one that never ends has none. ``yarn``: it works on a YARN cluster too, by
-    ``session.cluster``, but for the options whose type says HERE_ONLY. ``settings`` are typer's (help, hidden,
-    context_settings…).
+    ``session.cluster``, but for the options whose type says HERE_ONLY. ``tries``: --dry-run says what would happen
+    (``session.dry_run``; HERE_ONLY: not on a YARN cluster). ``waits``: it returns when what it does has happened, or at
+    once with --no-wait, and bounds itself by ``session.timeout``. ``settings`` are typer's (help, hidden, …).
     """
     shown = frozenset({"--yes"} if asks else ()) | frozenset({"--no-progress"} if progress else ())
 
     def register(function: F) -> F:
         REGISTERED[path] = Command(
-            path, function, lines, needs, lists, newest, forms, shown, bounded, yarn, settings
+            path, function, lines, needs, lists, newest, forms, shown, bounded, yarn, tries, waits, settings
         )
         return function
 
@@ -154,6 +161,9 @@ def made(one: Command) -> Any:
         limits += [
             (parameter, max(option.opts, key=len), mark) for mark in marks if isinstance(mark, HereOnly)
         ]
+    if isinstance(one.tries, HereOnly):
+        dry_run = inspect.Parameter("dry_run", inspect.Parameter.KEYWORD_ONLY, default=False)
+        limits.append((dry_run, "--dry-run", one.tries))
     taken = {spelling for option in parsed.params for spelling in option.opts}
     parsed.params += [option for option in _added(one) if not taken.intersection(option.opts)]
     return parsed
@@ -212,6 +222,8 @@ def _run(
         states,
         values.get("watch"),
         engine,
+        dry_run=bool(values.get("dry_run")),
+        no_wait=bool(values.get("no_wait")),
     ) as session:
         return one.function(session, **mine)
 
@@ -220,6 +232,8 @@ def _run(
 
 
 def _declarations(
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
     state: State = None,
     sort: Sort = None,
     columns: Columns = None,
@@ -268,6 +282,8 @@ def _added(one: Command) -> Iterator[Any]:
             continue
         if name == "timeout" and not one.bounded:
             continue
+        if (name == "dry_run" and not one.tries) or (name == "no_wait" and not one.waits):
+            continue
         option = copy.copy(declared)
         option.completes = None
         if name == "state":
@@ -277,7 +293,7 @@ def _added(one: Command) -> Iterator[Any]:
         elif name == "limit" and one.newest:
             option.help = NEWEST
         elif name == "timeout":
-            option.callback = bounded
+            option.callback = None if one.waits else bounded
         elif name in ("no_progress", "yes"):
             option.hidden = max(option.opts, key=len) not in one.shows
         elif one.needs is Needs.NOTHING and name in ("conf", "define", "run_dir", "verbose"):

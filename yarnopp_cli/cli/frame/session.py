@@ -11,6 +11,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from executor.light import Record
+
 from ...cluster.rundir import RunDir
 from ...errors import UsageError
 from ...views.columns import Column, Noun, choose, default_columns, find, sort
@@ -104,8 +106,7 @@ class Context:
         return LocalClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Record):
     """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit leaves the last ones of a list
     that is not sorted."""
 
@@ -132,6 +133,10 @@ class Session:
     watch: float | None = None
     engine: EngineChoice | None = None
     """The engine that was chosen, of a command on a cluster."""
+    dry_run: bool = False
+    """Whether the command is only to say what would happen, of one that was declared with ``tries=``."""
+    no_wait: bool = False
+    """Whether the command is to return at once, of one that was declared with ``waits=``."""
     now_ms: int = field(default_factory=lambda: now_ms())
     """The moment that times in tables and documents are counted to."""
 

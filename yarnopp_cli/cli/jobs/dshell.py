@@ -28,7 +28,7 @@ from ...masters import commands as shell
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
-from ..frame.options import DryRun, ExitCode, ExitRule, argument, duration, option, size_mb
+from ..frame.options import ExitCode, ExitRule, argument, duration, option, size_mb
 from ..frame.session import Session
 from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_size, tags
 
@@ -125,18 +125,20 @@ ShellCommand = Annotated[
     str, option("--shell-command LINE", "The command line that bash runs in each container.")
 ]
 ShellScript = Annotated[
-    str, option("--shell-script FILE", "A script that bash runs in each."), WITHOUT_UPLOAD
+    str, option("--shell-script FILE", "A script that bash runs in each container."), WITHOUT_UPLOAD
 ]
-ShellArgs = Annotated[list[str] | None, option("--shell-args ARG", "Arguments for it (repeatable).")]
-ShellEnv = Annotated[list[str] | None, option("--shell-env K=V", "Its variables (repeatable).")]
+ShellArgs = Annotated[
+    list[str] | None, option("--shell-args ARG", "Arguments of the command or script (repeatable).")
+]
+ShellEnv = Annotated[list[str] | None, option("--shell-env K=V", "Variables of the containers (repeatable).")]
 ShellPriority = Annotated[
     int, option("--shell-cmd-priority, --container-priority P", "Priority of the containers.")
 ]
 ContainerType = Annotated[str, option("--container-type TYPE", "GUARANTEED or OPPORTUNISTIC.")]
 Opportunistic = Annotated[bool, option("-O, --opportunistic", "Short for --container-type OPPORTUNISTIC.")]
 Guaranteed = Annotated[bool, option("-G, --guaranteed", "Short for --container-type GUARANTEED.")]
-ContainerMemory = Annotated[int, option("--container-memory MB", "Memory of each.", parser=size_mb)]
-ContainerVcores = Annotated[int, option("--container-vcores V", "Vcores of each.")]
+ContainerMemory = Annotated[int, option("--container-memory MB", "Memory of each container.", parser=size_mb)]
+ContainerVcores = Annotated[int, option("--container-vcores V", "Vcores of each container.")]
 ContainerResources = Annotated[str, option("--container-resources R=N,...", "Memory and vcores together.")]
 Promote = Annotated[
     bool, option("--promote-opportunistic-after-start", "Promote opportunistic containers that have started.")
@@ -259,7 +261,6 @@ def dshell(
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
     follow: Follow = False,
     detach: Detach = False,
-    dry_run: DryRun = False,
     debug: Debug = False,
     without_meaning: list[str] | None = None,
 ) -> int:
@@ -338,7 +339,6 @@ def dshell(
         submission,
         shown,
         detach=detach,
-        dry_run=dry_run,
         debug=debug,
         ended=ended,
     )
@@ -350,6 +350,7 @@ command(
     "yopp dshell -n 10 -O -- sleep 10",
     needs=Needs.JOBS,
     progress=True,
+    tries=True,
     yarn=True,
 )(_with_options_that_mean_nothing(dshell))
 

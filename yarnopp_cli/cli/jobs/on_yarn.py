@@ -165,7 +165,7 @@ def _interrupted(client: YarnClient, printer: Printer, application_id: str) -> i
 # -- pi: by Hadoop's own client -----------------------------------------------------------------------------------
 
 
-def hadoops_pi(session: Session, maps: int, samples: int, percent: int | None, *, dry_run: bool) -> int:
+def hadoops_pi(session: Session, maps: int, samples: int, percent: int | None) -> int:
     """Run Hadoop's example; its exit code."""
     printer = session.printer
     if printer.is_json:
@@ -180,7 +180,7 @@ def hadoops_pi(session: Session, maps: int, samples: int, percent: int | None, *
     line = shlex.join(["hadoop", "jar", jar or f"$HADOOP_HOME/{EXAMPLES}", *words])
     if not jar:
         line = line.replace("'", "")
-    if dry_run:
+    if session.dry_run:
         printer.text(line)
         return 0
     if not hadoop or not jar:

@@ -14,7 +14,7 @@ from ...masters import pi as masters_pi
 from ...masters.pi import PERCENT
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
-from ..frame.options import HERE_ONLY, DryRun, ExitCode, ExitRule, JobTimeout, Queue, Tags, argument, option
+from ..frame.options import HERE_ONLY, ExitCode, ExitRule, JobTimeout, Queue, Tags, argument, option
 from ..frame.session import Session
 from .run import tags
 
@@ -28,8 +28,8 @@ _USED = ("mapreduce.", "yarn.app.mapreduce.", "yopp.pi.", "yopp.am.")
 _SET_BY_THE_JOB = "programmatically"
 """A property's source, in Hadoop's word."""
 
-Maps = Annotated[int, argument("NMAPS", "How many maps.")]
-Samples = Annotated[int, argument("NSAMPLES", "How many points in each.")]
+Maps = Annotated[int, argument("NMAPS", "Number of maps.")]
+Samples = Annotated[int, argument("NSAMPLES", "Number of points in each map.")]
 Percent = Annotated[
     int | None,
     option(
@@ -39,11 +39,17 @@ Percent = Annotated[
         max=100,
     ),
 ]
-Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job goes on in the cluster.")]
+Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job continues in the cluster.")]
 
 
 @command(
-    "pi", "yopp pi 10 1000", f"yopp pi -D{PERCENT}=40 50 100", needs=Needs.JOBS, progress=True, yarn=True
+    "pi",
+    "yopp pi 10 1000",
+    f"yopp pi -D{PERCENT}=40 50 100",
+    needs=Needs.JOBS,
+    progress=True,
+    tries=True,
+    yarn=True,
 )
 def pi(
     session: Session,
@@ -54,7 +60,6 @@ def pi(
     exit_code: Annotated[ExitCode, HERE_ONLY] = ExitRule.highest,
     queue: Annotated[Queue, HERE_ONLY] = "default",
     tag: Annotated[Tags, HERE_ONLY] = None,
-    dry_run: DryRun = False,
     timeout: Annotated[JobTimeout, HERE_ONLY] = None,
 ) -> int:
     """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
@@ -72,10 +77,10 @@ def pi(
     if session.yarn is not None:
         from .on_yarn import hadoops_pi
 
-        return hadoops_pi(session, maps, samples, percent, dry_run=dry_run)
+        return hadoops_pi(session, maps, samples, percent)
     client = client_here(session)
     settings = _with_share(client.settings, percent)
-    silent = printer.is_json or printer.ids_only or detach or dry_run
+    silent = printer.is_json or printer.ids_only or detach or session.dry_run
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
     parent = f"{session.run_dir.state_dir}/jobs"
 
@@ -107,9 +112,9 @@ def pi(
             return {"pi": told}
 
         say("Starting Job")
-        return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run, ended=ended)
+        return start(session, client, job, submission, shown, detach=detach, ended=ended)
 
-    if dry_run:
+    if session.dry_run:
         return started_in(f"{parent}/{masters_pi.NAME}")
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
     client.open()

@@ -17,7 +17,6 @@ from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
     SETTINGS,
-    DryRun,
     ExitCode,
     ExitRule,
     HereOnly,
@@ -36,13 +35,15 @@ MOST_CONTAINERS = 100_000
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 CommandLine = Annotated[list[str], argument("COMMAND [ARG]...", "The command and its arguments.")]
-Count = Annotated[int, option("-n, --num-containers N", "How many containers.", min=1, max=MOST_CONTAINERS)]
+Count = Annotated[int, option("-n, --num-containers N", "Number of containers.", min=1, max=MOST_CONTAINERS)]
 Opportunistic = Annotated[
-    bool, option("-O, --opportunistic", "Opportunistic containers: they may queue at a node.")
+    bool, option("-O, --opportunistic", "Run opportunistic containers, which may queue at a node.")
 ]
-Guaranteed = Annotated[bool, option("-G, --guaranteed", "Guaranteed containers (the default).")]
-Memory = Annotated[int | None, option("--memory SIZE", "Memory of each: 512, 512M, 2G.", parser=size_mb)]
-Vcores = Annotated[int | None, option("--vcores V", "Vcores of each.")]
+Guaranteed = Annotated[bool, option("-G, --guaranteed", "Run guaranteed containers (the default).")]
+Memory = Annotated[
+    int | None, option("--memory SIZE", "Memory of each container: 512, 512M, 2G.", parser=size_mb)
+]
+Vcores = Annotated[int | None, option("--vcores V", "Vcores of each container.")]
 Environment = Annotated[
     list[str] | None,
     option(
@@ -63,7 +64,7 @@ TimeLimit = Annotated[
     WITHOUT_UPLOAD,
 ]
 Retries = Annotated[int, option("--retries N", "Retry a failing container up to N times.", min=0)]
-Detach = Annotated[bool, option("-d, --detach", "Return at once; the job goes on in the cluster.")]
+Detach = Annotated[bool, option("-d, --detach", "Return at once; the job continues in the cluster.")]
 Promote = Annotated[bool, option("--promote", "Promote opportunistic containers once they have started.")]
 Enforce = Annotated[bool, option("--enforce", "Never use an execution type other than the requested one.")]
 NoPrefix = Annotated[
@@ -93,6 +94,7 @@ Name = Annotated[str, option("--name NAME", "The application's name.")]
     "yopp run --memory 2G --vcores 2 -- make -j2",
     needs=Needs.JOBS,
     progress=True,
+    tries=True,
     yarn=True,
     context_settings={**SETTINGS, "allow_interspersed_args": False},
 )
@@ -114,7 +116,6 @@ def run(
     retries: Retries = 0,
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
     detach: Detach = False,
-    dry_run: DryRun = False,
     promote: Promote = False,
     enforce: Enforce = False,
     no_prefix: NoPrefix = False,
@@ -163,7 +164,7 @@ def run(
         name=name or (" ".join(command)[:60] if elsewhere else ""),
         environment=environment,
         working_directory=directory,
-        node=node if dry_run else client.find_node(node),
+        node=node if session.dry_run else client.find_node(node),
         promote=promote,
         retries=retries,
         timeout_ms=round((timeout or 0) * 1000),
@@ -183,7 +184,7 @@ def run(
         am_resource=settings.am_resource,
         command_line=command_line(env or ()),
     )
-    return start(session, client, job, submission, shown, detach=detach, dry_run=dry_run)
+    return start(session, client, job, submission, shown, detach=detach)
 
 
 def both_types() -> UsageError:

@@ -82,19 +82,18 @@ def start(
     shown: Shown,
     *,
     detach: bool,
-    dry_run: bool,
     debug: bool = False,
     ended: Callable[[Outcome], dict[str, Any]] = lambda outcome: {},
 ) -> int:
-    """Submit a job and see it through, or only the first with ``detach``, or neither with ``dry_run``; the exit code.
+    """Submit a job and see it through, or only the first with ``detach``, or neither with --dry-run; the exit code.
 
     ``submission`` is what the command line says of the application. ``ended`` is told the outcome before anything is
     printed of it, and answers with more for the job's document. ``debug`` makes YARN's master say more.
     """
     if not isinstance(client, JobClient):
-        return client.start(job, submission, detach=detach, dry_run=dry_run, debug=debug)
+        return client.start(job, submission, detach=detach, dry_run=session.dry_run, debug=debug)
     printer = session.printer
-    if dry_run:
+    if session.dry_run:
         return _foretell(session, job, submission.am_resource if detach else None)
     submission = replace(
         submission,

@@ -7,7 +7,7 @@ from typing import Annotated
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
 from ...records.reports import NodeState
 from ..frame.command import Needs, command
-from ..frame.options import DryRun, Live, NoWait, Timeout, argument
+from ..frame.options import Live, Timeout, argument
 from ..frame.output import WORDS
 from ..frame.session import Session
 from ..looking import node as node_commands
@@ -137,10 +137,10 @@ def start_nm(
 
 @command("nm stop", "yopp nm stop", "yopp nm stop 45455", needs=Needs.HOST)
 def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
-    """End one NodeManager.
+    """Stop one NodeManager.
 
-    Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. Succeeds if it is
-    already stopped.
+    Its containers keep running if yarn.nodemanager.recovery.enabled is on, and the next start recovers them. Succeeds
+    if it is already stopped.
     """
     from ...cluster.starting import port_of, running_nm
 
@@ -150,7 +150,7 @@ def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: 
 
 @command("nm restart", "yopp nm restart", "yopp nm restart 45455", needs=Needs.HOST)
 def restart_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
-    """Stop and start one NodeManager, of the same size."""
+    """Stop one NodeManager, and start it with the same size."""
     from ...cluster.starting import port_of, running_nm
 
     name = running_nm(session.run_dir, port_of(node))
@@ -160,7 +160,7 @@ def restart_nm(session: Session, node: Node = None, force: Force = False, timeou
 
 @command("nm status", "yopp nm status", "yopp nm status 45455 --json", needs=Needs.HOST)
 def status_of_nm(session: Session, node: Node = None) -> int:
-    """Say whether NODE, or every node, runs.
+    """Show whether NODE, or every node, is running.
 
     Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
     """
@@ -210,26 +210,26 @@ def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: V
     )
 
 
-@command("nm drain", "yopp nm drain 45455", "yopp nm drain 45455 --kill-after 10m", needs=Needs.HOST)
-def drain(
-    session: Session,
-    node: Node = None,
-    kill_after: node_commands.KillAfter = None,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-    dry_run: DryRun = False,
-) -> None:
+@command(
+    "nm drain",
+    "yopp nm drain 45455",
+    "yopp nm drain 45455 --kill-after 10m",
+    needs=Needs.HOST,
+    tries=True,
+    waits=True,
+)
+def drain(session: Session, node: Node = None, kill_after: node_commands.KillAfter = None) -> None:
     """Stop scheduling on NODE and wait for its containers to end, as `yopp node drain` does."""
     session.yes = True
     chosen = _the_node(node, session, "drain")
-    node_commands.drain(session, chosen, kill_after, no_wait, timeout, dry_run)
+    node_commands.drain(session, chosen, kill_after)
 
 
-@command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST)
-def resume(session: Session, node: Node = None, dry_run: DryRun = False) -> None:
+@command("nm resume", "yopp nm resume", "yopp nm resume 45455", needs=Needs.HOST, tries=True)
+def resume(session: Session, node: Node = None) -> None:
     """Use a drained (or draining) NODE again, as `yopp node resume` does."""
     session.yes = True
-    node_commands.resume(session, _the_node(node, session, "resume"), dry_run)
+    node_commands.resume(session, _the_node(node, session, "resume"))
 
 
 # -- what they share -----------------------------------------------------------------------------------

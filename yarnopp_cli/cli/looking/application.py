@@ -31,13 +31,10 @@ from ..frame.filters import (
 )
 from ..frame.naming import applications, one_of, words
 from ..frame.options import (
+    HERE_ONLY,
     ApplicationIds,
-    DryRun,
-    DryRunHere,
     Ids,
     Live,
-    NoWait,
-    Timeout,
     Words,
     argument,
     duration,
@@ -126,34 +123,36 @@ def status(session: Session, ids: ApplicationIds) -> None:
     session.details(APPLICATIONS, [cluster.application(one) for one in applications(cluster, ids)])
 
 
-@command("app kill", "yopp app kill last", "yopp app list -q | yopp app kill -", asks=True, yarn=True)
-def kill(
-    session: Session,
-    ids: ApplicationIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
+@command(
+    "app kill",
+    "yopp app kill last",
+    "yopp app list -q | yopp app kill -",
+    asks=True,
+    tries=True,
+    waits=True,
+    yarn=True,
+)
+def kill(session: Session, ids: ApplicationIds) -> None:
     """Kill applications and their containers, and wait until they have ended. `all` means every live one."""
     cluster, given = session.cluster, words(ids)
     named = applications(cluster, given)
-    agree(session, given, named, "Kill", what="live application", dry_run=dry_run)
+    agree(session, given, named, "Kill", what="live application")
     before = [cluster.application(one) for one in named]
     live = [one for one in before if one.state not in FINAL_STATES]
-    if dry_run:
+    if session.dry_run:
         tell(session, APPLICATIONS, live, lambda one: f"would be killed: {counts_text(one)}")
         if session.printer.for_people:
             session.printer.note(f"{len(live)} of {len(named)} live; nothing was changed")
         return
     for one in live:
         cluster.change(rm.KillApplicationRequest(one.application_id, "Killed by the user."))
-    if live and not no_wait:
+    if live and not session.no_wait:
         awaited(
             APPLICATIONS,
             lambda left: cluster.wait_for_applications(named, wait=min(left, HOLD_SECONDS)).applications,
             lambda one: one.state in FINAL_STATES,
             "end",
-            KILL_SECONDS if timeout is None else timeout,
+            KILL_SECONDS if session.timeout is None else session.timeout,
             because=lambda _: (
                 "an application ends when its containers have, which have some time after SIGTERM"
             ),
@@ -170,12 +169,13 @@ def kill(
     )
 
 
-@command("app lifetime", "yopp app lifetime last 2h", "yopp app lifetime 3 unlimited", yarn=True)
+@command(
+    "app lifetime", "yopp app lifetime last 2h", "yopp app lifetime 3 unlimited", tries=HERE_ONLY, yarn=True
+)
 def lifetime(
     session: Session,
     application: Named,
     length: Annotated[str, argument("DUR", "Its lifetime from now on: 90s, 5m, 2h; or `unlimited`.")],
-    dry_run: DryRunHere = False,
 ) -> None:
     """Limit the lifetime of a running application: it is killed after this time, counted from now."""
     unlimited = length.lower() == "unlimited"
@@ -194,18 +194,18 @@ def lifetime(
         )
     expires = 0 if unlimited else session.now_ms + round(seconds * 1000)
     report = session.cluster.change(
-        rm.UpdateApplicationTimeoutsRequest(_one(session, application), expires, dry_run)
+        rm.UpdateApplicationTimeoutsRequest(_one(session, application), expires, session.dry_run)
     )
     until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
     _changed(
         session,
         report,
-        f"{'would be one that ' if dry_run else ''}{until}",
-        None if dry_run else lambda one: {"timeout": timeout_document(one, session.now_ms)},
+        f"{'would be one that ' if session.dry_run else ''}{until}",
+        None if session.dry_run else lambda one: {"timeout": timeout_document(one, session.now_ms)},
     )
 
 
-@command("app tags", "yopp app tags last", "yopp app tags last --add nightly,big")
+@command("app tags", "yopp app tags last", "yopp app tags last --add nightly,big", tries=True)
 def tags(
     session: Session,
     application: Named,
@@ -213,7 +213,6 @@ def tags(
     add: Annotated[str | None, option("--add T,…", "Add these tags.")] = None,
     remove: Annotated[str | None, option("--remove T,…", "Remove these tags.")] = None,
     clear: Annotated[bool, option("--clear", "Remove all tags.")] = False,
-    dry_run: DryRun = False,
 ) -> None:
     """Print the tags of an application, one per line, or change those of a running one.
 
@@ -232,9 +231,11 @@ def tags(
         gone = comma_words(remove)
         wanted = [one for one in report.tags if one not in gone] + list(comma_words(add))
         wanted = [] if clear else list(tag or wanted)
-        report = client.change(rm.UpdateApplicationTagsRequest(report.application_id, tuple(wanted), dry_run))
+        report = client.change(
+            rm.UpdateApplicationTagsRequest(report.application_id, tuple(wanted), session.dry_run)
+        )
         told = ", ".join(report.tags) or "none"
-        _changed(session, report, f"{'would have' if dry_run else 'has'} the tags: {told}")
+        _changed(session, report, f"{'would have' if session.dry_run else 'has'} the tags: {told}")
     elif not printer.for_people:
         session.details(APPLICATIONS, [report])
     elif report.tags:
@@ -243,24 +244,27 @@ def tags(
         printer.note(f"{report.application_id} has no tags")
 
 
-@command("app queue", "yopp app queue last prod", "yopp app queue 3 root.dev.web", yarn=True)
+@command("app queue", "yopp app queue last prod", "yopp app queue 3 root.dev.web", tries=HERE_ONLY, yarn=True)
 def queue(
     session: Session,
     application: Named,
     name: Annotated[str, argument("QUEUE", "The new queue."), Live(("queue",))],
-    dry_run: DryRunHere = False,
 ) -> None:
     """Move a running application and its containers to another queue."""
-    report = session.cluster.change(rm.MoveApplicationRequest(_one(session, application), name, dry_run))
+    report = session.cluster.change(
+        rm.MoveApplicationRequest(_one(session, application), name, session.dry_run)
+    )
     _changed(
         session,
         report,
-        f"{'would be' if dry_run else 'is'} in queue {report.queue}",
-        None if dry_run else lambda one: {"queue": one.queue},
+        f"{'would be' if session.dry_run else 'is'} in queue {report.queue}",
+        None if session.dry_run else lambda one: {"queue": one.queue},
     )
 
 
-@command("app priority", "yopp app priority last 5", "yopp app priority 3 0 --json", yarn=True)
+@command(
+    "app priority", "yopp app priority last 5", "yopp app priority 3 0 --json", tries=HERE_ONLY, yarn=True
+)
 def priority(
     session: Session,
     application: Named,
@@ -272,11 +276,10 @@ def priority(
             min=0,
         ),
     ],
-    dry_run: DryRunHere = False,
 ) -> None:
     """Change the priority of a running application within its queue."""
     report = session.cluster.change(
-        rm.UpdateApplicationPriorityRequest(_one(session, application), value, dry_run)
+        rm.UpdateApplicationPriorityRequest(_one(session, application), value, session.dry_run)
     )
     if report.priority < value:
         session.printer.note(
@@ -286,8 +289,8 @@ def priority(
     _changed(
         session,
         report,
-        f"{'would have' if dry_run else 'has'} priority {report.priority}",
-        None if dry_run else lambda one: {"priority": one.priority},
+        f"{'would have' if session.dry_run else 'has'} priority {report.priority}",
+        None if session.dry_run else lambda one: {"priority": one.priority},
     )
 
 

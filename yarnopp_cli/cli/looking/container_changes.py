@@ -20,7 +20,7 @@ from ...views.text import vcores as vcores_of
 from ..frame.actions import agree, awaited
 from ..frame.command import command
 from ..frame.naming import containers, words
-from ..frame.options import IDS, ContainerIds, DryRun, Live, NoWait, Timeout, option, size_mb
+from ..frame.options import IDS, ContainerIds, Live, option, size_mb
 from ..frame.session import Session
 from .container_details import live, tell_containers
 
@@ -63,51 +63,47 @@ def _agreed(
     every: Callable[[ContainerReport], bool] | None,
     *,
     what: str = "container",
-    dry_run: bool = False,
 ) -> list[str]:
     """The containers named, after a question where one is due. ``every``: those that ``all`` means."""
     given = words(ids)
     named = containers(session.cluster, given, every=every)
-    agree(session, given, named, verb, what=what, dry_run=dry_run)
+    agree(session, given, named, verb, what=what)
     return named
 
 
 def _awaited(
-    client: LocalClient,
+    session: Session,
     named: Sequence[str],
     done: Callable[[ContainerReport], bool],
     what: str,
-    no_wait: bool,
-    timeout: float | None,
     because: Callable[[str], str] = lambda _: "the time that was given to it has passed",
 ) -> Sequence[ContainerReport]:
     """The containers when they are as wanted, or as they are now with ``no_wait``."""
 
     def look(left: float = 0) -> list[ContainerReport]:
-        return [client.container(one) for one in named]
+        return [session.client.container(one) for one in named]
 
-    if no_wait:
+    if session.no_wait:
         return look()
-    seconds = CHANGE_SECONDS if timeout is None else timeout
+    seconds = CHANGE_SECONDS if session.timeout is None else session.timeout
     return awaited(CONTAINERS, look, done, what, seconds, because=because)
 
 
 @command(
-    "container kill", "yopp container kill 3.2", "yopp container list -q | yopp container kill -", asks=True
+    "container kill",
+    "yopp container kill 3.2",
+    "yopp container list -q | yopp container kill -",
+    asks=True,
+    tries=True,
+    waits=True,
 )
-def kill(
-    session: Session,
-    ids: ContainerIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
+def kill(session: Session, ids: ContainerIds) -> None:
     """Kill containers (TERM, then KILL), and wait until they have ended. `all` means every live one."""
     client = session.client
-    named = _agreed(session, ids, "Kill", None, what="live container", dry_run=dry_run)
+    named = _agreed(session, ids, "Kill", None, what="live container")
     before = [client.container(one) for one in named]
     would = [one for one in before if is_live(one)]
-    if dry_run:
+    if session.dry_run:
         tell_containers(session, would, lambda one: f"would be killed: {_as_it_is(one, session.now_ms)}")
         if session.printer.for_people:
             session.printer.note(f"{len(would)} of {len(before)} live; nothing was changed")
@@ -119,7 +115,7 @@ def kill(
                 because=failed.message,
                 hint=f"yopp app kill {report.application_id}",
             )
-    after = _awaited(client, named, lambda one: not is_live(one), "end", no_wait, timeout)
+    after = _awaited(session, named, lambda one: not is_live(one), "end")
     ended = {one.container_id for one in before if not is_live(one)}
     tell_containers(
         session,
@@ -174,27 +170,23 @@ def signal(
     "yopp container pause 3.2",
     "yopp container list -q | yopp container pause -",
     asks=True,
+    tries=True,
+    waits=True,
 )
-def pause(
-    session: Session,
-    ids: PausableIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
+def pause(session: Session, ids: PausableIds) -> None:
     """Stop every process of a container until `resume`; meanwhile, others can use its vcores.
 
     Paused time does not count against the container's time limit, but it does count against the job's.
     """
     client = session.client
-    named = _agreed(session, ids, "Pause", _runs, dry_run=dry_run)
+    named = _agreed(session, ids, "Pause", _runs)
     reports = [live(client.container(one)) for one in named]
-    if dry_run:
+    if session.dry_run:
         _foretell_pause(session, reports)
         return
     for report in reports:
         client.pause_container(report)
-    tell_containers(session, _awaited(client, named, _has_paused, "pause", no_wait, timeout))
+    tell_containers(session, _awaited(session, named, _has_paused, "pause"))
 
 
 def _foretell_pause(session: Session, reports: Sequence[ContainerReport]) -> None:
@@ -222,8 +214,8 @@ def _has_paused(report: ContainerReport) -> bool:
     return report.state is ContainerState.PAUSED
 
 
-@command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True)
-def resume(session: Session, ids: PausedIds, no_wait: NoWait = False, timeout: Timeout = None) -> None:
+@command("container resume", "yopp container resume 3.2", "yopp container resume last", asks=True, waits=True)
+def resume(session: Session, ids: PausedIds) -> None:
     """Resume a paused container as soon as its node has room for it."""
     from .container_effects import why_it_waits
 
@@ -233,12 +225,10 @@ def resume(session: Session, ids: PausedIds, no_wait: NoWait = False, timeout: T
         client.resume_container(report)
     waiting = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
     after = _awaited(
-        client,
+        session,
         named,
         lambda one: one.state not in waiting,
         "go on",
-        no_wait,
-        timeout,
         lambda one: why_it_waits(client, one),
     )
     tell_containers(session, after)
@@ -249,52 +239,47 @@ def resume(session: Session, ids: PausedIds, no_wait: NoWait = False, timeout: T
     "yopp container promote 3.2 --dry-run",
     "yopp container promote last --json",
     asks=True,
+    tries=True,
+    waits=True,
 )
-def promote(
-    session: Session,
-    ids: OpportunisticIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
+def promote(session: Session, ids: OpportunisticIds) -> None:
     """Make an opportunistic container guaranteed, as soon as its node can guarantee its resources.
 
     From then on it is not preempted. If it is queued or paused, it starts or resumes before all opportunistic
     ones.
     """
-    _change_type(session, ids, "promote", dry_run, no_wait, timeout)
+    _change_type(session, ids, "promote")
 
 
-@command("container demote", "yopp container demote 3.2", "yopp container demote last", asks=True)
-def demote(
-    session: Session,
-    ids: GuaranteedIds,
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-) -> None:
+@command(
+    "container demote",
+    "yopp container demote 3.2",
+    "yopp container demote last",
+    asks=True,
+    tries=True,
+    waits=True,
+)
+def demote(session: Session, ids: GuaranteedIds) -> None:
     """Make a guaranteed container opportunistic: it keeps running, but can be preempted for guaranteed ones."""
-    _change_type(session, ids, "demote", dry_run, no_wait, timeout)
+    _change_type(session, ids, "demote")
 
 
-def _change_type(
-    session: Session, ids: Sequence[str], verb: str, dry_run: bool, no_wait: bool, timeout: float | None
-) -> None:
+def _change_type(session: Session, ids: Sequence[str], verb: str) -> None:
     from .container_effects import Aftermath, aftermath, foretell, picture_of
 
     client = session.client
     kind, target, every = _TYPES[verb]
-    named = _agreed(session, ids, verb.capitalize(), every, dry_run=dry_run)
+    named = _agreed(session, ids, verb.capitalize(), every)
     to_change = _of_other_type(session, named, target)
-    if dry_run:
+    if session.dry_run:
         foretell(session.printer, verb, _updatable(client, to_change), picture_of(client))
         return
     before = client.containers() if to_change else ()
     for one in to_change:
-        _update(session, UpdateContainerRequest(one, -1, kind, None, target), no_wait, timeout)
+        _update(session, UpdateContainerRequest(one, -1, kind, None, target))
     found = Aftermath()
     if verb == "promote":
-        found = aftermath(client, before, to_change, wait=not no_wait)
+        found = aftermath(client, before, to_change, wait=not session.no_wait)
         found.say(session.printer)
     after = [client.container(one) for one in named]
     besides = found.of if verb == "promote" else None
@@ -330,6 +315,7 @@ def _updatable(client: LocalClient, named: Sequence[str]) -> list[ContainerRepor
     "yopp container resize --memory 2G 3.2",
     "yopp container resize --vcores 2 last",
     asks=True,
+    waits=True,
 )
 def resize(
     session: Session,
@@ -338,8 +324,6 @@ def resize(
         int | None, option("--memory SIZE", "Its new memory: 512, 512M, 2G.", parser=size_mb)
     ] = None,
     vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
 ) -> None:
     """Change the memory or vcores of a running container, and its limits with them."""
     if memory is None and vcores is None:
@@ -363,12 +347,12 @@ def resize(
         ):
             if differs:
                 update = UpdateContainerRequest(report.container_id, -1, kind, size, None)
-                _update(session, update, no_wait, timeout)
+                _update(session, update)
     after = [client.container(one) for one in named]
     tell_containers(session, after, lambda one: f"{one.resource.memory} MB, {vcores_of(one.resource.vcores)}")
 
 
-def _update(session: Session, update: UpdateContainerRequest, no_wait: bool, timeout: float | None) -> None:
+def _update(session: Session, update: UpdateContainerRequest) -> None:
     """Ask the RM for one update and wait until the container's node has made it."""
     client, container_id = session.client, update.container_id
     response = client.update_container(update)
@@ -390,7 +374,7 @@ def _update(session: Session, update: UpdateContainerRequest, no_wait: bool, tim
         from .container_effects import promise_text
 
         session.printer.note(f"{container_id}: {promise_text(client, response.container)}")
-    _awaited(client, [container_id], has_happened, what, no_wait, timeout)
+    _awaited(session, [container_id], has_happened, what)
 
 
 def _at_the_rm(client: LocalClient, container_id: str) -> ContainerReport:

@@ -16,7 +16,7 @@ from ..frame.command import command
 from ..frame.filters import nodes_of
 from ..frame.naming import nodes as named_nodes
 from ..frame.naming import words
-from ..frame.options import DryRun, Live, NodeIds, NoWait, Timeout, duration, option, size_mb
+from ..frame.options import Live, NodeIds, duration, option, size_mb
 from ..frame.session import Session
 
 KillAfter = Annotated[
@@ -56,55 +56,57 @@ def status(session: Session, ids: NodeIds) -> None:
     session.details(NODES, [cluster.node(one.node_id) for one in named_nodes(cluster.nodes(), ids)])
 
 
-def _agreed(session: Session, ids: Sequence[str], verb: str, dry_run: bool) -> list[NodeReport]:
+def _agreed(session: Session, ids: Sequence[str], verb: str) -> list[NodeReport]:
     """The nodes named, after a question where one is due."""
     given = words(ids)
     found = named_nodes(session.client.nodes(), given)
     named = [one.node_id for one in found]
-    actions.agree(session, given, named, verb, what="node", dry_run=dry_run)
+    actions.agree(session, given, named, verb, what="node")
     return found
 
 
-@command("node drain", "yopp node drain 45455", "yopp node drain last --kill-after 10m --no-wait", asks=True)
-def drain(
-    session: Session,
-    ids: NodeIds,
-    kill_after: KillAfter = None,
-    no_wait: NoWait = False,
-    timeout: Timeout = None,
-    dry_run: DryRun = False,
-) -> None:
+@command(
+    "node drain",
+    "yopp node drain 45455",
+    "yopp node drain last --kill-after 10m --no-wait",
+    asks=True,
+    tries=True,
+    waits=True,
+)
+def drain(session: Session, ids: NodeIds, kill_after: KillAfter = None) -> None:
     """Stop scheduling on a node and wait for its containers to end: then it is DECOMMISSIONED.
 
     Its NodeManager keeps running, and `resume` uses it again. --timeout and Ctrl-C only stop waiting.
     """
     client = session.client
-    named = [one.node_id for one in _agreed(session, ids, "Drain", dry_run)]
+    named = [one.node_id for one in _agreed(session, ids, "Drain")]
     limit_ms = -1 if kill_after is None else round(kill_after * 1000)
     found: Sequence[NodeReport]
-    found, containers = client.drain_nodes(named, limit_ms, dry_run=dry_run)
+    found, containers = client.drain_nodes(named, limit_ms, dry_run=session.dry_run)
     if containers:
-        what = "would wait" if dry_run else "waiting"
+        what = "would wait" if session.dry_run else "waiting"
         ends = f", and end them after {kill_after:g} s" if kill_after is not None else ""
         session.printer.note(f"{what} for {number_of(containers, 'container')} to end{ends}")
-    if not (no_wait or dry_run):
+    if not (session.no_wait or session.dry_run):
         found = actions.awaited(
             NODES,
             lambda _: [one for one in client.nodes() if one.node_id in named],
             lambda one: one.state is not NodeState.DECOMMISSIONING,
             "finish its containers",
-            timeout,
+            session.timeout,
             because=lambda _: "they are given the time they need; it gets nothing more",
             hint="`yopp ps --node NODE` shows them; `yopp node drain --kill-after 0 …` ends them",
         )
-    tell(session, found, dry_run=dry_run)
+    tell(session, found)
 
 
-@command("node resume", "yopp node resume 45455", "yopp node list -q | yopp node resume -", asks=True)
-def resume(session: Session, ids: NodeIds, dry_run: DryRun = False) -> None:
+@command(
+    "node resume", "yopp node resume 45455", "yopp node list -q | yopp node resume -", asks=True, tries=True
+)
+def resume(session: Session, ids: NodeIds) -> None:
     """Use a drained (or draining) node again."""
-    named = [one.node_id for one in _agreed(session, ids, "Use again", dry_run)]
-    tell(session, session.client.resume_nodes(named, dry_run=dry_run), dry_run=dry_run)
+    named = [one.node_id for one in _agreed(session, ids, "Use again")]
+    tell(session, session.client.resume_nodes(named, dry_run=session.dry_run))
 
 
 @command(
@@ -112,6 +114,7 @@ def resume(session: Session, ids: NodeIds, dry_run: DryRun = False) -> None:
     "yopp node resource --vcores 8 45454",
     "yopp node resource --memory 4G last",
     asks=True,
+    tries=True,
     help="The same as `yopp node resize`, under YARN's name.",
 )
 @command(
@@ -119,6 +122,7 @@ def resume(session: Session, ids: NodeIds, dry_run: DryRun = False) -> None:
     "yopp node resize --vcores 8 45454",
     "yopp node resize --memory 4G last --dry-run",
     asks=True,
+    tries=True,
 )
 def resize(
     session: Session,
@@ -127,7 +131,6 @@ def resize(
         int | None, option("--memory SIZE", "Its new memory: 4096, 4G.", parser=size_mb)
     ] = None,
     vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
-    dry_run: DryRun = False,
 ) -> None:
     """Change the memory or vcores of a node, until its NodeManager ends.
 
@@ -140,42 +143,40 @@ def resize(
             hint="--memory 4G, --vcores 8, or both",
         )
     found = []
-    for node in _agreed(session, ids, "Resize", dry_run):
+    for node in _agreed(session, ids, "Resize"):
         size = Resource(
             node.total.memory if memory is None else memory, node.total.vcores if vcores is None else vcores
         )
         if not node.used.fits_in(size) and size.memory > 0 and size.vcores > 0:
             session.printer.note(f"{node.node_id}: guaranteed containers have {node.used}, and keep it")
-        found.append(session.client.resize_node(node.node_id, size, dry_run=dry_run))
-    tell_size(session, found, dry_run=dry_run)
+        found.append(session.client.resize_node(node.node_id, size, dry_run=session.dry_run))
+    tell_size(session, found)
 
 
 def tell(
     session: Session,
     found: Sequence[NodeReport],
     *,
-    dry_run: bool,
     text: Callable[[NodeReport], str] = state_text,
     answer: Callable[[NodeReport], Mapping[str, Any]] | None = None,
 ) -> None:
     """What became of the nodes, or would have."""
-    tried = {"dryRun": True} if dry_run else {}
+    tried = {"dryRun": True} if session.dry_run else {}
     actions.tell(
         session,
         NODES,
         found,
-        lambda node: f"{'would be ' if dry_run else ''}{text(node)}",
+        lambda node: f"{'would be ' if session.dry_run else ''}{text(node)}",
         document=lambda node: {**NODES.document(node, session.now_ms), **tried},
-        answer=None if dry_run else answer,
+        answer=None if session.dry_run else answer,
     )
 
 
-def tell_size(session: Session, found: Sequence[NodeReport], *, dry_run: bool) -> None:
+def tell_size(session: Session, found: Sequence[NodeReport]) -> None:
     """Which size the nodes have now, or would have, and what REST answers to it."""
     tell(
         session,
         found,
-        dry_run=dry_run,
         text=lambda node: f"{node.total.memory} MB, {node.total.vcores} vcores",
         answer=lambda node: {"memory": node.total.memory, "vCores": node.total.vcores},
     )
