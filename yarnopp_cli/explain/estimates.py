@@ -8,11 +8,11 @@ applications' containers do, nothing is known.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from executor.core.estimates import Node, Pool, Running, Waiting, future
+from executor.light import Record
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import (
@@ -23,6 +23,7 @@ from ..records.explanation import (
     OF_APPLICATION,
     OF_NODE,
     Expected,
+    Reason,
     Start,
     Unknown,
     UnknownStart,
@@ -84,15 +85,20 @@ def beyond(one: ContainerReport, expected: Expected, now_ms: int) -> bool:
 # -- who starts when -----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Wanted:
-    """``count`` equal containers that are asked for, and go where there is room first: to one of ``nodes``."""
+class Asked(Record):
+    """Equal containers that an application has asked for and not been granted. ``nodes`` are the ids of those that
+    could serve it, ``duration`` how long each is expected to run. ``limited``: a limit of its queue stands against it.
+    """
 
-    key: str
-    count: int
-    needs: Resource
-    expected: Expected
+    number: int
+    resource: Resource
+    kind: ExecutionType
+    duration: Expected
+    asked_ms: int
     nodes: frozenset[str]
+    reasons: tuple[Reason, ...] = ()
+    limited: bool = False
+    queue: str = ""
 
 
 class _Tag(NamedTuple):
@@ -133,23 +139,26 @@ def queue_of(here: NodeSnapshot, durations: Durations, now_ms: int) -> Node:
     return future_of(here.free_for(ExecutionType.OPPORTUNISTIC), here.running, here.line, durations, now_ms)
 
 
-def starts(lanes: dict[str, Node], asked: Sequence[Wanted], wanted: frozenset[str]) -> dict[str, list[Start]]:
-    """When those of the keys in ``wanted`` start, by key, each one's starts in order; those of which nothing can be
-    said are not there. ``lanes`` are the nodes by their ids: each starts its own in their order, as they fit; then
-    those that are asked for, in their order.
+def starts(
+    lanes: dict[str, Node], asked: Mapping[str, Asked], wanted: frozenset[str]
+) -> list[tuple[str, Start]]:
+    """The keys in ``wanted``, and when those start, in order; those of which nothing can be said are left out.
+
+    ``lanes`` are the nodes by their ids: each starts its own in their order, as they fit; then those that are asked
+    for, in their order.
     """
     places = {node_id: place for place, node_id in enumerate(lanes)}
     pools = [
         Pool(
-            one.count,
-            Waiting(one.expected.ms or None, one.needs, one.needs, _Tag(one.key, one.expected)),
+            one.number,
+            Waiting(one.duration.ms or None, one.resource, one.resource, _Tag(key, one.duration)),
             frozenset(places[node_id] for node_id in one.nodes if node_id in places),
         )
-        for one in asked
+        for key, one in asked.items()
     ]
     missing = sum(1 for node in lanes.values() for one in node.line if one.tag.key in wanted)
-    missing += sum(one.count for one in asked if one.key in wanted)
-    found: dict[str, list[Start]] = {}
+    missing += sum(one.number for key, one in asked.items() if key in wanted)
+    found: list[tuple[str, Start]] = []
     weakest, outlived, seen = Expected(), dict[str, None](), 0
     for at, tag, ended in future(list(lanes.values()), pools):
         for one in ended[seen:]:
@@ -159,7 +168,7 @@ def starts(lanes: dict[str, Node], asked: Sequence[Wanted], wanted: frozenset[st
         seen = len(ended)
         if tag.key in wanted:
             basis = weakest if weakest.basis else tag.expected
-            found.setdefault(tag.key, []).append(Start(round(at), basis, tuple(outlived)))
+            found.append((tag.key, Start(round(at), basis, tuple(outlived))))
             missing -= 1
             if not missing:
                 break
@@ -179,9 +188,9 @@ def first_and_last(here: NodeSnapshot, ids: Sequence[str], now_ms: int) -> tuple
     """
     first, last = ids[0], ids[-1]
     lanes = {here.node.node_id: queue_of(here, Durations(here.finished), now_ms)}
-    found = starts(lanes, (), frozenset((first, last)))
+    found = dict(starts(lanes, {}, frozenset((first, last))))
     if found:
-        return tuple(found[one][0] if one in found else None for one in (first, last))  # type: ignore[return-value]
+        return found.get(first), found.get(last)
     wait, line = here.node.opportunistic.estimated_queue_wait_ms, [one.container_id for one in here.line]
     if wait <= 0 or here.finished or any(one.duration_hint_ms for one in here.live) or first not in line:
         return None, None

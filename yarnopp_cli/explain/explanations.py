@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from executor.causes import CauseKind
 from executor.core.estimates import Node
+from executor.light import Record
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import (
     Act,
-    Expected,
     Explanation,
     Group,
     Reason,
@@ -29,8 +29,8 @@ from ..records.explanation import (
 )
 from ..records.reports import ContainerReport, NodeReport, NodeState
 from .estimates import (
+    Asked,
     Durations,
-    Wanted,
     beyond_expected,
     first_and_last,
     future_of,
@@ -210,25 +210,7 @@ def _node_actions(node: NodeReport, first_queued: str) -> list[Suggestion]:
 # -- applications ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Equal containers that an application has asked for and not been granted. ``nodes`` are the ids of those that
-    could serve it, ``duration`` how long each is expected to run. ``limited``: a limit of its queue stands against it.
-    """
-
-    number: int
-    resource: Resource
-    kind: ExecutionType
-    duration: Expected
-    asked_ms: int
-    nodes: frozenset[str]
-    reasons: tuple[Reason, ...] = ()
-    limited: bool = False
-    queue: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class ApplicationSnapshot:
+class ApplicationSnapshot(Record):
     """An application that lives, its live containers, the nodes, what it has asked for, and what others before it
     have. ``outstanding`` are asked for beside its master, ``master`` is why that does not work yet.
     """
@@ -374,13 +356,10 @@ def _race(
         else:
             holders = [one for one in here.live if one.execution_type is kind]
             lanes[here.node.node_id] = future_of(unpromised(here.node), holders, (), durations, now_ms)
-    every = [("before", one) for one in app.ahead if one.kind is kind] + [("ask", one) for one in wanted]
-    asked = [
-        Wanted(f"{whose} {number}", one.number, one.resource, one.duration, one.nodes)
-        for number, (whose, one) in enumerate(every)
-    ]
-    keys = frozenset((*ids, *(one.key for one in asked if one.key.startswith("ask"))))
-    return [one for several in starts(lanes, asked, keys).values() for one in several]
+    before = {f"before {place}": one for place, one in enumerate(app.ahead) if one.kind is kind}
+    asks = {f"ask {place}": one for place, one in enumerate(wanted)}
+    keys = frozenset((*ids, *asks))
+    return [one for _, one in starts(lanes, before | asks, keys)]
 
 
 def _application_actions(

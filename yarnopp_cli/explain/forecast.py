@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from executor.causes import CauseKind
 from executor.core.victims import fewest
+from executor.light import Record
 from executor.records import PREEMPTION_STATUSES, ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Reason
@@ -250,8 +251,7 @@ _PAUSED = (ContainerState.PAUSING, ContainerState.PAUSED)
 _DISTURBED = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSED)
 
 
-@dataclass(frozen=True, slots=True)
-class Preemption:
+class Preemption(Record):
     """Who makes room, and how: PAUSE or KILL."""
 
     reports: tuple[ContainerReport, ...] = ()
@@ -283,8 +283,7 @@ def preempted_for(
     return Preemption(tuple(every[index] for index in fewest(gains, missing)), KILL)
 
 
-@dataclass(frozen=True, slots=True)
-class Promotion:
+class Promotion(Record):
     """What becomes of containers that are made guaranteed: who is preempted for them, node by node, and which of them
     wait because their node cannot promise them their resources.
     """

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from executor.causes import CauseKind
+from executor.light import Record
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Holders
@@ -154,8 +155,7 @@ def snapshots(nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]
     return {one.node_id: NodeSnapshot(one, live.get(one.node_id, ()), finished) for one in nodes}
 
 
-@dataclass(frozen=True, slots=True)
-class HostFacts:
+class HostFacts(Record):
     """The machine itself. ``cpu_percent`` of all ``cores``; memory in bytes; ``psi_*`` the kernel's pressure
     stall figures, in percent of the last ten seconds (``some avg10``), -1 where the kernel tells none.
     """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from executor.core.limits import cgroup_limits
+from executor.light import Record
 from executor.records import (
     PREEMPTION_STATUSES,
     SUB_STATES,
@@ -31,8 +31,7 @@ _KILL_CODE = 137
 _PLAIN = re.compile(r"[\w@%+=:,./-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class NodeFacts:
+class NodeFacts(Record):
     """What must be known of a node to say how it limits its containers.
 
     ``cgroups`` is "v1", "v2", "hybrid" or "none"; ``physical_cores`` what its vcores stand for.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from executor.light import Record
 from executor.records import ContainerUsage
 
 from ..records.reports import ContainerReport, NodeReport
@@ -15,8 +16,7 @@ from .containers import throttled_ms
 _MIB = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
+class Stat(Record):
     """One measurement. ``cpu`` in cores, memory in MiB; ``kind`` is ``node``, or a container's execution type.
 
     ``vcores`` and ``memory_mb`` are what a container was allocated; a node's are all that it has. ``throttled_ms`` and

@@ -15,7 +15,7 @@ from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits, could_serve
 from ...explain import explanations
-from ...explain.estimates import Durations
+from ...explain.estimates import Asked, Durations
 from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too_big, unusable
 from ...explain.snapshot import NodeSnapshot, queue_limit
 from ...records import scheduler_protocol as scheduling
@@ -109,7 +109,7 @@ class ExplainService:
         )
         return explanations.explain_application(snapshot, now_ms)
 
-    def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[explanations.Asked]:
+    def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
         """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``why``: with the
         reasons.
         """
@@ -122,7 +122,7 @@ class ExplainService:
             ask = equals[0]
             expected = Expected() if ask is attempt.am_ask else durations.of_task(hint, attempt.app.id)
             found.append(
-                explanations.Asked(
+                Asked(
                     sum(one.outstanding for one in equals),
                     ask.resource,
                     kind,
@@ -136,9 +136,8 @@ class ExplainService:
             )
         return found
 
-    def _ahead(self, app: RMApp, durations: Durations) -> list[explanations.Asked]:
-        """What applications that were submitted before it have asked for."""
-        found: list[explanations.Asked] = []
+    def _ahead(self, app: RMApp, durations: Durations) -> list[Asked]:
+        found: list[Asked] = []
         for other in self._rm.live.values():
             if other is app:
                 break

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
+from executor.light import Record
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage
 
 from ...records.history import MapReduceReport, TaskAttempt
@@ -38,8 +39,7 @@ _KINDS = ((True, "reduces", "Reduce"), (False, "maps", "Map"))
 Counters = dict[str, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Record):
     """A task and its attempts. ``id`` and ``state`` are Hadoop's."""
 
     id: str

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from executor.light import Record
 from executor.records import ContainerState, ContainerStatus, ExecutionType
 
 from ...records.container_protocol import GetNodeInfoResponse
@@ -27,8 +28,7 @@ _RUNS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Figure:
+class Figure(Record):
     """One figure. ``attribute`` is its name in a bean, ``name`` the one in Prometheus, "" where there it is not.
 
     ``kind`` is "gauge", "counter" or "summary"; by default the name tells which. ``help`` says what it is, in
