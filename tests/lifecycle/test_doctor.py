@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from yarnopp_cli.cli.lifecycle.up import AUTO_PORTS
-from yarnopp_cli.cluster.doctor import Check, Surroundings, examine_host, exit_code
+from yarnopp_cli.cluster.doctor import Check, examine_host, exit_code
 from yarnopp_cli.cluster.doctor.host import clock_at
 from yarnopp_cli.cluster.rundir import RunDir
 
@@ -28,9 +28,9 @@ def examined(
 ) -> dict[str, Check]:
     """The checks by name, the worst of each. Without cgroups, unless told otherwise: they take time."""
     defines = defines or ("yopp.nodemanager.cgroups.mode=none",)
-    place = Surroundings(run_dir, conf, defines, {"HOME": os.path.dirname(run_dir.path)})
+    environ = {"HOME": os.path.dirname(run_dir.path)}
     found: dict[str, Check] = {}
-    for check in examine_host(place, fix=fix):
+    for check in examine_host(run_dir, conf, defines, environ, fix=fix):
         if check.name not in found or exit_code([check]) > exit_code([found[check.name]]):
             found[check.name] = check
     return found

@@ -8,7 +8,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from yarnopp_cli.cli.app import run
@@ -68,6 +68,7 @@ def test_what_only_a_person_can_change_is_left(tmp_path: Path) -> None:
     assert with_values(inline, {LENGTH: 7}) is None
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([LENGTH, MEMORY, "yopp.run.memory-mb", "mapreduce.map.memory.mb", "yarn.acl.enable"]),

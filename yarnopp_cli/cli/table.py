@@ -6,11 +6,10 @@ no more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from executor.light import Record
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Record):
     """One command. ``group`` is true if it has subcommands; ``module`` is under ``yarnopp_cli.cli``, as are ``more``,
     in which further subcommands are."""
 

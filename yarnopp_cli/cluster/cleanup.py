@@ -12,10 +12,10 @@ import os
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from executor.errors import CgroupError
+from executor.light import Record
 from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
 from executor.linux.cgroups.files import group_processes, read_mounts, read_own_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
@@ -34,8 +34,7 @@ REMOVE_SECONDS = 2.0
 _NODE = re.compile(r"nm-(\d{1,5})")
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Record):
     """Where nodes of a run directory put things: their cgroups' ``hierarchy`` and their ``local_dirs``."""
 
     hierarchy: str
@@ -50,8 +49,7 @@ def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
     return Places(hierarchy, configuration.settings(NodeManagerSettings).local_dirs)
 
 
-@dataclass(frozen=True, slots=True)
-class Cleared:
+class Cleared(Record):
     """The ids of containers that were ended, the cgroups that were removed, and what could not be, a line each."""
 
     containers: tuple[str, ...] = ()

@@ -16,6 +16,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from executor.light import Record
+
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError
 from .processes import ProcessId, end_processes
@@ -30,8 +32,7 @@ _outliving: list[subprocess.Popen[bytes]] = []
 """Daemons outlive the process that started them; they are kept here because Popen warns when it is dropped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
+class Order(Record):
     """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module and
     arguments."""
 

@@ -7,34 +7,32 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from executor.light import Record
 
-@dataclass(frozen=True, slots=True)
-class Paragraph:
+
+class Paragraph(Record):
     """Prose."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
+class Tagged(Record):
     """An entry of a list: a literal tag, and prose in as many paragraphs as there are texts."""
 
     tag: str
     texts: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Record):
     """Lines that stand as they are."""
 
     lines: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Subheading:
+class Subheading(Record):
     """A heading within a section."""
 
     title: str
@@ -43,8 +41,7 @@ class Subheading:
 Block: TypeAlias = Paragraph | Tagged | Literal | Subheading
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(Record):
     """One page: its name, section of the manual ("1", "5"), one-line description, and sections of blocks."""
 
     name: str

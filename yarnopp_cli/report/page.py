@@ -63,7 +63,7 @@ def page(
 
 
 def _state(app: ApplicationReport) -> str:
-    """How it is: its end and exit code where it has ended."""
+    """Its state; its final status and exit code where it has ended."""
     if app.state not in FINAL_STATES:
         return app.state.value
     return f"{app.state.value} {app.final_status.value}, exit {exit_code(app)}"

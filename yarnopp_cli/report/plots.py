@@ -58,8 +58,8 @@ def available() -> Any:
 
 
 def timeline_svg(found: Sequence[Line], begin: int) -> str:
-    """Every container a line, by node and in order of grant: waiting, running by type, paused; a mark where it ended
-    badly."""
+    """A line for each container, by node and in order of grant: waiting, running by type, paused; a mark where it
+    ended badly."""
     shown = by_node(found[:MOST_LINES])
     height = min(14.0, 1.2 + 0.16 * len(shown))
 
@@ -133,7 +133,7 @@ def _nodes(axes: Any, shown: Sequence[Line]) -> None:
 
 
 def _legend(axes: Any) -> None:
-    """Over the picture: what is in it, and nothing else."""
+    """A legend above the picture, of what is in it alone."""
     _, labels = axes.get_legend_handles_labels()
     axes.legend(
         loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, min(7, len(labels))), frameon=False, fontsize=8

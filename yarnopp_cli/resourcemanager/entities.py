@@ -437,21 +437,6 @@ class RMAppAttempt(Listener):
         """How many containers it still wants."""
         return self.guaranteed_asks.outstanding + self.opportunistic_asks.outstanding
 
-    @property
-    def am_container_id(self) -> str:
-        """The container of its master, "" for none."""
-        return self.am_container.id if self.am_container else ""
-
-    @property
-    def am_node_id(self) -> str:
-        """The node of its master, "" for none."""
-        return self.am_container.node.node_id if self.am_container else ""
-
-    @property
-    def am_http_address(self) -> str:
-        """The address of the pages of its master's node, "" for none."""
-        return self.am_container.node.registration.http_address if self.am_container else ""
-
     def asks(self, execution_type: ExecutionType) -> AskTable:
         """Its outstanding asks of one type."""
         return self.tables[execution_type is ExecutionType.OPPORTUNISTIC]

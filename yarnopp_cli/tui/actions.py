@@ -16,15 +16,15 @@ from ..records.ids import short_id
 from ..records.reports import ContainerReport
 from ..views.containers import is_live
 from ..views.explain import consequences
-from .base import TopScreen, failure
+from .base import TopApp, TopScreen, failure
 from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME
 
 EXPLAIN = Binding("e", "explain", "Explain")
 
 
 class Action(NamedTuple):
-    """What may be done to containers: its keys, for which it is, and what is said of others. ``ask`` gives the question
-    before it is done; ``danger``: the answer is not lightly yes."""
+    """What may be done to containers: its keys, which containers it is possible for, and what the others lack. ``ask``
+    gives the question that is asked first; ``danger`` marks what loses work."""
 
     keys: str
     title: str
@@ -79,7 +79,7 @@ STEER_UNSEEN = [action.binding(name, shown=False) for name, action in ACTIONS.it
 
 
 def refusal(action: str, report: ContainerReport) -> str:
-    """Why an action cannot be for a container; of a master in the words of `yopp container demote`."""
+    """Why an action is not possible for a container; for a master in the words of `yopp container demote`."""
     if action == DEMOTE and report.is_am and is_live(report):
         return f"{report.container_id} cannot be updated: it is its application's master"
     return ACTIONS[action].needs
@@ -89,11 +89,11 @@ class ContainerActions(TopScreen):
     """A screen with containers that may be acted upon: ``targets`` says which."""
 
     def targets(self) -> list[ContainerReport]:
-        """What an action is for."""
+        """The containers that an action applies to."""
         raise NotImplementedError
 
     def action_steer(self, action: str) -> None:
-        """Do one of ACTIONS to what is marked."""
+        """Do one of ACTIONS to the targets, after asking where that is wanted."""
         picture = self.top.picture or self.top.shown
         if picture is None:
             return
@@ -112,19 +112,20 @@ class ContainerActions(TopScreen):
     def _perform(self, action: str, reports: Sequence[ContainerReport]) -> None:
         act = self.top.source.act
         calls = [(short_id(one.container_id), partial(act, action, one)) for one in reports]
-        self.top.perform(f"{action} {counted(calls, 'containers')}", partial(all_of, calls))
+        perform_all(self.top, action, "containers", calls)
 
 
 Call = tuple[str, Callable[[], str]]
 
 
-def counted(calls: Sequence[Call], plural: str) -> str:
-    """The name of the one, or how many there are."""
-    return calls[0][0] if len(calls) == 1 else f"{len(calls)} {plural}"
+def perform_all(top: TopApp, action: str, plural: str, calls: Sequence[Call]) -> None:
+    """Make all calls of an action, and tell how it went: of one thing by its name, of more by their number."""
+    what = calls[0][0] if len(calls) == 1 else f"{len(calls)} {plural}"
+    top.perform(f"{action} {what}", partial(_all_of, calls))
 
 
-def all_of(calls: Sequence[Call]) -> str:
-    """Make all the calls, one after the other, whatever becomes of each: what they said, in one line. Raises
+def _all_of(calls: Sequence[Call]) -> str:
+    """Make all calls one after the other, also after one has failed; their answers in one line. Raises
     InvalidStateError if any of them failed.
     """
     said: dict[str, int] = {}

@@ -58,7 +58,7 @@ class YoppTop(TopApp):
             Binding(str(number), f"place('{name}')", screen.NAME, show=False)
             for number, (name, screen) in enumerate(SCREENS.items(), 1)
         ),
-        Binding("F", "freeze", "Freeze the picture", show=False),
+        Binding("F", "freeze", "Freeze the display", show=False),
         Binding("plus,equals_sign", "interval(1)", "Slower", show=False, key_display="+"),
         Binding("minus", "interval(-1)", "Faster", show=False, key_display="-"),
         Binding("ctrl+r", "reconnect", "Reconnect", show=False),
@@ -95,7 +95,7 @@ class YoppTop(TopApp):
                 self._own_loop.call_soon_threadsafe(partial(self.exit, return_code=128 + signal.SIGHUP))
 
     def action_place(self, name: str) -> None:
-        """One of the numbered screens, at its beginning."""
+        """Go to one of the numbered screens."""
         if any(not isinstance(screen, TopScreen) for screen in self.screen_stack[1:]):
             return  # a dialog wants its answer first
         if self.current_mode != name:
@@ -104,14 +104,14 @@ class YoppTop(TopApp):
             self.pop_screen()
 
     def action_freeze(self) -> None:
-        """Stand still, or go on."""
+        """Freeze the picture, or go on."""
         self.frozen = not self.frozen
         if not self.frozen:
             self.shown = self.picture
         self.update()
 
     def action_interval(self, step: int) -> None:
-        """A longer or a shorter interval."""
+        """Choose the next longer or shorter interval."""
         nearest = min(range(len(INTERVALS)), key=lambda index: abs(INTERVALS[index] - self.interval))
         self.interval = INTERVALS[max(0, min(len(INTERVALS) - 1, nearest + step))]
         self._pause = self.interval
@@ -123,7 +123,7 @@ class YoppTop(TopApp):
         self.begin()
 
     def action_keys(self) -> None:
-        """What the keys do here."""
+        """Show what the keys do on this screen."""
         keys: dict[tuple[int, str], list[str]] = {}
         for active in self.screen.active_bindings.values():
             binding = active.binding

@@ -149,13 +149,13 @@ class TopApp(App[None]):
         self.update()
 
     def update(self) -> None:
-        """Have the screen in front show what there is."""
+        """Refresh the screen in front."""
         screens = (screen for screen in reversed(self.screen_stack) if isinstance(screen, TopScreen))
         if (front := next(screens, None)) is not None:
             front.update()
 
     def status(self) -> list[Cell]:
-        """The right end of the first line."""
+        """The right end of the first line: interval, and whether the picture is live, frozen or lost."""
         cells = [Cell("READONLY", "dim")] if self.readonly else []
         if self.lost_since is not None:
             since = time.strftime("%H:%M:%S", time.localtime(self.lost_since))
@@ -248,7 +248,7 @@ class TopScreen(Screen[None]):
         self.update()  # columns are as wide as the screen lets them be
 
     def update(self) -> None:
-        """Show the app's picture and whether it is live."""
+        """Show the app's picture, and whether it is live."""
         if not self.is_mounted or not self.query(Summary):
             return
         top = self.top
@@ -270,7 +270,7 @@ class TopScreen(Screen[None]):
         return super().check_action(action, parameters)
 
     def identity(self) -> str:
-        """The id of what is looked at, to be copied."""
+        """The id of the selected thing, for the clipboard."""
         return ""
 
     def action_copy(self) -> None:
@@ -280,12 +280,12 @@ class TopScreen(Screen[None]):
             self.notify(identity, title="copied", timeout=3)
 
     def action_explain(self) -> None:
-        """How it is with what is looked at, and why it waits."""
+        """Explain the state of the selected thing, and why it waits."""
         if identity := self.identity():
             self.top.explain(identity)
 
     def refuse(self, action: str, why: str) -> None:
-        """Say why an action cannot be."""
+        """Say why an action is not possible."""
         self.notify(why, title=f"cannot {action}", severity="warning")
 
     def confirm(self, text: str, call: Callable[[], None], *, danger: bool = True) -> None:
@@ -293,7 +293,7 @@ class TopScreen(Screen[None]):
         self.app.push_screen(Confirm(text, danger=danger), lambda yes: call() if yes else None)
 
     def action_back(self) -> None:
-        """To where one came from."""
+        """Go back to the screen before this one."""
         if len(self.app.screen_stack) > 1:
             self.app.pop_screen()
 
@@ -302,7 +302,7 @@ class TypingScreen(TopScreen):
     """A screen with a line above the footer in which one types what to look for, when it is wanted."""
 
     TYPE: ClassVar[str] = ""
-    """What is to be typed."""
+    """The placeholder of the line."""
 
     def content(self) -> ComposeResult:
         """The widgets above the line, the first of which has the keys."""

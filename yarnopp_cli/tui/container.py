@@ -56,12 +56,12 @@ class TrackedContainer(ContainerActions):
         return os.path.join(self.report.log_directory, self.stream) if self.report.log_directory else ""
 
     def action_stream(self) -> None:
-        """The other stream."""
+        """Switch between stdout and stderr."""
         self.stream = STREAMS[1 - STREAMS.index(self.stream)]
         self.update()
 
     def targets(self) -> list[ContainerReport]:
-        """This one."""
+        """The container of this screen."""
         return [self.report]
 
     def identity(self) -> str:
@@ -69,8 +69,8 @@ class TrackedContainer(ContainerActions):
         return self.report.container_id
 
     def show(self, picture: Picture) -> None:
-        """Take what the picture knows; what has left it is asked for by itself, until it has ended. Its log comes by
-        itself.
+        """Take the container's state from the picture; where it is not in it any more, ask for its last state. Its log
+        refreshes itself.
         """
         found = picture.container(self.report.container_id)
         if found is not None:
@@ -92,7 +92,7 @@ class TrackedContainer(ContainerActions):
 
 
 class DetailScreen(TrackedContainer, inherit_bindings=False):
-    """Left what is known, right what is measured and the end of the output."""
+    """At the left its facts and history, at the right its measurements and the end of its output."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l,enter", "log", "Log", key_display="l"),
@@ -170,7 +170,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         return grid
 
     def _use(self, picture: Picture) -> Content:
-        """What it uses of CPU and memory, each with what it used in the last minute."""
+        """Its CPU and memory now, each with a sparkline of the last minute."""
         report, history = self.report, self.top.history
         name, usage = report.container_id, report.usage
         use, vcores, memory = (
@@ -194,7 +194,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         )
 
     def action_log(self) -> None:
-        """All of the output."""
+        """Open the whole output."""
         self.app.push_screen(LogScreen(self.report, self.stream))
 
     def action_scroll(self, step: int) -> None:
@@ -225,7 +225,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         yield LogView(self.path)
 
     def show(self, picture: Picture) -> None:
-        """How the container is now; its log comes by itself."""
+        """As TrackedContainer says; the title shows the container's state."""
         super().show(picture)
         if self.view.empty != (empty := self._nothing()):
             self.view.empty = empty
@@ -261,7 +261,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         self.query_one(TitleLine).show(left, "  ".join(one for one in right if one))
 
     def action_switch(self, name: str) -> None:
-        """Follow the end, wrap long lines, or tell when each line was read; or no longer."""
+        """Turn one of the view's modes on or off: follow the end, wrap long lines, show when lines were read."""
         setattr(self.view, name, not getattr(self.view, name))
         if name == "wrap":
             self.view.action_sideways(-(1 << 30))
@@ -282,7 +282,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
             self._find(len(self.view.file), forward=False)
 
     def action_again(self, forward: bool) -> None:
-        """The next match, or the one before."""
+        """Go to the next match, or to the one before."""
         if self.view.pattern:
             at = self.view.match if self.view.match >= 0 else self.view.top
             self._find(at, forward=forward)
@@ -307,7 +307,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
             view.go_to(found)
 
     def action_back(self) -> None:
-        """Out of the search first, then out of the screen."""
+        """Leave the search first, then the screen."""
         if self.line.display or self.view.pattern:
             self.line.value = ""
             self._look_for("")

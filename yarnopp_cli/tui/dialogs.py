@@ -124,11 +124,11 @@ class Choose(Dialog[str | None]):
             self.query_one(OptionList).highlighted = keys.index(self.current)
 
     def action_down(self) -> None:
-        """Next."""
+        """Go to the next option."""
         self.query_one(OptionList).action_cursor_down()
 
     def action_up(self) -> None:
-        """Previous."""
+        """Go to the previous option."""
         self.query_one(OptionList).action_cursor_up()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:

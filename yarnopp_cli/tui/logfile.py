@@ -1,4 +1,4 @@
-"""A container's output as lines that can be looked at anywhere, however long the file or its lines are.
+"""A container's output as lines with random access, however long the file or its lines are.
 
 Only where lines begin is kept in memory; their text is read when it is seen. Nothing that is shown can act on a
 terminal. Imports no Textual.
@@ -45,7 +45,7 @@ class LogFile:
 
     @property
     def position(self) -> int:
-        """How far the file is known."""
+        """The byte up to which the file has been read."""
         return self._position
 
     def grow(self) -> bool:

@@ -38,7 +38,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
     ]
 
     class Changed(Message):
-        """What is shown, or how, is another."""
+        """Other lines are shown, or they are shown in another way."""
 
     def __init__(self, path: str, *, window: int = WINDOW, can_focus: bool = True) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         self.match = -1
         self.problem = ""
         self.empty = "nothing yet"
-        """What is said where there are no lines."""
+        """Shown where there are no lines."""
         self.top = 0
         self._x = 0
         self._rows: list[tuple[int, str]] = []
@@ -91,7 +91,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         self.set_timer(0.01, self._grow)  # there may be more
 
     def _written_ms(self) -> int:
-        """Of lines that were there before: when the file was last written."""
+        """When the file was last written: the time shown for lines that were there before."""
         try:
             return os.stat(self.file.path).st_mtime_ns // 1_000_000
         except OSError:
@@ -111,7 +111,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         return (self._rows[0][0] + 1, self._rows[-1][0] + 1) if self._rows else (0, 0)
 
     def layout_rows(self) -> None:
-        """Find out which lines are seen."""
+        """Compute which lines are visible."""
         height, cells = self.size.height, self._cells
         if height <= 0 or cells <= 0:
             return
@@ -174,7 +174,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
     # ---- moving
 
     def go_to(self, line: int) -> None:
-        """Show this line, in the upper third, and of a long one where the text is that was looked for."""
+        """Show this line in the upper third; of a long line, the part with the search text."""
         self.follow = False
         self.match = line
         room = self.size.height // 3

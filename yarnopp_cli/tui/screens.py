@@ -20,7 +20,7 @@ from ..views.columns import Cell, TopColumn
 from ..views.events import subject
 from ..views.explain.consequences import drain, kill_applications
 from ..views.top import lines, tables
-from .actions import ACTIONS, EXPLAIN, STEER, ContainerActions, all_of, counted
+from .actions import ACTIONS, EXPLAIN, STEER, ContainerActions, perform_all
 from .base import ALWAYS, TypingScreen, typing
 from .container import DetailScreen, LogScreen
 from .dialogs import Choose
@@ -51,8 +51,8 @@ class Row(NamedTuple):
 
 
 class TableScreen(TypingScreen):
-    """A screen with one table. Each subclass declares its rows and how they are described, and says which there are,
-    their columns, what they are restricted to, and where one goes on from a row.
+    """A screen with one table. Each subclass declares how rows are identified and described, and gives the rows, their
+    columns, what restricts them, and what opening a row leads to.
     """
 
     TYPE = "words; !word excludes; enter keeps, esc clears"
@@ -120,7 +120,7 @@ class TableScreen(TypingScreen):
         self._title()
 
     def action_open(self) -> None:
-        """Go on from the row under the cursor."""
+        """Open the row under the cursor."""
         self.table.action_select()
 
     def on_live_table_selected(self, event: LiveTable.Selected) -> None:
@@ -128,7 +128,7 @@ class TableScreen(TypingScreen):
         self._open(event.row)
 
     def action_wide(self) -> None:
-        """The other columns."""
+        """Switch between compact and YARN's columns."""
         self.wide = not self.wide
         self.table.scroll_to(x=0, animate=False)
         self.update()
@@ -145,7 +145,7 @@ class TableScreen(TypingScreen):
         self.leave_line(keep=True)
 
     def action_back(self) -> None:
-        """Out of the filter first, then out of the marks, then out of the screen."""
+        """Leave the filter first, then drop the marks, then leave the screen."""
         if self.line.display:
             self.line.value = ""
             self.leave_line()
@@ -157,7 +157,7 @@ class TableScreen(TypingScreen):
             super().action_back()
 
     def action_sort(self) -> None:
-        """Ask for the column."""
+        """Ask which column to sort by."""
         options = [("", "as they come")]
         options += [(column.key, column.title) for column in self.table.columns if column.title]
 
@@ -181,7 +181,7 @@ class NodesScreen(TableScreen, inherit_bindings=False):
     EMPTY = "no node has registered"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(_enter("Containers"), FILTER, SORT, EXPLAIN),
-        Binding("n", "drain", "Drain/use"),
+        Binding("n", "drain", "Drain/resume"),
         Binding("w", "wide", "YARN's page"),
         *ORDER,
         *ALWAYS,
@@ -245,13 +245,13 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
         self.app.push_screen(ContainersScreen(application_id=row.application_id))
 
     def action_kill(self) -> None:
-        """Kill the marked ones."""
+        """Kill the marked applications, or the one under the cursor."""
         living = [app for app in self.table.chosen() if app.state not in FINAL_STATES]
         if living:
             kill = self.top.source.kill_application
             calls = [(short_id(app.application_id), partial(kill, app.application_id)) for app in living]
-            what = f"kill {counted(calls, 'applications')}"
-            self.confirm(kill_applications(living), partial(self.top.perform, what, partial(all_of, calls)))
+            perform = partial(perform_all, self.top, "kill", "applications", calls)
+            self.confirm(kill_applications(living), perform)
         elif self.table.rows:
             self.refuse("kill", "it has ended")
 
@@ -277,7 +277,7 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
     EMPTY = "no live containers (a shows ended ones)"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(_enter("Detail"), Binding("l", "log", "Log"), FILTER, EXPLAIN, *STEER),
-        Binding("a", "ended", "Ended too", show=False),
+        Binding("a", "ended", "Show ended", show=False),
         *(SORT_UNSEEN, *ORDER, *ALWAYS),
     ]
     ROW = Row(attrgetter("container_id"), lines.of_container)
@@ -303,7 +303,7 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
         return where + (" with ended ones" if self.top.finished else "")
 
     def action_ended(self) -> None:
-        """Show those that have ended too, or no longer."""
+        """Show ended containers too, or hide them again."""
         self.top.finished = not self.top.finished
         self.top.wake()
 
@@ -362,7 +362,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         return tables.EVENT_COLUMNS
 
     def identity(self) -> str:
-        """What it happened to."""
+        """The id of what the event under the cursor happened to."""
         event: HistoryEvent | None = self.table.current
         return subject(event) if event is not None else ""
 
@@ -389,7 +389,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         return " ".join(part for part in (self.kind, f"{missed} missed" if missed else "") if part)
 
     def action_kind(self) -> None:
-        """Show one kind only."""
+        """Choose the kind of events that is shown."""
 
         def chosen(kind: str | None) -> None:
             if kind is not None:

@@ -1,4 +1,4 @@
-"""Where the screens' pictures come from, and where their actions go: a cluster through its sockets.
+"""The cluster behind the screens: its pictures, and the actions on it, through its sockets.
 
 Every method blocks and raises YoppError; the screens call them in threads of their own. Imports no Textual, so
 that a frame without a terminal costs none.
@@ -132,7 +132,7 @@ class Source:
             return client.node_facts((client.node(report.node_id),), (report,)).get(report.node_id)
 
     def act(self, action: str, report: ContainerReport) -> str:
-        """Do one of ACTIONS to a container; what has happened, in a few words."""
+        """Do one of ACTIONS to a container; the result in a few words."""
         with closing(LocalClient(self._rm_socket)) as client:
             if action == KILL:
                 failed = client.stop_container(report, _BY_HAND).failed
@@ -156,7 +156,7 @@ class Source:
             return "waiting for room to be promised" if response.pending else f"{target.value} now"
 
     def drain(self, node_id: str) -> str:
-        """Give a node no new containers; what has happened, in a few words."""
+        """Drain a node; the result in a few words."""
         with closing(LocalClient(self._rm_socket)) as client:
             _, containers = client.drain_nodes((node_id,))
             return (
@@ -166,7 +166,7 @@ class Source:
             )
 
     def use_again(self, node_id: str) -> str:
-        """Give a drained node containers again."""
+        """Put a drained node back into use; the result in a few words."""
         with closing(LocalClient(self._rm_socket)) as client:
             return f"{client.resume_nodes((node_id,))[0].state.value} again"
 
@@ -181,7 +181,7 @@ class Source:
             return client.events(request)
 
     def kill_application(self, application_id: str) -> str:
-        """End an application; what has happened, in a few words."""
+        """Kill an application; the result in a few words."""
         with closing(LocalClient(self._rm_socket)) as client:
             return client.change(KillApplicationRequest(application_id, _BY_HAND)).state.value
 

@@ -132,7 +132,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _keep_cursor(self, index: int, was: int, top: int) -> None:
         """Rows have moved: the cursor's is at ``index`` now (-1: gone) and was at ``was``, with ``top`` the first one
-        seen. Whoever acts sees on what: the cursor never leaves the picture by itself.
+        seen. The cursor never scrolls out of sight by itself, so that one sees what one acts on.
         """
         natural = self._column(self.sort_key) is None
         if index < 0 or (self.steady and natural and was == 0 and top == 0):
@@ -301,7 +301,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Selected(self.rows[self.cursor]))
 
     def action_mark(self) -> None:
-        """Mark the row under the cursor, or no longer, and go to the next."""
+        """Mark or unmark the row under the cursor, and go to the next."""
         if self.rows:
             self.marked ^= {self._cursor_id}
             self._put_cursor(self.cursor + 1)

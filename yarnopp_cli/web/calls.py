@@ -20,7 +20,7 @@ CALL_SECONDS: Final = 30.0
 
 
 class LocalCalls:
-    """``post`` is the driver's."""
+    """Calls of the machine in this process. ``post`` hands the driver an event."""
 
     def __init__(self, post: Callable[[CallReceived], None]) -> None:
         self._post = post

@@ -91,7 +91,7 @@ class KeptJobs:
         return self._last[2]
 
     def rows(self) -> list[dict[str, Any]]:
-        """All jobs in short, in order of their ends."""
+        """A summary of each job, in the order in which they ended."""
         known, self._rows = self._rows, {}
         try:
             entries = list(os.scandir(self._directory))
@@ -144,7 +144,7 @@ class ClusterData:
     async def applications(
         self, request: client.GetApplicationsRequest | None = None
     ) -> tuple[ApplicationReport, ...]:
-        """Those that the request names, in order of submission."""
+        """The applications that the request selects, in order of submission."""
         return (await self.call(request or client.GetApplicationsRequest())).applications
 
     async def application(self, application_id: str) -> ApplicationReport:
@@ -183,7 +183,7 @@ class ClusterData:
         return (await self.call(client.GetClusterNodesRequest())).nodes
 
     async def node(self, node_id: str) -> NodeReport:
-        """One node. Raises 404."""
+        """One node. Raises 404 where there is none of that id."""
         for one in await self.nodes():
             if one.node_id == node_id:
                 return one
@@ -199,7 +199,7 @@ class ClusterData:
         return await asyncio.to_thread(self.kept_jobs.find, application_id)
 
     async def measured(self, answer: GetMapReduceJobResponse) -> JobView:
-        """A job the RM knows, with what its nodes measured of attempts that run: the RM hears of that at their end."""
+        """A job that the RM knows, with what its nodes measure of running attempts: the RM is told when they end."""
         assert answer.report is not None
         running: dict[str, list[str]] = {}
         for one in answer.report.attempts:
@@ -215,7 +215,7 @@ class ClusterData:
         return JobView(answer.application, with_usage(answer.report, usages), now_ms())
 
     async def http_addresses(self) -> dict[str, str]:
-        """Where the nodes serve their pages, by their ids."""
+        """The address of each node's pages, by node id."""
         return {node.node_id: node.http_address for node in await self.nodes()}
 
     async def metrics(self) -> dict[str, Any]:
@@ -231,7 +231,7 @@ class ClusterData:
         )
 
     async def figures(self) -> Figures:
-        """What is at ``/metrics`` and ``/jmx``."""
+        """The figures of ``/metrics`` and ``/jmx``."""
         return of_cluster(
             await self.info(),
             await self.applications(),
@@ -307,7 +307,7 @@ class NodeData:
         raise not_found(f"container with id, {container_id}, not found")
 
     async def log_directory(self, container_id: str) -> str:
-        """Where a container's output is, of ended ones too whose node has forgotten them. Raises 404."""
+        """The directory of a container's output, also after its node has forgotten it. Raises 404."""
         try:
             report = await self.container(container_id)
         except YoppError:
@@ -320,7 +320,7 @@ class NodeData:
         return report.log_directory
 
     async def figures(self) -> Figures:
-        """What is at ``/metrics`` and ``/jmx``."""
+        """The figures of ``/metrics`` and ``/jmx``."""
         counted = await self._call(nm.GetNodeFiguresRequest())
         process = process_figures(os.getpid())
         return of_node(await self.info(), await self.statuses(), counted.counts, process)

@@ -14,7 +14,7 @@ TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def figure_routes(gather: Callable[[], Awaitable[Figures]]) -> list[Route]:
-    """``/metrics`` and ``/jmx`` of a daemon, of what ``gather`` finds out."""
+    """The routes ``/metrics`` and ``/jmx`` of a daemon, whose figures ``gather`` collects."""
 
     async def metrics(request: web.Request) -> web.StreamResponse:
         text = prometheus((await gather()).samples)

@@ -42,7 +42,7 @@ CLOSE_SECONDS: Final = 0.5
 KEEP_SECONDS: Final = 75.0
 """An idle connection is closed after this time."""
 LINGER_SECONDS: Final = 1.0
-"""So long the rest of a body that was refused is read, so that its sender sees the refusal."""
+"""How long the rest of a refused body is read, so that its sender sees the refusal."""
 HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
@@ -96,7 +96,7 @@ class ConnectionLimit:
         self._touch(request.protocol)
 
     def ends(self, request: web.Request) -> None:
-        """It has been answered, or given up."""
+        """A request has been answered, or its caller has gone."""
         self._answering[request.protocol] -= 1
         if self._answering[request.protocol] <= 0:
             del self._answering[request.protocol]
@@ -171,7 +171,7 @@ def to_json(document: Any) -> bytes:
 def respond(
     request: web.Request, document: Document, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """A document as the caller takes it."""
+    """Send a document as JSON or XML, as the caller accepts it."""
     if wants_xml(request):
         body, kind = to_xml(document).encode("utf-8", "replace"), "application/xml"
     else:
@@ -234,7 +234,7 @@ class WebServer:
         self._serving = serving
 
     async def close(self) -> None:
-        """End it, and every connection."""
+        """Stop serving, and end every connection."""
         self._serving.close()
         await self._runner.cleanup()
 
@@ -274,7 +274,7 @@ class _Protocol(web.RequestHandler):
     caller: TcpCaller
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It was accepted: what is asked later must be asked by the same socket."""
+        """Remember who connected: later requests must come from the same socket."""
         super().connection_made(transport)
         self.caller = TcpCaller(transport.get_extra_info("socket"), transport.get_extra_info("peername"))
 
@@ -285,7 +285,7 @@ class _Protocol(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """A RemoteException in place of the plain text of aiohttp, which ends the connection all the same."""
+        """Answer with a RemoteException instead of aiohttp's plain text; the connection ends as with aiohttp."""
         plain = super().handle_error(request, status, exc, message)
         if status >= 500:
             error = HttpError(
@@ -346,7 +346,7 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> HttpError:
 def refuse(
     request: web.Request, error: YoppError, headers: Mapping[str, str] | None = None
 ) -> web.StreamResponse:
-    """An error as the caller takes it: a page for a browser that looks, a document for all others."""
+    """Send an error as the caller accepts it: a page to a browser that asks for one, else a document."""
     status = error.status if isinstance(error, HttpError) else _STATUSES.get(error.exit_code, 400)
     looks = "text/html" in request.headers.get("Accept", "")
     if not looks or request.path.startswith(("/ws/", "/proxy/", "/jmx")):

@@ -26,7 +26,7 @@ class Server(Protocol):
     """A server that serves a socket."""
 
     async def close(self) -> None:
-        """End it, and every connection."""
+        """Stop serving, and end every connection."""
 
 
 class WebListener:
@@ -67,7 +67,7 @@ class WebListener:
         LOG.info("the web server serves %s", self.address)
 
     async def close(self) -> None:
-        """Stop listening, and end what is served."""
+        """Stop listening and serving."""
         if self._watching:
             asyncio.get_running_loop().remove_reader(self._socket.fileno())
         if self._starting is not None:

@@ -61,7 +61,7 @@ Find = Callable[[web.Request], Awaitable[JobView]]
 
 
 class MapReduceApi:
-    """``data`` asks the ResourceManager."""
+    """The routes of both APIs; ``data`` asks the ResourceManager."""
 
     def __init__(self, data: ClusterData) -> None:
         self._data = data
@@ -125,7 +125,7 @@ class MapReduceApi:
 
     @route("GET", PROXY, PROXY + "/")
     async def page(self, request: web.Request) -> web.StreamResponse:
-        """The tracking URL: to the application's page."""
+        """The tracking URL: redirects to the application's page."""
         report = await self._data.application(request.match_info["app"])
         raise web.HTTPFound(f"/cluster/app/{report.application_id}")
 
@@ -136,12 +136,12 @@ class MapReduceApi:
 
     @route("GET", MASTER + "/jobs")
     async def jobs(self, request: web.Request) -> Document:
-        """Its one job."""
+        """The jobs of a master: it has one."""
         return {"jobs": {"job": [(await self._master(request)).job()]}}
 
     @route("PUT", MASTER + ATTEMPT + "/state")
     async def set_attempt_state(self, request: web.Request) -> Document:
-        """Kill an attempt. Its task is tried again, and it counts as no failure, as in Hadoop."""
+        """Kill an attempt. As in Hadoop its task is tried again, and the attempt does not count as failed."""
         body = await json_body(request)
         view = await self._living(request)
         task, attempt = _named(view, request)
@@ -163,7 +163,7 @@ class MapReduceApi:
 
     @route("GET", PROXY + "/{rest:.*}")
     async def nothing(self, request: web.Request) -> Document:
-        """404: a master has no server; what is known of its job is at the paths above."""
+        """404: a master has no web server; its job is described at the paths above."""
         report = await self._data.application(request.match_info["app"])
         raise not_found(
             f"there is nothing at {request.path[:200]}: masters of yopp have no web server of their own, "
@@ -205,7 +205,7 @@ class MapReduceApi:
         return {"jobs": {"job": rows} if rows else None}
 
     async def _rows(self) -> list[dict[str, Any]]:
-        """Jobs that were kept, and those that ended just now and whose containers are yet to end: kept after that."""
+        """Kept jobs, and those that ended just now: they are kept once their last container has ended."""
         rows = await asyncio.to_thread(self._kept.rows)
         known = {row["id"] for row in rows}
         since = now_ms() - RECENT_MS

@@ -99,7 +99,7 @@ class NodeApi:
 
     @route("GET", BASE + "/auxiliaryservices")
     async def auxiliary_services(self, request: web.Request) -> Document:
-        """There are none."""
+        """The auxiliary services: there are none."""
         return {"services": {"service": []}}
 
     @route("PUT", BASE + "/auxiliaryservices")

@@ -34,7 +34,7 @@ def names(request: web.Request, *parameters: str) -> tuple[str, ...]:
 
 
 def words(request: web.Request, kind: type[EnumT], what: str, *parameters: str) -> tuple[EnumT, ...]:
-    """The members that comma lists name, whatever their case. Raises 400 in YARN's words."""
+    """The members of ``kind`` that comma lists name, in any case of letters. Raises 400 in YARN's words."""
     found = []
     for word in names(request, *parameters):
         try:
@@ -54,7 +54,7 @@ def chosen_nodes(request: web.Request, nodes: Sequence[NodeReport], *parameters:
 
 
 def whole(name: str, text: str) -> int:
-    """The whole number that is the value of a parameter. Raises 400 for what is none, or negative."""
+    """A parameter's value as a whole number. Raises 400 where it is not one, or negative."""
     if not text.isascii() or not text.isdigit() or len(text) > 19:
         raise bad_request(f"{name} value must be a whole number that is not negative: {text[:40]}")
     return int(text)
@@ -109,7 +109,7 @@ def span(request: web.Request, name: str) -> tuple[int, int]:
 
 
 def grouped_by(request: web.Request) -> bool:
-    """Whether activities are to be grouped: YARN knows one way. Raises 400."""
+    """Whether activities are to be grouped by their diagnostics, YARN's only way of grouping. Raises 400."""
     word = request.query.get("groupBy", "")
     if word and word.upper() != "DIAGNOSTIC":
         raise bad_request(f"Got invalid groupBy: {word[:100]}, valid groupBy types: [DIAGNOSTIC]")
@@ -120,7 +120,7 @@ def application_filter(
     request: web.Request,
 ) -> tuple[GetApplicationsRequest, Callable[[ApplicationReport], bool]]:
     """Which applications ``GET /ws/v1/cluster/apps`` shows: what the RM filters, and what is left to filter.
-    Raises 400 for what makes no sense.
+    Raises 400 for wrong parameters.
     """
     states = words(request, YarnApplicationState, "application-state", "states", "state")
     finals = words(request, FinalApplicationStatus, "final application status", "finalStatus")

@@ -11,6 +11,8 @@ from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from executor.light import Record
+
 from ...cluster.rundir import RunDir
 from ...errors import UsageError
 from ...views.columns import Column, Noun, choose, default_columns, find, sort
@@ -104,8 +106,7 @@ class Context:
         return LocalClient(self.run_dir.rm_socket, trace=printer.note, trace_messages=printer.verbose > 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Record):
     """The values of ``--columns``, ``--sort`` and ``--limit``. ``newest``: the limit leaves the last ones of a list
     that is not sorted."""
 

@@ -8,8 +8,9 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Annotated, Any
+
+from executor.light import Record
 
 from ...cluster.rundir import write_whole
 from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
@@ -131,8 +132,7 @@ def import_(
 # ---- judging a file of Hadoop's
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Record):
     """What becomes of one property of a file, and why: ``value`` is what is taken, None where it is left."""
 
     name: str

@@ -26,14 +26,13 @@ Fix = Annotated[
 def doctor(session: Session, fix: Fix = False, ports: Ports = None) -> int:
     """Check what this host can enforce: exit code 0 if everything works, 1 if something is weaker, 2 if
     something cannot work."""
-    from ...cluster.doctor import Surroundings, examine_host, exit_code
+    from ...cluster.doctor import examine_host, exit_code
 
     printer, context = session.printer, with_ports(session.context, ports)
-    place = Surroundings(context.run_dir, context.conf, context.define, os.environ)
     checks = []
     if printer.form == "tsv":
         printer.separated(CHECK_KEYS)
-    for check in examine_host(place, fix=fix):
+    for check in examine_host(context.run_dir, context.conf, context.define, os.environ, fix=fix):
         checks.append(check)
         if printer.form == "tsv":
             printer.separated((), [tuple(_document(check).values())])

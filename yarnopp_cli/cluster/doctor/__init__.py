@@ -6,13 +6,14 @@ what was there before, and only what bears this run directory's name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...settings.loading import Configuration, defaults, examine
+from ..rundir import RunDir
 from . import cgroups, cluster, host
-from .check import Check, Examined, Surroundings, exit_code
+from .check import Check, Examined, exit_code
 
-__all__ = ["CHECKS", "Check", "Examined", "Surroundings", "examine_host", "exit_code"]
+__all__ = ["CHECKS", "Check", "Examined", "examine_host", "exit_code"]
 
 CHECKS: tuple[Callable[[Examined], Iterator[Check]], ...] = (
     host.software,
@@ -32,13 +33,20 @@ CHECKS: tuple[Callable[[Examined], Iterator[Check]], ...] = (
 """All checks, in the order in which people read them. Each yields a line for each thing that it looks at."""
 
 
-def examine_host(place: Surroundings, *, fix: bool = False) -> Iterator[Check]:
+def examine_host(
+    run_dir: RunDir,
+    conf: Sequence[str],
+    define: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    fix: bool = False,
+) -> Iterator[Check]:
     """Run all checks and yield each finding at once. ``fix`` removes what dead daemons of this run directory left."""
-    state_dir = place.run_dir.state_dir
-    findings = examine(place.conf, place.define, environ=place.environ, state_dir=state_dir)
+    state_dir = run_dir.state_dir
+    findings = examine(conf, define, environ=environ, state_dir=state_dir)
     found = findings.configuration
     if found is None:  # the other checks are wanted all the same
         found = Configuration(defaults(state_dir), {}, state_dir=state_dir)
-    examined = Examined(place.run_dir, findings, found, fix)
+    examined = Examined(run_dir, findings, found, fix)
     for check in CHECKS:
         yield from check(examined)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+from executor.light import Record
 
 from ...settings.loading import Configuration, Findings
 from ..rundir import RunDir
@@ -14,8 +15,7 @@ FAIL = "fail"
 EXIT_CODES = {OK: 0, WARN: 1, FAIL: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Record):
     """One finding: ``found`` is what there is, ``why`` what that means, ``fix`` what to type for it."""
 
     name: str
@@ -25,18 +25,7 @@ class Check:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What is examined: the run directory, and the command line and environment that name a configuration."""
-
-    run_dir: RunDir
-    conf: Sequence[str]
-    define: Sequence[str]
-    environ: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Examined:
+class Examined(Record):
     """What every check is given. ``configuration`` is that of ``findings``, or the defaults where it has none.
 
     ``fix`` allows a check to remove what it finds.

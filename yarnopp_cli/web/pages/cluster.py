@@ -44,7 +44,7 @@ NAVIGATION = (
 
 
 class ClusterPages:
-    """Renders what ``data`` tells."""
+    """The pages, made of the answers that ``data`` gets."""
 
     def __init__(self, data: ClusterData) -> None:
         self._data = data
@@ -121,7 +121,7 @@ class ClusterPages:
 
     @route("GET", "/cluster/container/{container}")
     async def container(self, request: web.Request) -> Document:
-        """To the page of a container at its node."""
+        """Redirect to the container's page at its node."""
         report = await self._data.container(request.match_info["container"])
         node = await self._data.node(report.node_id)
         if not node.http_address:
@@ -164,7 +164,7 @@ def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
 
 
 def application_bar(report: ApplicationReport) -> Html:
-    """Its containers by state, as one bar and in words."""
+    """An application's containers by state, as a bar and in words."""
     bar = stacked(
         [
             ("done", report.containers_done),

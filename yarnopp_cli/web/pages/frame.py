@@ -55,7 +55,7 @@ def document(title: str, content: Html, navigation: Links, here: str, *, live: b
 
 
 def error_page(status: int, error: YoppError) -> str:
-    """A refusal for a reader."""
+    """An error as a page."""
     message = error.message.removeprefix("java.lang.Exception: ")
     parts = [tag("h1", f"{status}"), tag("p", message, class_="big")]
     parts += [tag("p", error.because)] if error.because else []

@@ -43,7 +43,7 @@ CACHE_SECONDS = 10.0
 
 
 class NodePages:
-    """Renders what ``data`` tells."""
+    """The pages, made of the answers that ``data`` gets."""
 
     def __init__(self, data: NodeData) -> None:
         self._data = data
@@ -56,7 +56,7 @@ class NodePages:
     async def _page(
         self, request: web.Request, title: str, *parts: object, live: bool = True
     ) -> web.StreamResponse:
-        """A page with the way back to the cluster's."""
+        """A page, with a link back to the cluster's pages."""
         asked_at, address = self._cluster
         now = time.monotonic()
         if now - asked_at > CACHE_SECONDS:
@@ -72,7 +72,7 @@ class NodePages:
 
     @route("GET", "/node", "/node/node")
     async def node(self, request: web.Request) -> web.StreamResponse:
-        """The node, and what lives there."""
+        """The node and its live containers."""
         info = await self._data.info()
         held = f"cgroups {info.cgroups}" if info.cgroups != "none" else "polling: no cgroups"
         rows = [
@@ -122,7 +122,7 @@ class NodePages:
 
     @route("GET", "/node/container/{container}")
     async def container(self, request: web.Request) -> web.StreamResponse:
-        """YARN's rows, and what was measured."""
+        """One container: YARN's rows, then what yopp measured."""
         container_id = request.match_info["container"]
         try:
             ContainerId.parse(container_id)
@@ -181,7 +181,7 @@ class NodePages:
 
     @route("GET", LOGS + "/{user}/{file}")
     async def log(self, request: web.Request) -> web.StreamResponse:
-        """For the script: what was written from ``start`` on, in harmless characters, and where that ends."""
+        """What the page's script asks for: the log from ``start`` on, in harmless characters, and where that ends."""
         require_owner(request, "containers' output")
         container_id = request.match_info["container"]
         directory = await self._data.log_directory(container_id)

@@ -102,7 +102,7 @@ def listed(
 
 
 def nodes_table(rows: Sequence[NodeReport], *, opportunistic: bool) -> Html:
-    """YARN's Nodes page; as there, another one where opportunistic containers are off."""
+    """YARN's Nodes page; without the opportunistic columns where such containers are off, as in YARN."""
 
     def http(node: NodeReport) -> object:
         return link(f"http://{node.http_address}/node", node.http_address) if node.http_address else "N/A"
@@ -112,7 +112,7 @@ def nodes_table(rows: Sequence[NodeReport], *, opportunistic: bool) -> Html:
 
 
 def queue_limits_table(rows: Sequence[NodeReport]) -> Html:
-    """What waits at each node, and how much may."""
+    """The queue of each running node and its limits."""
     running = [node for node in rows if node.state is NodeState.RUNNING]
     return listed(_QUEUES, nodes.BY_KEY, running, empty="No nodes.", limit=nodes.limit_text)
 
@@ -134,7 +134,7 @@ def applications_table(rows: Sequence[ApplicationReport]) -> Html:
 
 
 def progress(app: ApplicationReport) -> Html:
-    """How far it is, as a bar."""
+    """An application's progress as a bar."""
     return meter(app.progress, 1, f"{app.progress:.0%}")
 
 
@@ -151,7 +151,7 @@ def attempts_table(rows: Sequence[ApplicationAttemptReport]) -> Html:
 
 
 def master(container_id: str) -> object:
-    """A master's container, whose page its node has."""
+    """A link to the container of a master, "runs in its client" where it has none."""
     if not container_id:
         return "runs in its client"
     return link(path("cluster", "container", container_id), container_id)
@@ -230,7 +230,7 @@ def resource_tiles(
 
 
 def map_reduce_section(view: JobView, now: int) -> Html:
-    """How far its maps and reduces are, and each task with its last attempt."""
+    """The progress of a job's maps and reduces, and each task with its last attempt."""
     shown = view.tasks[:MOST_TASKS]
     rows = [_task_row(view, task, now) for task in shown]
     parts: list[object] = [
