@@ -7,15 +7,15 @@ call it; each call is an event, and its answer a command.
 
 One step (``machine.py``)
 
-    handle(event)   one match over the event: a service changes the books
-    _settle()         everything that follows from what it changed, in one order
+    handle(event, now)   a table says which service answers a request; the service changes the books
+    _settle()            everything that follows from what it changed, in one order
     commands             the answers that came of it: now, or in a later step
 
 ``RMContext.begin`` sets the moment of the step: all that happens in it happens at ``now``. A handler says what it
-changed in ``changes`` (``Changes`` in ``context.py``), and does nothing about it.
-``_settle`` reads that, and empties it: masters whose container ended are retried or their application ends, containers
-are allocated where there are asks or room, masters and nodes that have news are answered, clients' waits end. So what
-follows from a change is told at one place and not at each place that makes it.
+changed in ``changes`` (``Changes`` in ``context.py``), and does nothing about it. ``_settle`` reads that and empties it:
+masters whose container ended are retried or their application ends, containers are allocated where there are asks or
+room, masters and nodes that have news are answered, clients' waits end. So what follows from a change is told at one
+place and not at each place that makes it.
 
 Four lives (``lives.py``, ``entities.py``)
 
