@@ -122,7 +122,7 @@ def _show(printer: Printer, samples: _Samples, *, first: bool) -> None:
         for node, stat, shown in samples:
             printer.stream_line(view.document(node, stat, shown))
         if not samples:
-            printer.stream_line(view.nothing(time.time_ns() // 1_000_000))
+            printer.stream_line({"t": time.time_ns() // 1_000_000, "node": None, "containers": []})
         return
     rows = [row for _, stat, shown in samples for row in (stat, *shown)]
     wide = printer.form == "wide"
