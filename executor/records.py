@@ -157,6 +157,12 @@ class ContainerSpec(Record):
     least_vcores: int = 0
 
 
+class ContainerMessage(Record):
+    """The base of events and commands about one container."""
+
+    container_id: str
+
+
 class ContainerUsage(Record):
     """What one container has used, measured from its cgroup (or by psutil if it has none).
 

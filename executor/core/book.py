@@ -180,8 +180,8 @@ class ContainerBook:
             queued_memory=queued.memory,
             queued_vcores=queued.vcores,
             wait_estimates=self._waits.count,
-            wait_error_ms=_ms(self._waits.mean_error),
-            mean_wait_ms=_ms(self._waits.mean_wait),
+            wait_error_ms=_ms(self._waits.errors.mean),
+            mean_wait_ms=_ms(self._waits.waits.mean),
             shed=self._shed,
         )
 

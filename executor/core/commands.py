@@ -7,7 +7,7 @@ nothing. A StoreContainer stands before the command that it makes safe.
 from __future__ import annotations
 
 from ..light import Record
-from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerStatus
+from ..records import CgroupLimits, ContainerMessage, ContainerRecord, ContainerSpec, ContainerStatus
 
 
 class StoreContainer(Record):
@@ -16,10 +16,8 @@ class StoreContainer(Record):
     record: ContainerRecord
 
 
-class ForgetContainer(Record):
+class ForgetContainer(ContainerMessage):
     """Remove its record: it has ended, and its end was reported."""
-
-    container_id: str
 
 
 class LaunchContainer(Record):
@@ -29,50 +27,42 @@ class LaunchContainer(Record):
     limits: CgroupLimits
 
 
-class SignalContainer(Record):
+class SignalContainer(ContainerMessage):
     """Send a signal to every process of it. Best effort; no event."""
 
-    container_id: str
     signal: int
 
 
-class PauseContainer(Record):
+class PauseContainer(ContainerMessage):
     """Stop all its processes. Ends in ContainerPaused or ContainerPauseFailed.
 
     With ``reclaim_memory`` the kernel then takes back what memory it can, and limits it to the rest.
     """
 
-    container_id: str
     reclaim_memory: bool = False
 
 
-class ResumeContainer(Record):
+class ResumeContainer(ContainerMessage):
     """Let its processes continue. Ends in ContainerResumed."""
 
-    container_id: str
 
-
-class KillContainer(Record):
+class KillContainer(ContainerMessage):
     """End it: SIGTERM to all its processes, or with ``force`` SIGKILL until none is left.
 
     Like every launched container it then ends in ContainerExited (or ContainerLaunchFailed).
     """
 
-    container_id: str
     force: bool = False
 
 
-class SetLimits(Record):
+class SetLimits(ContainerMessage):
     """Write these limits to its live cgroup. Best effort; no event."""
 
-    container_id: str
     limits: CgroupLimits
 
 
-class CleanUpContainer(Record):
+class CleanUpContainer(ContainerMessage):
     """Remove its cgroup and private directory; its logs stay. No event."""
-
-    container_id: str
 
 
 class WatchHost(Record):

@@ -46,28 +46,18 @@ class RecentMean:
 
 
 class WaitStatistics:
-    """The last estimates, compared with the actual waits. Seconds."""
+    """The last estimates, compared with the actual waits: the errors, too long or too short, and the waits; seconds."""
 
     def __init__(self) -> None:
-        self._errors = RecentMean()
-        self._waits = RecentMean()
+        self.errors = RecentMean()
+        self.waits = RecentMean()
         self.count = 0
 
     def add(self, expected: float, actual: float) -> None:
         """A container that was expected to wait for ``expected`` has waited for ``actual``."""
-        self._errors.add(abs(expected - actual))
-        self._waits.add(actual)
+        self.errors.add(abs(expected - actual))
+        self.waits.add(actual)
         self.count += 1
-
-    @property
-    def mean_error(self) -> float | None:
-        """The mean error of the estimates, too long or too short; None before the first."""
-        return self._errors.mean
-
-    @property
-    def mean_wait(self) -> float | None:
-        """The mean wait; None before the first."""
-        return self._waits.mean
 
 
 def remaining(expected: float, ran: float) -> float:

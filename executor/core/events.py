@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..causes import Cause
 from ..light import Record
 from ..records import (
+    ContainerMessage,
     ContainerQueuingLimit,
     ContainerRecord,
     ContainerSpec,
@@ -22,93 +23,81 @@ class ContainerScheduled(Record):
     spec: ContainerSpec
 
 
-class ContainerUpdated(Record):
+class ContainerUpdated(ContainerMessage):
     """A container was promoted, demoted or resized; None leaves that unchanged (UPDATE_CONTAINER)."""
 
-    container_id: str
     version: int
     execution_type: ExecutionType | None = None
     resource: Resource | None = None
 
 
-class ContainerKillRequested(Record):
+class ContainerKillRequested(ContainerMessage):
     """Its end was requested. ``exit_status`` and ``cause`` say by whom and why, ``diagnostics`` tells people; without a
     cause the exit status alone says it. ``force`` skips SIGTERM."""
 
-    container_id: str
     exit_status: int
     diagnostics: str
     force: bool = False
     cause: Cause | None = None
 
 
-class ContainerSignalRequested(Record):
+class ContainerSignalRequested(ContainerMessage):
     """A signal to all its processes was requested."""
 
-    container_id: str
     signal: int
 
 
-class ContainerPauseRequested(Record):
+class ContainerPauseRequested(ContainerMessage):
     """A person, ``by``, asked to pause it; it stays paused until a person resumes it. ``diagnostics`` tells people."""
 
-    container_id: str
     diagnostics: str = ""
     by: str = ""
 
 
-class ContainerResumeRequested(Record):
+class ContainerResumeRequested(ContainerMessage):
     """A person, ``by``, asked to resume it."""
 
-    container_id: str
     by: str = ""
 
 
-class ContainerLaunched(Record):
+class ContainerLaunched(ContainerMessage):
     """Its process exists. ``process_start`` in clock ticks after boot; ``cgroup`` is its directory, for people."""
 
-    container_id: str
     pid: int
     process_start: int
     cgroup: str = ""
 
 
-class ContainerLaunchFailed(Record):
+class ContainerLaunchFailed(ContainerMessage):
     """It could not be started; ``exit_code`` as in a shell (125 for the executor's own failures)."""
 
-    container_id: str
     reason: str
     exit_code: int = 125
 
 
-class ContainerPaused(Record):
+class ContainerPaused(ContainerMessage):
     """All its processes are stopped. ``memory`` is its limit now, in MiB; -1 if it is unchanged."""
 
-    container_id: str
     memory: int = -1
 
 
-class ContainerPauseFailed(Record):
+class ContainerPauseFailed(ContainerMessage):
     """Its processes could not be stopped."""
 
-    container_id: str
     reason: str
 
 
-class ContainerResumed(Record):
+class ContainerResumed(ContainerMessage):
     """Its processes run again."""
 
-    container_id: str
 
-
-class ContainerExited(Record):
+class ContainerExited(ContainerMessage):
     """Its main process has ended, and no process of it is left.
 
     ``exit_code`` as in a shell (128+n for signal n); None if it left none (its parent was killed). ``usage`` is the
     last measurement; ``usage.oom_kills`` above zero with code 137 means that the kernel ended it for its memory limit.
     """
 
-    container_id: str
     exit_code: int | None
     usage: ContainerUsage = ContainerUsage()
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ..core.events import ContainerRecovered
 from ..records import ContainerRecord, ContainerState
-from .containers import LiveContainer, Workshop
+from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
 from .shim import is_shim, kill_shim, read_exit_file
 
@@ -24,10 +24,10 @@ FIRST_LINE_SECONDS = 0.5
 class Finder:
     """Looks for containers by their records. Blocks: it is used while a node starts."""
 
-    def __init__(self, shop: Workshop) -> None:
-        self._shop = shop
-        self._cgroups = shop.cgroups
-        self._directories = shop.directories
+    def __init__(self, context: ExecutorContext) -> None:
+        self._context = context
+        self._cgroups = context.cgroups
+        self._directories = context.directories
 
     def find(self, record: ContainerRecord) -> tuple[ContainerRecovered, LiveContainer | None]:
         """What is true of a container, and what is to be watched if it is alive.
@@ -42,13 +42,13 @@ class Finder:
         files = self._directories.exit_files(container_id)
         if record.pid and is_alive(record.pid, record.process_start):
             held = LiveContainer(container_id, record.pid, record.process_start, files[-1] if files else "")
-            processes = self._shop.processes(held)
+            processes = self._context.processes(held)
             held.paused = self._cgroups.frozen(container_id) or all_stopped(processes)
-            usage = self._cgroups.usage(container_id, self._shop.clock())
+            usage = self._cgroups.usage(container_id, self._context.clock())
             return ContainerRecovered(record, True, held.paused, None, usage, path), held
-        self._shop.kill(container_id)
+        self._context.kill(container_id)
         left = read_exit_file(files[-1]) if files else None
-        usage = self._cgroups.usage(container_id, self._shop.clock())
+        usage = self._cgroups.usage(container_id, self._context.clock())
         if record.state is ContainerState.DONE:
             # Its end was recorded, so its exit code is not needed any more.
             self._remove(container_id)
@@ -95,7 +95,7 @@ class Finder:
                 start = start_time(pid) or -1
                 self._trace(container_id, pid, start)
                 kill_shim(pid, start)
-            self._shop.kill(container_id)
+            self._context.kill(container_id)
             self._remove(container_id)
 
     def _trace(self, container_id: str, pid: int, start: int) -> None:
@@ -103,4 +103,4 @@ class Finder:
 
     def _remove(self, container_id: str) -> None:
         self._directories.remove_exit_files(container_id)
-        self._shop.remove(container_id, 1.0)
+        self._context.remove(container_id, 1.0)

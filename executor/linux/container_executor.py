@@ -30,7 +30,7 @@ from ..settings import ExecutorSettings
 from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
 from .cgroups.weights import NodeWeight
-from .containers import LiveContainer, Workshop
+from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
@@ -42,7 +42,6 @@ from .procfs import send
 from .shim import (
     CannotLaunchError,
     ExitWatcher,
-    Launcher,
     LaunchRequest,
     ShimLauncher,
     kill_shim,
@@ -73,10 +72,7 @@ class LinuxContainerExecutor:
         state_dir: str | Path,
         cgroups: CgroupDriver,
         node_environment: Mapping[str, str] | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
-        launcher: Launcher | None = None,
         report: Callable[[ContainerStatus], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
         proc: str = "/proc",
         own_markers: tuple[str, ...] = (),
         own_pids: Callable[[], Collection[int]] = tuple,
@@ -91,14 +87,16 @@ class LinuxContainerExecutor:
         self._node_environment = dict(node_environment or {})
         # Once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
-        self._launcher = launcher or ShimLauncher()
+        self._launcher = ShimLauncher()
         self._store = StateStore(state_dir)
         self._directories = Directories(work_dir, log_dir, state_dir)
-        loop = loop or asyncio.get_running_loop()
-        self._shop = shop = Workshop(cgroups, self._directories, loop=loop, post=post, clock=clock)
+        loop = asyncio.get_running_loop()
+        self._context = context = ExecutorContext(
+            cgroups, self._directories, loop=loop, post=post, clock=time.monotonic
+        )
         self._watcher = ExitWatcher(loop)
         self._monitor = Monitor(
-            shop,
+            context,
             self._running,
             self._sampled,
             virtual_memory=settings.vmem_check_enabled,
@@ -106,19 +104,19 @@ class LinuxContainerExecutor:
             make_host=self._host_reader,
         )
         self._weights = NodeWeight(cgroups.weights(), loop)
-        self._finder = Finder(shop)
+        self._finder = Finder(context)
         self._held: dict[str, LiveContainer] = {}
         self._preparer = Preparer(
-            shop,
+            context,
             settings.prepared_containers,
             make_request=self._request,
             in_use=self._held.__contains__,
             launcher=self._launcher,
             watcher=self._watcher,
         )
-        self._cleaner = Cleaner(shop, settings.delete_timeout_ms / 1000)
-        self._pauser = Pauser(shop, freezes=settings.pause_mechanism == "freezer")
-        self._ender = Ender(shop)
+        self._cleaner = Cleaner(context, settings.delete_timeout_ms / 1000)
+        self._pauser = Pauser(context, freezes=settings.pause_mechanism == "freezer")
+        self._ender = Ender(context)
         self._unrecorded: dict[str, str] = {}
         self._user, self._home = _account()
 
@@ -137,7 +135,7 @@ class LinuxContainerExecutor:
         await self._monitor.stop()
         self._weights.finish()
         await self._preparer.close()
-        await self._shop.finish()
+        await self._context.finish()
         self._watcher.close()
 
     def remove_everything(self) -> None:
@@ -175,7 +173,7 @@ class LinuxContainerExecutor:
             own_pids=self._own_pids,
             hierarchy=hierarchy.strip("/"),
             suspicious=0.5 * self._settings.pressure_outside_cpu,
-            clock=self._shop.clock,
+            clock=self._context.clock,
         )
 
     def _sampled(self, event: UsageSampled | NodeUtilizationSampled) -> None:
@@ -324,7 +322,7 @@ class LinuxContainerExecutor:
     def _signal(self, container_id: str, number: int) -> None:
         held = self._live(container_id)
         if held is not None:
-            for pid in self._shop.processes(held):
+            for pid in self._context.processes(held):
                 send(pid, number)
 
     def _watch(self, held: LiveContainer, *, is_child: bool = False) -> None:

@@ -11,7 +11,7 @@ import signal
 from dataclasses import replace
 
 from ..core.events import ContainerExited
-from .containers import LiveContainer, Workshop
+from .context import ExecutorContext, LiveContainer
 from .procfs import children, continue_all, is_alive, send
 from .shim import RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
 
@@ -24,10 +24,10 @@ SHIM_GRACE_SECONDS = 0.1
 class Ender:
     """Ends containers and posts ContainerExited for them."""
 
-    def __init__(self, shop: Workshop) -> None:
-        self._shop = shop
-        self._cgroups = shop.cgroups
-        self._loop = shop.loop
+    def __init__(self, context: ExecutorContext) -> None:
+        self._context = context
+        self._cgroups = context.cgroups
+        self._loop = context.loop
 
     def kill(self, held: LiveContainer, *, force: bool) -> None:
         """Begin to end it: SIGTERM to all its processes, or with ``force`` SIGKILL until nothing is left.
@@ -39,9 +39,9 @@ class Ender:
         held.ending = True
         if force:
             held.killed = True
-            self._shop.spawn(self._kill_surely(held))
+            self._context.spawn(self._kill_surely(held))
         elif not self._terminate(held):
-            self._shop.spawn(self._terminate_soon(held))
+            self._context.spawn(self._terminate_soon(held))
 
     def _terminate(self, held: LiveContainer) -> bool:
         """SIGTERM to all processes; False if the command has not begun, and the signal may have been lost.
@@ -49,7 +49,7 @@ class Ender:
         A stopped process takes it only after a SIGCONT. For a moment after the fork, a shell's child catches what its
         parent caught, and forgets it.
         """
-        targets = self._shop.processes(held)
+        targets = self._context.processes(held)
         begun = len(targets) > 1 or any(not is_shim(pid, held.exit_file) for pid in targets)
         for pid in targets:
             send(pid, signal.SIGTERM)
@@ -75,7 +75,7 @@ class Ender:
                 alone_since = None
                 for pid in offspring:
                     send(pid, signal.SIGKILL)
-                await asyncio.to_thread(self._shop.kill, held.container_id)
+                await asyncio.to_thread(self._context.kill, held.container_id)
             else:
                 alone_since = alone_since or self._loop.time()
                 if self._loop.time() - alone_since > SHIM_GRACE_SECONDS:
@@ -88,7 +88,7 @@ class Ender:
             if self._cgroups.mode != "none" and not self._cgroups.processes(held.container_id):
                 self._tell_end(held, end)
             else:
-                self._shop.spawn(self._end_leftovers(held, end))
+                self._context.spawn(self._end_leftovers(held, end))
         except OSError as error:
             # No file descriptor is free, for instance. Its end is reported late then, but with the right code.
             LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
@@ -96,7 +96,7 @@ class Ender:
 
     async def _end_leftovers(self, held: LiveContainer, end: Ended) -> None:
         while True:
-            await asyncio.to_thread(self._shop.kill, held.container_id)
+            await asyncio.to_thread(self._context.kill, held.container_id)
             try:
                 if not await asyncio.to_thread(self._cgroups.processes, held.container_id):
                     return self._tell_end(held, end)
@@ -112,17 +112,17 @@ class Ender:
         if code is None and (held.killed or end.signal):
             # Whoever kills the shim means the container: the rest of it was killed after the shim.
             code = 128 + (end.signal or signal.SIGKILL)
-        usage = self._cgroups.usage(held.container_id, self._shop.clock())
+        usage = self._cgroups.usage(held.container_id, self._context.clock())
         if self._cgroups.mode == "none":
             usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, end.cpu_seconds))
-        self._shop.post(ContainerExited(held.container_id, code, usage))
+        self._context.post(ContainerExited(held.container_id, code, usage))
 
 
 class Cleaner:
     """Removes what containers leave, in a worker thread. A group may be busy for ``patience`` seconds."""
 
-    def __init__(self, shop: Workshop, patience: float) -> None:
-        self._shop = shop
+    def __init__(self, context: ExecutorContext, patience: float) -> None:
+        self._context = context
         self._patience = patience
         self._unclean: list[str] = []
 
@@ -131,7 +131,7 @@ class Cleaner:
         # Half a millisecond each, which the loop has no time for; those that end meanwhile are removed together.
         self._unclean.append(container_id)
         if len(self._unclean) == 1:
-            self._shop.spawn(self._clean_all())
+            self._context.spawn(self._clean_all())
 
     async def _clean_all(self) -> None:
         while self._unclean:
@@ -139,13 +139,13 @@ class Cleaner:
             busy = await asyncio.to_thread(self._clean_quickly, now)
             del self._unclean[: len(now)]
             for container_id in busy:
-                self._shop.spawn(asyncio.to_thread(self._shop.remove, container_id, self._patience))
+                self._context.spawn(asyncio.to_thread(self._context.remove, container_id, self._patience))
 
     def _clean_quickly(self, containers: list[str]) -> list[str]:
         """Remove their groups and empty directories; those of which something is left."""
         busy = []
         for container_id in containers:
-            removed = self._shop.cgroups.remove(container_id)
-            if not self._shop.directories.remove_private(container_id, thoroughly=False) or not removed:
+            removed = self._context.cgroups.remove(container_id)
+            if not self._context.directories.remove_private(container_id, thoroughly=False) or not removed:
                 busy.append(container_id)
         return busy

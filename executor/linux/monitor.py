@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from ..core.events import NodeUtilizationSampled, UsageSampled
 from ..records import ContainerUsage
-from .containers import Workshop
+from .context import ExecutorContext
 from .host import HostReader, node_utilization
 from .procfs import runnable_threads, virtual_bytes
 
@@ -33,7 +33,7 @@ class Monitor:
 
     def __init__(
         self,
-        shop: Workshop,
+        context: ExecutorContext,
         containers: Callable[[], Iterable[str]],
         post: Callable[[UsageSampled | NodeUtilizationSampled], None],
         *,
@@ -41,9 +41,9 @@ class Monitor:
         virtual_memory: bool,
         make_host: Callable[[Callable[[], float]], HostReader],
     ) -> None:
-        self._cgroups = shop.cgroups
-        self._clock = shop.clock
-        self._loop = shop.loop
+        self._cgroups = context.cgroups
+        self._clock = context.clock
+        self._loop = context.loop
         self._containers = containers
         self._post = post
         self._make_host = make_host

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from ..core.events import ContainerPaused, ContainerPauseFailed, ContainerResumed
 from ..errors import CgroupError
 from .cgroups.base import MIB
-from .containers import LiveContainer, Workshop
+from .context import ExecutorContext, LiveContainer
 from .procfs import continue_all, send, standing
 
 LOG = logging.getLogger(__name__)
@@ -61,12 +61,12 @@ class Stopping:
 class Pauser:
     """Pauses by the freezer if ``freezes``, else by signals."""
 
-    def __init__(self, shop: Workshop, *, freezes: bool) -> None:
-        self._shop = shop
-        self._cgroups = shop.cgroups
-        self._loop = shop.loop
-        self._post = shop.post
-        self._spawn = shop.spawn
+    def __init__(self, context: ExecutorContext, *, freezes: bool) -> None:
+        self._context = context
+        self._cgroups = context.cgroups
+        self._loop = context.loop
+        self._post = context.post
+        self._spawn = context.spawn
         self._freezes = freezes
 
     def pause(self, held: LiveContainer, *, reclaim: bool) -> None:
@@ -78,7 +78,7 @@ class Pauser:
             self._spawn(self._freeze(held, reclaim))
             return
         # The first SIGSTOP at once, so that several that are paused for one newcomer stop at the same time.
-        stopping = Stopping(lambda: self._shop.processes(held))
+        stopping = Stopping(lambda: self._context.processes(held))
         if self._cgroups.mode == "none":
             self._spawn(self._pause_slowly(held, stopping, reclaim))
         else:
@@ -134,7 +134,7 @@ class Pauser:
             held.paused = True
             self._post(ContainerPaused(held.container_id, memory))
             return
-        targets = self._shop.processes(held)
+        targets = self._context.processes(held)
         continue_all(targets)
         reason = "some of its processes did not stop" if targets else "it has no processes"
         self._failed(held, reason)
@@ -150,5 +150,5 @@ class Pauser:
         self._cgroups.thaw(held.container_id)
         if not frozen:
             # A process that had stopped itself before the freeze stays stopped.
-            continue_all(self._shop.processes(held))
+            continue_all(self._context.processes(held))
         self._post(ContainerResumed(held.container_id))

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 from ..errors import ExecutorError
 from ..records import ContainerSpec, ExecutionType
-from .containers import Workshop
+from .context import ExecutorContext
 from .procfs import children, is_alive, read_stat
-from .shim import Ended, ExitWatcher, Launcher, LaunchRequest, Prepared, kill_identified
+from .shim import Ended, ExitWatcher, LaunchRequest, Prepared, ShimLauncher, kill_identified
 
 LOG = logging.getLogger(__name__)
 
@@ -53,21 +53,21 @@ class Preparer:
 
     def __init__(
         self,
-        shop: Workshop,
+        context: ExecutorContext,
         limit: int,
         *,
         make_request: Callable[[ContainerSpec, tuple[str, ...]], LaunchRequest],
         in_use: Callable[[str], bool],
-        launcher: Launcher,
+        launcher: ShimLauncher,
         watcher: ExitWatcher,
     ) -> None:
-        self._shop = shop
+        self._context = context
         self._limit = limit
         self._make_request = make_request
         self._in_use = in_use
         self._launcher = launcher
         self._watcher = watcher
-        self._loop = shop.loop
+        self._loop = context.loop
         self._waiting: dict[ExecutionType, dict[str, ContainerSpec]] = {kind: {} for kind in ExecutionType}
         self._ready: dict[str, Ready] = {}
         self._ending: dict[int, Ready] = {}
@@ -75,7 +75,7 @@ class Preparer:
 
     def waits(self, spec: ContainerSpec) -> None:
         """A container waits, or the spec of one that does has changed."""
-        if self._limit == 0 or not self._shop.directories.logs_are_its_own(spec):
+        if self._limit == 0 or not self._context.directories.logs_are_its_own(spec):
             return  # nothing is written to another's directory before the container begins
         ready = self._ready.get(spec.container_id)
         if ready is not None:
@@ -153,8 +153,8 @@ class Preparer:
     def _prepare(self, spec: ContainerSpec) -> None:
         container_id = spec.container_id
         try:
-            self._shop.directories.prepare(spec)
-            request = self._make_request(spec, self._shop.cgroups.create(container_id, None))
+            self._context.directories.prepare(spec)
+            request = self._make_request(spec, self._context.cgroups.create(container_id, None))
             prepared = self._launcher.prepare(request)
         except ExecutorError as error:
             # It is tried again, and reported, when its turn comes.
@@ -186,8 +186,8 @@ class Preparer:
         container_id = spec.container_id
         if container_id in self._ready or self._in_use(container_id):
             return
-        self._shop.directories.remove_empty_logs(spec)
-        self._shop.remove(container_id, REMOVE_SECONDS)
+        self._context.directories.remove_empty_logs(spec)
+        self._context.remove(container_id, REMOVE_SECONDS)
 
 
 def _waits_at_its_gate(shim: int, start: int) -> bool:

@@ -19,7 +19,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from ..errors import LaunchError
 from ..light import Record
@@ -97,16 +96,6 @@ class Prepared:
         gate, self.gate = self.gate, -1
         if gate >= 0:
             os.close(gate)
-
-
-class Launcher(Protocol):
-    """Starts processes in groups. The shim is one way."""
-
-    def launch(self, request: LaunchRequest) -> Launched:
-        """Start it. Raises CannotLaunchError if it cannot be started."""
-
-    def prepare(self, request: LaunchRequest) -> Prepared:
-        """Start it up to the point where it would begin. Raises as ``launch``."""
 
 
 class CannotLaunchError(LaunchError):

@@ -47,7 +47,7 @@ from yarnopp_cli.records.tracker_protocol import (
 from yarnopp_cli.resourcemanager.context import Identity, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.declarations import ResourceManagerSettings
-from yarnopp_cli.settings.queue_reading import read_queues
+from yarnopp_cli.settings.loading import read_queues
 from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 
 OPPORTUNISTIC, GUARANTEED = ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED

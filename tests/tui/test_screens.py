@@ -435,7 +435,7 @@ def test_help_names_every_key_once() -> None:
         assert len(set(lines)) == len(lines)
         joined = "\n".join(lines)
         for word in ("Kill", "Pause", "Resume", "Promote", "Demote", "Log", "Explain", "Filter", "Sort", "Mark",
-                     "Freeze the picture", "Reconnect", "Copy id", "Quit", "Slower", "Faster", "Commands"):  # fmt: skip
+                     "Freeze the display", "Reconnect", "Copy id", "Quit", "Slower", "Faster", "Commands"):  # fmt: skip
             assert word in joined, word
 
     drive(body)

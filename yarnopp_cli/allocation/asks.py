@@ -235,9 +235,10 @@ def check_size(
         )
     maximum = Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores)
     if not size.fits_in(maximum):
+        largest = f", and the largest node has {max(node_sizes)}" if node_sizes else ""
         raise InvalidResourceRequestError(
             f"{what} of {size} is larger than the maximum allocation",
-            because=f"the configuration allows {maximum}{_largest(node_sizes)}",
+            because=f"the configuration allows {maximum}{largest}",
             hint="ask for less, or raise yarn.scheduler.maximum-allocation-mb and -vcores",
         )
     resource = normalise(size, settings)
@@ -249,10 +250,6 @@ def check_size(
             hint="ask for less, or start a larger node",
         )
     return resource
-
-
-def _largest(node_sizes: Set[Resource]) -> str:
-    return f", and the largest node has {max(node_sizes)}" if node_sizes else ""
 
 
 def check_label(label: str, nodes: Iterable[ClusterNode], *, what: str = "an ask") -> None:

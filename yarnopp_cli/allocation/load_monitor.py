@@ -20,8 +20,6 @@ from .cluster_node import Claim, ClusterNode
 from .load_comparators import COMPARATORS
 from .rebalancing import MayMove, Rebalancer
 
-NO_LIMIT = ContainerQueuingLimit()
-
 
 class NodeQueueLoadMonitor:
     """The least loaded nodes, as of the last sorting, and the limit of the queues.
@@ -138,7 +136,7 @@ class NodeQueueLoadMonitor:
     def tell_limit(self, node_id: str) -> ContainerQueuingLimit:
         """What that node is told in a heartbeat's answer, which asks it to shed; no limit where it need not."""
         node = self._nodes.get(node_id)
-        return NO_LIMIT if node is None else self._rebalancer.tell(node)
+        return ContainerQueuingLimit() if node is None else self._rebalancer.tell(node)
 
     def shedding(self) -> tuple[str, ...]:
         """The nodes that are to be told a limit now."""

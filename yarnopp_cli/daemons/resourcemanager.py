@@ -26,15 +26,13 @@ from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
-from ..settings.loading import Configuration
-from ..settings.queue_reading import read_queues
+from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
 from .process import DaemonProcess, argument_parser, run
 from .retention import HistoryFiles
-from .web import RM_PROPERTY, DaemonWeb
+from .web import DaemonWeb
 
 LOG = logging.getLogger(__name__)
-WEB_MODULE = "yarnopp_cli.web.resourcemanager"
 
 
 class ResourceManagerDaemon:
@@ -76,7 +74,7 @@ class ResourceManagerDaemon:
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
-        self._web = DaemonWeb(process, configuration, RM_PROPERTY, WEB_MODULE, self._driver.post)
+        self._web = DaemonWeb(process, configuration, "resourcemanager", self._driver.post)
 
     def _perform(self, command: Command) -> None:
         if isinstance(command, StopDaemon):

@@ -238,7 +238,6 @@ class RMAppManager:
             self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.")
 
     def _leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str) -> None:
-        """An attempt stops running, for that reason."""
         self._rm.move(attempt, event)
         attempt.diagnostics = diagnostics
 
@@ -308,7 +307,6 @@ class RMAppManager:
                 self._rm.news_for_node(node)
 
     def _end_container(self, container: RMContainer) -> None:
-        """End one container at the RM's own wish."""
         cause = Cause(CauseKind.RESOURCEMANAGER)
         self._ledger.end_at_node(container, cause, "Ended by the ResourceManager")
 

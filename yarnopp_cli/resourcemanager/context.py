@@ -133,11 +133,6 @@ class Identity:
     version: str
     properties: dict[str, str]
 
-    @property
-    def started_at(self) -> float:
-        """When this RM was started, in seconds, monotonic."""
-        return self.cluster_timestamp / 1000 - self.wall_offset
-
 
 class Changes:
     """What a step has changed, as far as something follows from it. Handlers write it, ``settle`` reads and empties it.

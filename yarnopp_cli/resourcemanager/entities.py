@@ -196,7 +196,9 @@ class RMNode(Listener):
 
     def fits_guaranteed(self, resource: Resource) -> bool:
         """Whether a guaranteed container fits beside the guaranteed ones."""
-        return (self.used + resource).fits_in(self.total)
+        # Asked of every node for every container: without making sums of it.
+        used, total = self.load.guaranteed, self.load.total
+        return used.memory + resource.memory <= total.memory and used.vcores + resource.vcores <= total.vcores
 
     def change(self, container: RMContainer, sign: int) -> None:
         """A container was allocated here (1), or is no more (-1)."""
@@ -436,21 +438,6 @@ class RMAppAttempt(Listener):
     def outstanding(self) -> int:
         """How many containers it still wants."""
         return self.guaranteed_asks.outstanding + self.opportunistic_asks.outstanding
-
-    @property
-    def am_container_id(self) -> str:
-        """The container of its master, "" for none."""
-        return self.am_container.id if self.am_container else ""
-
-    @property
-    def am_node_id(self) -> str:
-        """The node of its master, "" for none."""
-        return self.am_container.node.node_id if self.am_container else ""
-
-    @property
-    def am_http_address(self) -> str:
-        """The address of the pages of its master's node, "" for none."""
-        return self.am_container.node.registration.http_address if self.am_container else ""
 
     def asks(self, execution_type: ExecutionType) -> AskTable:
         """Its outstanding asks of one type."""

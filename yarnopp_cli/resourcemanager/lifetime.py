@@ -44,7 +44,9 @@ class Lifetime:
         self._stopped = False
         self._reason = ""
         if context.lifetime == ON_DEMAND:
-            context.deadlines.set(_IDLE, context.identity.started_at + FIRST_JOB_WITHIN)
+            identity = context.identity
+            started_at = identity.cluster_timestamp / 1000 - identity.wall_offset
+            context.deadlines.set(_IDLE, started_at + FIRST_JOB_WITHIN)
 
     def set_lifetime(self, request: SetLifetimeRequest) -> SetLifetimeResponse:
         """Make the cluster stay, or end with its last job."""

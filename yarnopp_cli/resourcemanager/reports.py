@@ -81,20 +81,32 @@ def remote_node(node: RMNode) -> RemoteNode:
 
 def attempt_report(attempt: RMAppAttempt) -> ApplicationAttemptReport:
     """An attempt."""
+    container_id, node_id, http_address = _master(attempt)
     return reported(
         ApplicationAttemptReport,
         attempt,
         attempt_id=attempt.id,
         state=attempt.state.value,
+        am_container_id=container_id,
+        am_node_id=node_id,
+        am_http_address=http_address,
         user=attempt.app.user,
         blacklist=tuple(sorted(attempt.blacklist)),
     )
+
+
+def _master(attempt: RMAppAttempt) -> tuple[str, str, str]:
+    """The container of its master, that one's node, and the address of this node's pages."""
+    if (container := attempt.am_container) is None:
+        return "", "", ""
+    return container.id, container.node.node_id, container.node.registration.http_address
 
 
 def application_report(app: RMApp, now: float) -> ApplicationReport:
     """An application; what it has used is counted until ``now``."""
     app.accrue(now)
     context, attempt = app.context, app.attempt
+    container_id, node_id, _ = _master(attempt)
     counts = {f"containers_{phase.value.lower()}": number for phase, number in app.counts.items()}
     return reported(
         ApplicationReport,
@@ -102,8 +114,8 @@ def application_report(app: RMApp, now: float) -> ApplicationReport:
         app,
         **counts,
         current_attempt_id=attempt.id,
-        am_container_id=attempt.am_container_id,
-        am_node_id=attempt.am_node_id,
+        am_container_id=container_id,
+        am_node_id=node_id,
         allocated=app.guaranteed + app.opportunistic_running,
         pending_containers=attempt.outstanding,
         opportunistic_pending=attempt.opportunistic_asks.outstanding,
@@ -116,7 +128,6 @@ def application_report(app: RMApp, now: float) -> ApplicationReport:
 
 
 def _usage(app: RMApp) -> ApplicationResourceUsage:
-    """What an application has, wants and lost."""
     attempt, master = app.attempt, app.attempt.am_container
     groups = [] if app.ended else [one for table in attempt.tables for one in table.groups()]
     *_, root = app.leaf.line()
@@ -137,5 +148,5 @@ def _usage(app: RMApp) -> ApplicationResourceUsage:
             )
             for group in groups
         ),
-        am_http_address=attempt.am_http_address,
+        am_http_address=_master(attempt)[2],
     )

@@ -21,9 +21,6 @@ class Waits:
         self._due = due
         self._waiting: dict[str, tuple[CallReceived, Answer[Any]]] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
     def answer(self, call: CallReceived, answer: Answer[ResponseT], wait_ms: int) -> ResponseT | None:
         """The answer, if there is one or no time to wait for it; else None, and it comes later."""
         response = answer(wait_ms <= 0 or self._rm.ending)

@@ -74,7 +74,9 @@ def _candidates(text: str, name: str, value: str, *, known: bool) -> Iterator[st
     for header in sorted(headers, key=lambda one: -len(one.name)):
         at = _end_of_section(parts, header)
         yield _inserted(text, at, f"{_key(name[len(header.name) + 1 :])} = {value}")
-    section, _, rest = _split(name)
+    words = name.split(".")
+    cut = 2 if len(words) > 2 else 1  # a section of two parts, as in the shipped site
+    section, rest = ".".join(words[:cut]), ".".join(words[cut:])
     body = text if not text or text.endswith("\n") else f"{text}\n"
     gap = "\n" if body.strip() else ""
     yield f"{body}{gap}[{_key(section)}]\n{_key(rest)} = {value}\n"
@@ -82,13 +84,6 @@ def _candidates(text: str, name: str, value: str, *, known: bool) -> Iterator[st
     top = [one for one in parts if first is None or one.line < first.line]
     line = f"{json.dumps(name)} = {value}"
     yield _inserted(text, top[-1].ends, line) if top else f"{line}\n{text}"
-
-
-def _split(name: str) -> tuple[str, str, str]:
-    """The section of a new name: its first two parts, as in the shipped site."""
-    words = name.split(".")
-    cut = 2 if len(words) > 2 else 1
-    return ".".join(words[:cut]), ".", ".".join(words[cut:])
 
 
 def _key(name: str) -> str:

@@ -9,16 +9,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from executor.light import Record
 from executor.settings import Property
 
-from ..errors import ConfigurationError, InvalidPropertyError, UnknownPropertyError
+from ..errors import (
+    EXIT_CONFIGURATION,
+    ConfigurationError,
+    InvalidPropertyError,
+    RemoteError,
+    UnknownPropertyError,
+)
 from .declarations import DIRECTORIES, FALLBACKS, PROPERTIES, PROPERTIES_OF, STATE_DIR_VARIABLE, declared
 from .entries import Entry
 from .files import chosen_files, home_of, read_file, user_of
-from .queues import QUEUE_PREFIX
+from .queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
 from .refused import REFUSED
 from .rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
 from .suggest import nearest, printable, printable_path
@@ -33,9 +40,6 @@ from .values import (
     from_toml,
     to_text,
 )
-
-if TYPE_CHECKING:
-    from .queues import QueueSettings
 
 COMMAND_LINE = "-D"
 """The origin of what the command line gives."""
@@ -430,3 +434,55 @@ def describe(known: Property) -> str:
     """What a property takes and what it is without being set: "a whole number of at least 0; default 10"."""
     default = to_text(known.default)
     return f"{expected(known)}; default {default}" if default else f"{expected(known)}; empty by default"
+
+
+# -- queues that are refreshed ------------------------------------------------------------------------------
+
+
+def read_queues(
+    given: Mapping[str, str], capacity: CapacitySchedulerSettings
+) -> tuple[QueueSettings, CapacitySchedulerSettings, dict[str, str]]:
+    """Properties of the queues, as text, as the settings that they make: what ``rmadmin -refreshQueues`` sends. The
+    ResourceManager is given this function: it knows no names of properties.
+
+    The queues, ``capacity`` with what is said of it, and which of these properties are not default.
+
+    What is not among them has its default. Raises RemoteError for what is not a property of the queues, has no value of
+    its type, or contradicts another.
+    """
+    from .queue_properties import queue_tree
+
+    values: dict[str, Any] = {}
+    for name, text in given.items():
+        known = declared(name) if name.startswith(QUEUE_PREFIX) else None
+        if known is None:
+            raise _refused_queues(
+                f"{name[:200]} is not a property of the queues", f"these begin with {QUEUE_PREFIX}"
+            )
+        try:
+            values[name] = from_text(known, text)
+        except Refused as error:
+            raise _refused_queues(f"{name[:200]} has a wrong value", str(error)) from None
+    root, problems = queue_tree(values)
+    if problems:
+        raise _refused_queues(problems[0].message, problems[0].because, problems[0].hint)
+    bounds = {
+        one.attribute: values.get(one.name, one.default)
+        for one in PROPERTIES_OF[CapacitySchedulerSettings]
+        if one.name.startswith(QUEUE_PREFIX)
+    }
+    changed = replace(capacity, **bounds)
+    if wrong := mappings_of(changed.queue_mappings)[1]:
+        raise _refused_queues("queue-mappings cannot be read", wrong)
+    told = {
+        name: text
+        for name, text in given.items()
+        if name not in PROPERTIES or values[name] != PROPERTIES[name].default
+    }
+    return root, changed, told
+
+
+def _refused_queues(message: str, because: str, hint: str = "") -> RemoteError:
+    return RemoteError(
+        message, because=because, hint=hint or "`yopp config check` lists all", exit_code=EXIT_CONFIGURATION
+    )

@@ -15,16 +15,6 @@ from .suggest import printable_path
 _FIELDS = ("name", "value", "final")
 
 
-class _Refusal(Exception):
-    """The document is well-formed and still not a site file; ``line`` says where."""
-
-    def __init__(self, line: int, because: str, hint: str = "") -> None:
-        super().__init__(because)
-        self.line = line
-        self.because = because
-        self.hint = hint
-
-
 class _SiteReader:
     """Collects ``<property>`` elements; expat calls it."""
 
@@ -43,24 +33,23 @@ class _SiteReader:
         self.parser.CharacterDataHandler = self._text.append
         self.parser.StartDoctypeDeclHandler = self._doctype
 
+    def _refused(self, because: str, hint: str = "", line: int = 0) -> ConfigurationError:
+        """The document is well-formed and still not a site file."""
+        where = f"{self._shown}:{line or self.parser.CurrentLineNumber}"
+        return ConfigurationError(f"{where}: not a site file", because=because, hint=hint)
+
     def _doctype(self, *_: object) -> None:
-        raise _Refusal(
-            self.parser.CurrentLineNumber,
-            "it has a DOCTYPE, which is not read",
-            "remove the <!DOCTYPE …> declaration",
-        )
+        raise self._refused("it has a DOCTYPE, which is not read", "remove the <!DOCTYPE …> declaration")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
-        line = self.parser.CurrentLineNumber
         if not self._path and tag != "configuration":
-            raise _Refusal(line, f"its root is <{printable_path(tag)}>, not <configuration>")
+            raise self._refused(f"its root is <{printable_path(tag)}>, not <configuration>")
         if tag.endswith(":include") or tag == "include":
-            raise _Refusal(
-                line, "<xi:include> is not followed", "give the included file with --conf, before this one"
-            )
+            hint = "give the included file with --conf, before this one"
+            raise self._refused("<xi:include> is not followed", hint)
         self._path.append(tag)
         if tag == "property":
-            self._line = line
+            self._line = self.parser.CurrentLineNumber
             self._fields = {key: text for key, text in attributes.items() if key in _FIELDS}
         self._text.clear()
 
@@ -76,7 +65,7 @@ class _SiteReader:
     def _add(self) -> None:
         name = self._fields.get("name", "").strip()
         if not name:
-            raise _Refusal(self._line, "a <property> has no <name>")
+            raise self._refused("a <property> has no <name>", line=self._line)
         origin = f"{self._shown}:{self._line}"
         if "value" not in self._fields:
             # Hadoop passes such a property over, in silence.
@@ -100,10 +89,8 @@ def read_xml(content: bytes, path: str) -> Reading:
     reader = _SiteReader(shown)
     try:
         reader.parser.Parse(content, True)
-    except _Refusal as refusal:
-        problem = ConfigurationError(
-            f"{shown}:{refusal.line}: not a site file", because=refusal.because, hint=refusal.hint
-        )
+    except ConfigurationError as refused:
+        problem = refused
     except expat.ExpatError as error:
         problem = ConfigurationError(
             f"{shown}:{error.lineno}:{error.offset + 1}: not an XML document",

@@ -58,7 +58,7 @@ class YoppTop(TopApp):
             Binding(str(number), f"place('{name}')", screen.NAME, show=False)
             for number, (name, screen) in enumerate(SCREENS.items(), 1)
         ),
-        Binding("F", "freeze", "Freeze the picture", show=False),
+        Binding("F", "freeze", "Freeze the display", show=False),
         Binding("plus,equals_sign", "interval(1)", "Slower", show=False, key_display="+"),
         Binding("minus", "interval(-1)", "Faster", show=False, key_display="-"),
         Binding("ctrl+r", "reconnect", "Reconnect", show=False),

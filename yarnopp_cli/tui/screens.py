@@ -181,7 +181,7 @@ class NodesScreen(TableScreen, inherit_bindings=False):
     EMPTY = "no node has registered"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(_enter("Containers"), FILTER, SORT, EXPLAIN),
-        Binding("n", "drain", "Drain/use"),
+        Binding("n", "drain", "Drain/resume"),
         Binding("w", "wide", "YARN's page"),
         *ORDER,
         *ALWAYS,
@@ -277,7 +277,7 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
     EMPTY = "no live containers (a shows ended ones)"
     BINDINGS: ClassVar[list[BindingType]] = [
         *(_enter("Detail"), Binding("l", "log", "Log"), FILTER, EXPLAIN, *STEER),
-        Binding("a", "ended", "Ended too", show=False),
+        Binding("a", "ended", "Show ended", show=False),
         *(SORT_UNSEEN, *ORDER, *ALWAYS),
     ]
     ROW = Row(attrgetter("container_id"), lines.of_container)

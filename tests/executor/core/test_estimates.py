@@ -47,12 +47,12 @@ def test_one_that_outlived_its_expectation_twice_is_not_expected_to_end_now() ->
 
 def test_the_error_of_the_estimates_is_that_of_the_last_hundred() -> None:
     waits = WaitStatistics()
-    assert (waits.mean_error, waits.mean_wait, waits.count) == (None, None, 0)
+    assert (waits.errors.mean, waits.waits.mean, waits.count) == (None, None, 0)
     for _ in range(100):
         waits.add(5.0, 500.0)
     for _ in range(100):
         waits.add(3.0, 4.0)
-    assert (waits.mean_error, waits.mean_wait, waits.count) == (1.0, 4.0, 200)
+    assert (waits.errors.mean, waits.waits.mean, waits.count) == (1.0, 4.0, 200)
 
 
 def learned(world: World, seconds: float) -> None:

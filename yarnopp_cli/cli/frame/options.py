@@ -174,7 +174,7 @@ ExitCode = Annotated[
 Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to.")]
 Tags = Annotated[list[str] | None, option("--tag TAG", "A tag of the application (repeatable, or A,B).")]
 DryRun = Annotated[bool, option("--dry-run", "Show what would happen, and change nothing.")]
-NoWait = Annotated[bool, option("--no-wait", "Return at once; do not wait until it has happened.")]
+NoWait = Annotated[bool, option("--no-wait", "Return at once; do not wait for the result.")]
 Watch = Annotated[
     float | None,
     option("-w, --watch SECS", "Print again every SECS seconds, in place on a terminal.", parser=interval),

@@ -125,18 +125,20 @@ ShellCommand = Annotated[
     str, option("--shell-command LINE", "The command line that bash runs in each container.")
 ]
 ShellScript = Annotated[
-    str, option("--shell-script FILE", "A script that bash runs in each."), WITHOUT_UPLOAD
+    str, option("--shell-script FILE", "A script that bash runs in each container."), WITHOUT_UPLOAD
 ]
-ShellArgs = Annotated[list[str] | None, option("--shell-args ARG", "Arguments for it (repeatable).")]
-ShellEnv = Annotated[list[str] | None, option("--shell-env K=V", "Its variables (repeatable).")]
+ShellArgs = Annotated[
+    list[str] | None, option("--shell-args ARG", "Arguments of the command or script (repeatable).")
+]
+ShellEnv = Annotated[list[str] | None, option("--shell-env K=V", "Variables of the containers (repeatable).")]
 ShellPriority = Annotated[
     int, option("--shell-cmd-priority, --container-priority P", "Priority of the containers.")
 ]
 ContainerType = Annotated[str, option("--container-type TYPE", "GUARANTEED or OPPORTUNISTIC.")]
 Opportunistic = Annotated[bool, option("-O, --opportunistic", "Short for --container-type OPPORTUNISTIC.")]
 Guaranteed = Annotated[bool, option("-G, --guaranteed", "Short for --container-type GUARANTEED.")]
-ContainerMemory = Annotated[int, option("--container-memory MB", "Memory of each.", parser=size_mb)]
-ContainerVcores = Annotated[int, option("--container-vcores V", "Vcores of each.")]
+ContainerMemory = Annotated[int, option("--container-memory MB", "Memory of each container.", parser=size_mb)]
+ContainerVcores = Annotated[int, option("--container-vcores V", "Vcores of each container.")]
 ContainerResources = Annotated[str, option("--container-resources R=N,...", "Memory and vcores together.")]
 Promote = Annotated[
     bool, option("--promote-opportunistic-after-start", "Promote opportunistic containers that have started.")

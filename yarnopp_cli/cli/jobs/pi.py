@@ -28,8 +28,8 @@ _USED = ("mapreduce.", "yarn.app.mapreduce.", "yopp.pi.", "yopp.am.")
 _SET_BY_THE_JOB = "programmatically"
 """A property's source, in Hadoop's word."""
 
-Maps = Annotated[int, argument("NMAPS", "How many maps.")]
-Samples = Annotated[int, argument("NSAMPLES", "How many points in each.")]
+Maps = Annotated[int, argument("NMAPS", "Number of maps.")]
+Samples = Annotated[int, argument("NSAMPLES", "Number of points in each map.")]
 Percent = Annotated[
     int | None,
     option(
@@ -39,7 +39,7 @@ Percent = Annotated[
         max=100,
     ),
 ]
-Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job goes on in the cluster.")]
+Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job continues in the cluster.")]
 
 
 @command(

@@ -35,13 +35,15 @@ MOST_CONTAINERS = 100_000
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 CommandLine = Annotated[list[str], argument("COMMAND [ARG]...", "The command and its arguments.")]
-Count = Annotated[int, option("-n, --num-containers N", "How many containers.", min=1, max=MOST_CONTAINERS)]
+Count = Annotated[int, option("-n, --num-containers N", "Number of containers.", min=1, max=MOST_CONTAINERS)]
 Opportunistic = Annotated[
-    bool, option("-O, --opportunistic", "Opportunistic containers: they may queue at a node.")
+    bool, option("-O, --opportunistic", "Run opportunistic containers, which may queue at a node.")
 ]
-Guaranteed = Annotated[bool, option("-G, --guaranteed", "Guaranteed containers (the default).")]
-Memory = Annotated[int | None, option("--memory SIZE", "Memory of each: 512, 512M, 2G.", parser=size_mb)]
-Vcores = Annotated[int | None, option("--vcores V", "Vcores of each.")]
+Guaranteed = Annotated[bool, option("-G, --guaranteed", "Run guaranteed containers (the default).")]
+Memory = Annotated[
+    int | None, option("--memory SIZE", "Memory of each container: 512, 512M, 2G.", parser=size_mb)
+]
+Vcores = Annotated[int | None, option("--vcores V", "Vcores of each container.")]
 Environment = Annotated[
     list[str] | None,
     option(
@@ -62,7 +64,7 @@ TimeLimit = Annotated[
     WITHOUT_UPLOAD,
 ]
 Retries = Annotated[int, option("--retries N", "Retry a failing container up to N times.", min=0)]
-Detach = Annotated[bool, option("-d, --detach", "Return at once; the job goes on in the cluster.")]
+Detach = Annotated[bool, option("-d, --detach", "Return at once; the job continues in the cluster.")]
 Promote = Annotated[bool, option("--promote", "Promote opportunistic containers once they have started.")]
 Enforce = Annotated[bool, option("--enforce", "Never use an execution type other than the requested one.")]
 NoPrefix = Annotated[

@@ -24,7 +24,7 @@ _NAMES = Words(lambda: PROPERTIES)
 Key = Annotated[str, argument("KEY", "The name of one property."), _NAMES]
 Keys = Annotated[
     list[str] | None,
-    argument("[KEY]...", "Names, the beginning of several (yarn.scheduler), or a word in them (queue)."),
+    argument("[KEY]...", "Names, their beginning (yarn.scheduler), or a word in them (queue)."),
     _NAMES,
 ]
 Origin = Annotated[bool, option("--origin", "Show where each value comes from.")]

@@ -137,10 +137,10 @@ def start_nm(
 
 @command("nm stop", "yopp nm stop", "yopp nm stop 45455", needs=Needs.HOST)
 def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
-    """End one NodeManager.
+    """Stop one NodeManager.
 
-    Its containers go on if yarn.nodemanager.recovery.enabled is on, and its next life finds them. Succeeds if it is
-    already stopped.
+    Its containers keep running if yarn.nodemanager.recovery.enabled is on, and the next start recovers them. Succeeds
+    if it is already stopped.
     """
     from ...cluster.starting import port_of, running_nm
 
@@ -150,7 +150,7 @@ def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: 
 
 @command("nm restart", "yopp nm restart", "yopp nm restart 45455", needs=Needs.HOST)
 def restart_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
-    """Stop and start one NodeManager, of the same size."""
+    """Stop one NodeManager, and start it with the same size."""
     from ...cluster.starting import port_of, running_nm
 
     name = running_nm(session.run_dir, port_of(node))
@@ -160,7 +160,7 @@ def restart_nm(session: Session, node: Node = None, force: Force = False, timeou
 
 @command("nm status", "yopp nm status", "yopp nm status 45455 --json", needs=Needs.HOST)
 def status_of_nm(session: Session, node: Node = None) -> int:
-    """Say whether NODE, or every node, runs.
+    """Show whether NODE, or every node, is running.
 
     Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
     """

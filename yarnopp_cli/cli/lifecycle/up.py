@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Nodes = Annotated[
     int | None,
-    option("--nodes N", "How many NodeManagers share this machine. [default: 1]"),
+    option("--nodes N", "Number of NodeManagers on this machine. [default: 1]"),
 ]
 Memory = Annotated[
     int | None,

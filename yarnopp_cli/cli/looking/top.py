@@ -30,7 +30,7 @@ def top(
         ),
     ] = None,
     batch: Annotated[bool, option("-b, --batch", "Print plain frames, as without a terminal.")] = False,
-    count: Annotated[int | None, option("-n, --count N", "How many frames. [default: 1]", min=1)] = None,
+    count: Annotated[int | None, option("-n, --count N", "Number of frames. [default: 1]", min=1)] = None,
     interval: Annotated[
         float,
         option(

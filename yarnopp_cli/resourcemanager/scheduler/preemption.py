@@ -161,7 +161,6 @@ class _Simulation:
         self._undo.append(partial(app.leaf.charge, app.user, resource, -sign, master=master))
 
     def _restore(self, number: int) -> None:
-        """Take the last charges back."""
         for _ in range(number):
             self._undo.pop()()
 

@@ -362,7 +362,6 @@ class ApplicationMasterService:
             self._rm.opportunistic_waiting.pop(attempt.id, None)
 
     def _release(self, attempt: RMAppAttempt, container_id: str) -> None:
-        """The master does not want a container (any more)."""
         container = attempt.containers.get(container_id)
         if container is not None and not container.is_am:
             container.released = True
@@ -371,7 +370,6 @@ class ApplicationMasterService:
     # -- who speaks ------------------------------------------------------------------------------------------
 
     def _attempt(self, attempt_id: str, token: Token) -> RMAppAttempt:
-        """The attempt that a genuine token speaks for."""
         application_id = ApplicationAttemptId.parse(attempt_id).application_id
         if application_id.cluster_timestamp != self._rm.identity.cluster_timestamp:
             raise ApplicationNotFoundError(

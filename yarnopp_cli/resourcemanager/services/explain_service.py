@@ -137,7 +137,6 @@ class ExplainService:
         return found
 
     def _ahead(self, app: RMApp, durations: Durations) -> list[Asked]:
-        """What applications that were submitted before it have asked for."""
         found: list[Asked] = []
         for other in self._rm.live.values():
             if other is app:

@@ -45,7 +45,7 @@ class HistoryService:
     def check(self) -> None:
         """Answer those whose event has come; all of them where the cluster ends."""
         last = self._rm.history.last
-        if self.waits and (last != self._served or self._rm.ending):
+        if last != self._served or self._rm.ending:
             self._served = last
             self.waits.check()
 

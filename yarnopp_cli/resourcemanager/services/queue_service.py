@@ -310,7 +310,6 @@ def _acl(users: frozenset[str] | None) -> str:
 
 
 def _users(leaves: list[LeafQueue[RMAppAttempt]]) -> tuple[QueueUserReport, ...]:
-    """Who has applications or containers in these queues, by name."""
     apps = [attempt.app for leaf in leaves for attempt in leaf.attempts.values()]
     names = {app.user for app in apps} | {user for leaf in leaves for user in leaf.users}
     return tuple(
@@ -325,7 +324,6 @@ def _users(leaves: list[LeafQueue[RMAppAttempt]]) -> tuple[QueueUserReport, ...]
 
 
 def _differences(old: QueueSettings, new: QueueSettings) -> dict[str, tuple[str, ...]]:
-    """The paths of queues that are added, removed, and changed."""
     before, after = ({queue.path: replace(queue, children=()) for queue in root} for root in (old, new))
     return {
         "added": tuple(path for path in after if path not in before),

@@ -254,7 +254,6 @@ class ResourceTrackerService:
         self._rm.forget_held(node)
 
     def _response(self, number: int, action: str, **more: Any) -> tracker.NodeHeartbeatResponse:
-        """An answer without news."""
         return tracker.NodeHeartbeatResponse(
             number,
             action,

@@ -143,7 +143,8 @@ def _page(request: web.Request, title: str, *parts: object) -> web.Response:
 
 def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
     """The cluster's figures."""
-    told = cluster_view.opportunistic_totals([one for one in nodes if one.state is NodeState.RUNNING])
+    running = [one.opportunistic for one in nodes if one.state is NodeState.RUNNING]
+    told = cluster_view.opportunistic_totals(running)
     return tiles(
         [
             ("Nodes", info.nodes_running, f"{info.nodes_lost} lost" if info.nodes_lost else "running"),

@@ -1,4 +1,4 @@
-"""What the parts of one executor share: a container between its launch and its removal, and what acts on its files."""
+"""What the parts of the Linux executor share: live containers, and ``ExecutorContext``."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ class LiveContainer:
     ended: bool = False
 
 
-class Workshop:
-    """The groups and directories of a node, the loop, where events go, and the work that is under way beside the
-    loop."""
+class ExecutorContext:
+    """A node's groups and directories, the loop, where events go, and the work that runs beside the loop."""
 
     def __init__(
         self,
