@@ -18,7 +18,7 @@ def tally(paused: int = 0, preempted: int = 0, **counts: int) -> Tally:
     made.counts[TaskState.WAITING] = 0
     for name, number in counts.items():
         made.counts[TaskState[name]] = number
-    made.paused, made.preempted = paused, preempted
+    made.paused, made.noted["preempted"] = paused, preempted
     return made
 
 
@@ -27,7 +27,7 @@ def test_words_tell_paused_from_running_and_count_preemptions() -> None:
     assert text == "3 running, 2 paused, 4 queued, 1 ok, 3 preempted"
     assert states_text(tally(RUNNING=1)) == "1 running"
     some = tally(preempted=3, RUNNING=1)
-    some.shed = 2
+    some.noted["shed"] = 2
     assert states_text(some) == "1 running, 1 preempted, 2 shed"
     assert states_text(tally(paused=9, RUNNING=1)) == "1 paused", (
         "news of pauses may be older than those of ends"

@@ -56,10 +56,9 @@ from .amrmproxy import AMRMProxyShell
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
 from .upstream import Upstreams
-from .web import NM_PROPERTY, DaemonWeb
+from .web import DaemonWeb
 
 LOG = logging.getLogger(__name__)
-WEB_MODULE = "yarnopp_cli.web.nodemanager"
 
 
 class NodeManagerDaemon:
@@ -80,7 +79,7 @@ class NodeManagerDaemon:
         self._cgroups = self._find_cgroups(process.run_dir, port)
         report = self._cgroups.describe()
         self._web = DaemonWeb(
-            process, configuration, NM_PROPERTY, WEB_MODULE, self._post, offset=max(0, port - FIRST_PORT)
+            process, configuration, "nodemanager", self._post, offset=max(0, port - FIRST_PORT)
         )
         listener = self._web.bind() if arguments.lifetime == "stay" else None
         wall_offset = time.time() - time.monotonic()

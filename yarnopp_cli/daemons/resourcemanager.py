@@ -30,10 +30,9 @@ from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
 from .process import DaemonProcess, argument_parser, run
 from .retention import HistoryFiles
-from .web import RM_PROPERTY, DaemonWeb
+from .web import DaemonWeb
 
 LOG = logging.getLogger(__name__)
-WEB_MODULE = "yarnopp_cli.web.resourcemanager"
 
 
 class ResourceManagerDaemon:
@@ -75,7 +74,7 @@ class ResourceManagerDaemon:
         )
         self._server = RpcServer(RM_METHODS, self._driver.post)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
-        self._web = DaemonWeb(process, configuration, RM_PROPERTY, WEB_MODULE, self._driver.post)
+        self._web = DaemonWeb(process, configuration, "resourcemanager", self._driver.post)
 
     def _perform(self, command: Command) -> None:
         if isinstance(command, StopDaemon):

@@ -18,12 +18,9 @@ from .process import DaemonProcess
 
 LOG = logging.getLogger(__name__)
 
-RM_PROPERTY = "yarn.resourcemanager.webapp.address"
-NM_PROPERTY = "yarn.nodemanager.webapp.address"
-
 
 class DaemonWeb:
-    """``name`` is the property of the address; ``offset`` is added to its port. ``module`` has ``serve``.
+    """``daemon`` is "resourcemanager" or "nodemanager"; ``offset`` is added to its port.
 
     ``post`` takes what the pages ask the machine, and where they are.
     """
@@ -32,8 +29,7 @@ class DaemonWeb:
         self,
         process: DaemonProcess,
         configuration: Configuration,
-        name: str,
-        module: str,
+        daemon: str,
         post: Callable[[CallReceived | PagesServed], None],
         *,
         offset: int = 0,
@@ -42,21 +38,19 @@ class DaemonWeb:
         self._post = post
         self._process = process
         self._settings = configuration.settings(WebSettings)
-        self._name = name
-        self._module = module
+        self._property = f"yarn.{daemon}.webapp.address"
+        self._module = f"yarnopp_cli.web.{daemon}"
         self._offset = offset
         # One that nobody asked for by its number gives way to whatever else this machine runs.
-        self._gives_way = configuration.origin(name) == "default" or offset > 0
+        self._gives_way = configuration.origin(self._property) == "default" or offset > 0
+        addresses = {
+            "resourcemanager": self._settings.resourcemanager_address,
+            "nodemanager": self._settings.nodemanager_address,
+        }
+        self._configured = addresses[daemon]
         self.listener: WebListener | None = None
-        self.may_open = bool(self.configured)
+        self.may_open = bool(self._configured)
         """Whether the port is to be bound once the cluster stays, and has not been."""
-
-    @property
-    def configured(self) -> str:
-        """The address as configured, "" for none."""
-        if self._name == RM_PROPERTY:
-            return self._settings.resourcemanager_address
-        return self._settings.nodemanager_address
 
     def bind(self) -> WebListener | None:
         """Bind the port; None where none is configured, or it is bound already. Raises YoppError."""
@@ -64,8 +58,8 @@ class DaemonWeb:
             return None
         self.may_open = False
         self.listener = listen(
-            self.configured,
-            self._name,
+            self._configured,
+            self._property,
             loopback_only=self._settings.loopback_only,
             offset=self._offset,
             fallback=self._gives_way,

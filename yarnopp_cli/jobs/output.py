@@ -62,7 +62,7 @@ class Sink:
             self._before_write()
         try:
             while self._pending and not self.closed:
-                if self._blocks and not self._ready(wait):
+                if self._blocks and not self._polled(select.POLLOUT, wait):
                     return
                 wait = 0.0
                 size = _ATOMIC if self._blocks else CHUNK
@@ -78,9 +78,7 @@ class Sink:
         """Notice that the reader has gone, without writing anything."""
         if self.closed or not self._blocks:
             return
-        poller = select.poll()
-        poller.register(self._descriptor, 0)
-        if any(event & (select.POLLERR | select.POLLHUP) for _, event in poller.poll(0)):
+        if self._polled(0) & (select.POLLERR | select.POLLHUP):
             self._close(OSError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
     def abandon(self, problem: OSError) -> None:
@@ -103,10 +101,10 @@ class Sink:
         self.problem = problem
         self._pending.clear()
 
-    def _ready(self, wait: float) -> bool:
+    def _polled(self, events: int, wait: float = 0.0) -> int:
         poller = select.poll()
-        poller.register(self._descriptor, select.POLLOUT)
-        return bool(poller.poll(wait * 1000))
+        poller.register(self._descriptor, events)
+        return sum(event for _, event in poller.poll(wait * 1000))
 
 
 def _is_slow(descriptor: int) -> bool:

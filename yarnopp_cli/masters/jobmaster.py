@@ -209,13 +209,12 @@ class JobMaster:
     # --- the RM's answers
 
     def _on_rm_answered(self, response: object, now: float) -> None:
+        self._rm.heard()
         match response:
             case RegisterApplicationMasterResponse():
-                self._rm.heard()
                 self._on_registered(response)
             case AllocateResponse():
                 self._rm.in_flight -= 1
-                self._rm.heard()
                 self._on_allocated(response, now)
             case _:  # it knows of the end
                 self._end()

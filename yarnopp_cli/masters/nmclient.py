@@ -7,7 +7,7 @@ go.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..records.container_protocol import StartContainerRequest, StartContainersRequest
 from ..records.jobs import PhaseSpec
@@ -95,12 +95,8 @@ class Starts:
             for container_id, request in zip(call.container_ids, call.request.containers, strict=True)
             if self._is_wanted(container_id)
         ]
-        return CallNode(
-            call.node_id,
-            call.node_address,
-            StartContainersRequest(tuple(request for _, request in pairs)),
-            tuple(container_id for container_id, _ in pairs),
-        )
+        requests = StartContainersRequest(tuple(request for _, request in pairs))
+        return replace(call, request=requests, container_ids=tuple(name for name, _ in pairs))
 
     def _size_of(self, task: Task) -> int:
         if task.phase_index not in self._sizes:

@@ -24,6 +24,22 @@ QUICK_ANSWERS = 5
 """So many quick answers without news mean that the RM does not hold heartbeats: then the interval holds."""
 
 
+class Backoff:
+    """The pauses between attempts to reach the RM."""
+
+    def __init__(self) -> None:
+        self._next = BACKOFF_MIN
+
+    def reset(self) -> None:
+        """It answers: begin with the shortest pause again."""
+        self._next = BACKOFF_MIN
+
+    def take(self) -> float:
+        """The pause before the next attempt."""
+        pause, self._next = self._next, min(self._next * 2, BACKOFF_MAX)
+        return pause
+
+
 class LinkState(enum.Enum):
     """Where the connection stands. UNREGISTERED is the end."""
 
@@ -48,7 +64,7 @@ class ResourceManagerLink:
         self._periodic = periodic
         self._began_at: float | None = None
         self._retry_at: float | None = None
-        self._backoff = BACKOFF_MIN
+        self._backoff = Backoff()
         self._register_at: float | None = None
         self._in_flight: dict[int, float] = {}
         self._next_sequence = 1
@@ -94,7 +110,7 @@ class ResourceManagerLink:
         if not self.was_registered and now - began_at < FIRST_RETRY_LASTS:
             pause = FIRST_RETRY
         else:
-            pause = self._take_backoff()
+            pause = self._backoff.take()
         self.state = LinkState.WAITING_TO_RETRY
         self._retry_at = now + pause
 
@@ -119,7 +135,7 @@ class ResourceManagerLink:
         """The RM does not know this node (RESYNC): register after a while, soon at first."""
         self.state = LinkState.REGISTERING
         self._in_flight.clear()
-        self._register_at = now + self._take_backoff()
+        self._register_at = now + self._backoff.take()
 
     def unregistered(self) -> None:
         """This node has said that it ends: nothing more is sent."""
@@ -166,7 +182,7 @@ class ResourceManagerLink:
         if sent_at is None:
             return False
         self.response_id = max(self.response_id, response.response_id)
-        self._backoff = BACKOFF_MIN
+        self._backoff.reset()
         if response.next_interval_ms > 0:
             self.interval = response.next_interval_ms / 1000
         if self._periodic or self._in_flight:
@@ -193,11 +209,6 @@ class ResourceManagerLink:
         assert len(self._in_flight) <= 3, self._in_flight
         assert not self._in_flight or self.is_registered, self.state
         assert (self._retry_at is not None) == (self.state is LinkState.WAITING_TO_RETRY), self.state
-
-    def _take_backoff(self) -> float:
-        pause = self._backoff
-        self._backoff = min(self._backoff * 2, BACKOFF_MAX)
-        return pause
 
 
 def _has_news(response: NodeHeartbeatResponse) -> bool:

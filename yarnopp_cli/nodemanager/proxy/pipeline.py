@@ -37,6 +37,7 @@ from ...records.master_protocol import (
 )
 from ...records.requests import ResourceRequest, Token, UpdateContainerRequest
 from ..events import CallUpstream, CloseUpstream, ConnectUpstream, ProxyCommand
+from ..link import Backoff
 from .distributed_scheduler import DistributedScheduler, NodeDirectory
 from .interceptors import NotYet, RequestInterceptor
 
@@ -44,9 +45,6 @@ PATIENCE: Final = 5.0
 """Seconds for which a registration or a farewell waits for an RM that is away."""
 ROUND_TRIP: Final = 1.0
 """Seconds for which a call that is not to be held waits for the RM's answer."""
-BACKOFF_MIN: Final = 0.05
-BACKOFF_MAX: Final = 1.0
-"""Seconds between attempts to reach the RM: doubled from the first to the second."""
 LEAST_WAIT: Final = 0.01
 """Seconds that a held call must have left for the RM to be asked once more on its behalf."""
 MAX_DELAYED: Final = 1000
@@ -158,7 +156,7 @@ class Pipeline:
         self._connecting = False
         self._connected = False
         self._retry_at: float | None = None
-        self._backoff = BACKOFF_MIN
+        self._backoff = Backoff()
 
     @property
     def takes_leave(self) -> bool:
@@ -235,7 +233,7 @@ class Pipeline:
     def connected(self, now: float) -> None:
         """The connection asked for is there."""
         self._connecting, self._connected = False, True
-        self._backoff = BACKOFF_MIN
+        self._backoff.reset()
         self.settle(now)
 
     def lost(self, now: float) -> None:
@@ -244,8 +242,7 @@ class Pipeline:
             return
         self._take_back()
         self._connecting = self._connected = False
-        self._retry_at = now + self._backoff
-        self._backoff = min(self._backoff * 2, BACKOFF_MAX)
+        self._retry_at = now + self._backoff.take()
         if self._held is not None and self._held.at_once:
             self._held.deadline = now
         self.settle(now)
