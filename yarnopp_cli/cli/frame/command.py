@@ -121,6 +121,7 @@ def command(
     yarn: bool = False,
     tries: bool | HereOnly = False,
     waits: bool = False,
+    changes: bool = False,
     **settings: Any,
 ) -> Callable[[F], F]:
     """Register a function as the command ``path`` ("node list"), with the example ``lines`` of its help.
@@ -131,8 +132,11 @@ def command(
     itself declares its own Timeout, one that never ends has none. ``yarn``: it works on a YARN cluster too, by
     ``session.cluster``, but for the options whose type says HERE_ONLY. ``tries``: --dry-run says what would happen
     (``session.dry_run``; HERE_ONLY: not on a YARN cluster). ``waits``: it returns when what it does has happened, or at
-    once with --no-wait, and bounds itself by ``session.timeout``. ``settings`` are typer's (help, hidden, …).
+    once with --no-wait, and bounds itself by ``session.timeout``. ``changes``: it asks, tries and waits. ``settings``
+    are typer's (help, hidden, …).
     """
+    if changes:
+        asks = tries = waits = True
     shown = frozenset({"--yes"} if asks else ()) | frozenset({"--no-progress"} if progress else ())
 
     def register(function: F) -> F:

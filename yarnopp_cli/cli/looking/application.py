@@ -43,7 +43,7 @@ from ..frame.options import (
 from ..frame.session import Session, empty_text
 
 if TYPE_CHECKING:
-    from ...client.protocol import Client
+    from ...client.protocol import ApplicationChange, Client
 
 KILL_SECONDS = 20.0
 HOLD_SECONDS = 60.0
@@ -123,15 +123,7 @@ def status(session: Session, ids: ApplicationIds) -> None:
     session.details(APPLICATIONS, [cluster.application(one) for one in applications(cluster, ids)])
 
 
-@command(
-    "app kill",
-    "yopp app kill last",
-    "yopp app list -q | yopp app kill -",
-    asks=True,
-    tries=True,
-    waits=True,
-    yarn=True,
-)
+@command("app kill", "yopp app kill last", "yopp app list -q | yopp app kill -", changes=True, yarn=True)
 def kill(session: Session, ids: ApplicationIds) -> None:
     """Kill applications and their containers, and wait until they have ended. `all` means every live one."""
     cluster, given = session.cluster, words(ids)
@@ -193,15 +185,12 @@ def lifetime(
             hint="`yopp app lifetime ID 365d`",
         )
     expires = 0 if unlimited else session.now_ms + round(seconds * 1000)
-    report = session.cluster.change(
-        rm.UpdateApplicationTimeoutsRequest(_one(session, application), expires, session.dry_run)
-    )
     until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
-    _changed(
+    _change(
         session,
-        report,
-        f"{'would be one that ' if session.dry_run else ''}{until}",
-        None if session.dry_run else lambda one: {"timeout": timeout_document(one, session.now_ms)},
+        rm.UpdateApplicationTimeoutsRequest(_one(session, application), expires, session.dry_run),
+        lambda _: f"{'would be one that ' if session.dry_run else ''}{until}",
+        lambda one: {"timeout": timeout_document(one, session.now_ms)},
     )
 
 
@@ -235,7 +224,8 @@ def tags(
             rm.UpdateApplicationTagsRequest(report.application_id, tuple(wanted), session.dry_run)
         )
         told = ", ".join(report.tags) or "none"
-        _changed(session, report, f"{'would have' if session.dry_run else 'has'} the tags: {told}")
+        would = "would have" if session.dry_run else "has"
+        tell(session, APPLICATIONS, [report], lambda _: f"{would} the tags: {told}")
     elif not printer.for_people:
         session.details(APPLICATIONS, [report])
     elif report.tags:
@@ -251,14 +241,11 @@ def queue(
     name: Annotated[str, argument("QUEUE", "The new queue."), Live(("queue",))],
 ) -> None:
     """Move a running application and its containers to another queue."""
-    report = session.cluster.change(
-        rm.MoveApplicationRequest(_one(session, application), name, session.dry_run)
-    )
-    _changed(
+    _change(
         session,
-        report,
-        f"{'would be' if session.dry_run else 'is'} in queue {report.queue}",
-        None if session.dry_run else lambda one: {"queue": one.queue},
+        rm.MoveApplicationRequest(_one(session, application), name, session.dry_run),
+        lambda one: f"{'would be' if session.dry_run else 'is'} in queue {one.queue}",
+        lambda one: {"queue": one.queue},
     )
 
 
@@ -278,30 +265,29 @@ def priority(
     ],
 ) -> None:
     """Change the priority of a running application within its queue."""
-    report = session.cluster.change(
-        rm.UpdateApplicationPriorityRequest(_one(session, application), value, session.dry_run)
+    report = _change(
+        session,
+        rm.UpdateApplicationPriorityRequest(_one(session, application), value, session.dry_run),
+        lambda one: f"{'would have' if session.dry_run else 'has'} priority {one.priority}",
+        lambda one: {"priority": one.priority},
     )
     if report.priority < value:
         session.printer.note(
             f"{value} is more than the cluster's highest priority, {report.priority} "
             "(yarn.cluster.max-application-priority): that is taken"
         )
-    _changed(
-        session,
-        report,
-        f"{'would have' if session.dry_run else 'has'} priority {report.priority}",
-        None if session.dry_run else lambda one: {"priority": one.priority},
-    )
 
 
-def _changed(
+def _change(
     session: Session,
-    report: ApplicationReport,
-    sentence: str,
-    answer: Callable[[ApplicationReport], Mapping[str, Any]] | None = None,
-) -> None:
-    """How an application is now; ``sentence`` for people, REST's ``answer`` before it in JSON."""
-    tell(session, APPLICATIONS, [report], lambda _: sentence, answer=answer)
+    request: ApplicationChange,
+    text: Callable[[ApplicationReport], str],
+    answer: Callable[[ApplicationReport], Mapping[str, Any]],
+) -> ApplicationReport:
+    """Change an application, or try to; as it is then. ``text`` for people, REST's ``answer`` before it in JSON."""
+    report = session.cluster.change(request)
+    tell(session, APPLICATIONS, [report], text, answer=None if session.dry_run else answer)
+    return report
 
 
 @command("attempt list", "yopp attempt list last", "yopp attempt list 3 --json", lists=ATTEMPTS, yarn=True)

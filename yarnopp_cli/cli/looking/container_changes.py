@@ -93,9 +93,7 @@ def _awaited(
     "container kill",
     "yopp container kill 3.2",
     "yopp container list -q | yopp container kill -",
-    asks=True,
-    tries=True,
-    waits=True,
+    changes=True,
 )
 def kill(session: Session, ids: ContainerIds) -> None:
     """Kill containers (TERM, then KILL), and wait until they have ended. `all` means every live one."""
@@ -152,7 +150,7 @@ def signal_number(text: str) -> int:
 def signal(
     session: Session,
     ids: ContainerIds,
-    name: Annotated[str, option("-s, --signal NAME|NUMBER", "Which signal.")] = "TERM",
+    name: Annotated[str, option("-s, --signal NAME|NUMBER", "The signal to send.")] = "TERM",
 ) -> None:
     """Send a signal to every process of a container."""
     number = signal_number(name)
@@ -169,9 +167,7 @@ def signal(
     "container pause",
     "yopp container pause 3.2",
     "yopp container list -q | yopp container pause -",
-    asks=True,
-    tries=True,
-    waits=True,
+    changes=True,
 )
 def pause(session: Session, ids: PausableIds) -> None:
     """Stop every process of a container until `resume`; meanwhile, others can use its vcores.
@@ -238,9 +234,7 @@ def resume(session: Session, ids: PausedIds) -> None:
     "container promote",
     "yopp container promote 3.2 --dry-run",
     "yopp container promote last --json",
-    asks=True,
-    tries=True,
-    waits=True,
+    changes=True,
 )
 def promote(session: Session, ids: OpportunisticIds) -> None:
     """Make an opportunistic container guaranteed, as soon as its node can guarantee its resources.
@@ -251,14 +245,7 @@ def promote(session: Session, ids: OpportunisticIds) -> None:
     _change_type(session, ids, "promote")
 
 
-@command(
-    "container demote",
-    "yopp container demote 3.2",
-    "yopp container demote last",
-    asks=True,
-    tries=True,
-    waits=True,
-)
+@command("container demote", "yopp container demote 3.2", "yopp container demote last", changes=True)
 def demote(session: Session, ids: GuaranteedIds) -> None:
     """Make a guaranteed container opportunistic: it keeps running, but can be preempted for guaranteed ones."""
     _change_type(session, ids, "demote")

@@ -69,9 +69,7 @@ def _agreed(session: Session, ids: Sequence[str], verb: str) -> list[NodeReport]
     "node drain",
     "yopp node drain 45455",
     "yopp node drain last --kill-after 10m --no-wait",
-    asks=True,
-    tries=True,
-    waits=True,
+    changes=True,
 )
 def drain(session: Session, ids: NodeIds, kill_after: KillAfter = None) -> None:
     """Stop scheduling on a node and wait for its containers to end: then it is DECOMMISSIONED.
