@@ -112,20 +112,15 @@ def forecast(
     if not opportunistic and any(task.execution_type is ExecutionType.OPPORTUNISTIC for task in first.tasks):
         result.refused = True
         return result
-    if master is not None and not _put_master(result, _rounded(master, minimum)):
-        result.waiting = len(first.tasks)
-        return result
+    if master is not None:
+        place = _promise(result.places, size := _rounded(master, minimum))
+        if place is None:  # it waits for a node itself
+            result.waiting = len(first.tasks)
+            return result
+        place.master = size
     for task in _in_order(first.tasks):
         _put(result, first, task, _rounded(task.resource, minimum), nodes)
     return result
-
-
-def _put_master(result: Forecast, size: Resource) -> bool:
-    """Give the master its place; False where it waits for one itself."""
-    place = _promise(result.places, size)
-    if place is not None:
-        place.master = size
-    return place is not None
 
 
 def _promise(places: Sequence[Place], size: Resource) -> Place | None:

@@ -42,12 +42,10 @@ class ReasonKind(enum.StrEnum):
 
     # Room at a node.
     SHORT = "SHORT"  #: it needs more than is free; ``by``, ``holders``
-    PROMISED = (
-        "PROMISED"  #: guaranteed ones have been promised what it needs of ``where``; ``by``, ``holders``
-    )
+    PROMISED = "PROMISED"  #: guaranteed ones have been promised what it needs; ``where``, ``by``, ``holders``
     NODE_FULL = "NODE_FULL"  #: guaranteed containers have been promised all of a node; ``by``
     MACHINE_BUSY = (
-        "MACHINE_BUSY"  #: the machine needs what nobody has; ``used`` is left to opportunistic containers
+        "MACHINE_BUSY"  #: other programs need what nobody has; ``used`` is left to opportunistic ones
     )
     BEHIND = "BEHIND"  #: others are before it; ``by``
     NEXT = "NEXT"  #: nothing is missing
@@ -82,7 +80,7 @@ class ReasonKind(enum.StrEnum):
     TOO_BIG_HERE = "TOO_BIG_HERE"  #: into the node ``where``, which has ``limit`` in all
     TOO_BIG = "TOO_BIG"  #: into any of the nodes ``by``, the largest of which has ``limit``
     BESIDE_MASTER = (
-        "BESIDE_MASTER"  #: beside its own master, which holds ``used`` of the ``limit`` of ``where``
+        "BESIDE_MASTER"  #: beside its own master, which holds ``used`` of the ``limit``; ``where``
     )
 
     # The node ``where`` takes nothing new, or does not answer; ``detail`` its health report.

@@ -19,7 +19,7 @@ from textual.reactive import reactive
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from ..views.columns import TopColumn, matches, sorted_rows
+from ..views.columns import TopColumn, matches
 from ..views.text import fitted, harmless
 from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 
@@ -121,7 +121,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             rows = [row for row in rows if matches(row, self.columns, self.words, self._identity(row))]
         column = self._column(self.sort_key)
         if column is not None:
-            rows = sorted_rows(rows, column, descending=self.descending)
+            rows = sorted(rows, key=column.order, reverse=self.descending)
         self.rows = rows
         ids = {self._identity(row): index for index, row in enumerate(rows)}
         self.marked &= ids.keys() if not self.words else {self._identity(row) for row in self._all}

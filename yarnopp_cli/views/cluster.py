@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from executor.causes import Cause
-from executor.records import ContainerState, Resource
+from executor.records import ContainerState, OpportunisticContainersStatus, Resource
 
 from ..errors import EXIT_NO_SUCH, InvalidIdError, UsageError, YoppError
 from ..records.reports import (
@@ -190,15 +190,15 @@ def metrics(
                 "containersRunning": info.containers_running,
                 "containersQueued": info.containers_queued,
                 "containersPaused": info.containers_paused,
-                "opportunistic": opportunistic_totals(running),
+                "opportunistic": opportunistic_totals(one.opportunistic for one in running),
             },
         }
     }
 
 
-def opportunistic_totals(nodes: Sequence[NodeReport]) -> dict[str, int]:
-    """What opportunistic containers have of these nodes."""
-    every = [node.opportunistic for node in nodes]
+def opportunistic_totals(statuses: Iterable[OpportunisticContainersStatus]) -> dict[str, int]:
+    """What opportunistic containers have of nodes."""
+    every = list(statuses)
     return {
         "running": sum(one.running for one in every),
         "queued": sum(one.queued for one in every),

@@ -185,11 +185,6 @@ def _sortable(value: Any) -> tuple[int, float, str]:
     return (2, 0.0, str(value))
 
 
-def sorted_rows(rows: Sequence[T], column: TopColumn[T], *, descending: bool) -> list[T]:
-    """``rows`` in the order of one column; equal ones as they were."""
-    return sorted(rows, key=column.order, reverse=descending)
-
-
 def matches(row: T, columns: Sequence[TopColumn[T]], words: Sequence[str], identity: str) -> bool:
     """Whether each of ``words`` is somewhere in the row's texts or its id, case-insensitively; a word that begins
     with ``!`` must not be.

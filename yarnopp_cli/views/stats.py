@@ -111,11 +111,6 @@ def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
     )
 
 
-def nothing(t: int) -> dict[str, Any]:
-    """The line of something that has never had a container."""
-    return {"t": t, "node": None, "containers": []}
-
-
 def document(node: NodeReport, stat: Stat, containers: Sequence[Stat]) -> dict[str, Any]:
     """One line of ``yopp stats --json``: a node and its containers at one time. ``node``'s own figures are measured on
     the machine, and ``memTotalMB`` is what that has; ``memoryMB`` and ``vcores`` are the node's, ``containers…`` are of

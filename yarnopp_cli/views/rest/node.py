@@ -10,6 +10,7 @@ from executor.settings import ExecutorSettings
 
 from ...records.container_protocol import GetNodeInfoResponse
 from ...records.reports import ContainerReport
+from ..cluster import opportunistic_totals
 from ..text import timestamp
 
 
@@ -42,11 +43,7 @@ def info(node: GetNodeInfoResponse, now_ms: int, settings: ExecutorSettings) -> 
                 "warnings": list(node.warnings),
                 "allocated": {"memory": node.allocated.memory, "vCores": node.allocated.vcores},
                 "opportunistic": {
-                    "running": told.running,
-                    "queued": told.queued,
-                    "paused": told.paused,
-                    "memoryMB": told.memory_used,
-                    "vcores": told.vcores_used,
+                    **opportunistic_totals((told,)),
                     "queueCapacity": told.queue_capacity,
                     "estimatedQueueWaitMs": told.estimated_queue_wait_ms,
                 },

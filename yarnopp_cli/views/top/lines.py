@@ -30,7 +30,7 @@ def counts(picture: Picture) -> list[Cell]:
     """How many nodes and containers there are, each with its word or letter."""
     info = picture.info
     guaranteed = sum(node.num_containers for node in picture.nodes)
-    opportunistic = opportunistic_totals(picture.nodes)
+    opportunistic = opportunistic_totals(node.opportunistic for node in picture.nodes)
     running, queued, paused = (opportunistic[word] for word in ("running", "queued", "paused"))
     lost = [Cell(f"{info.nodes_lost} lost", BAD)] if info.nodes_lost else []
     silent = sum(1 for node in picture.nodes if node.state is NodeState.RUNNING and not node.connected)

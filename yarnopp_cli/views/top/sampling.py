@@ -31,28 +31,19 @@ class History:
     """Computes rates from successive pictures: a container's report has only the CPU seconds since its start.
 
     A step lies between two measurements of the node (``sampled_at``), so its clock counts, not ours. Containers
-    that have ended are forgotten.
+    that have ended are forgotten. ``host_cpu`` is the machine's CPU in percent of all cores, ``host_memory`` its memory
+    in use, in bytes.
     """
 
     def __init__(self) -> None:
         self._traces: dict[str, _Trace] = {}
-        self._host_cpu: deque[float] = deque(maxlen=2 * SAMPLES)
-        self._host_memory: deque[float] = deque(maxlen=2 * SAMPLES)
-
-    @property
-    def host_cpu(self) -> Sequence[float]:
-        """The machine's CPU, in percent of all cores."""
-        return self._host_cpu
-
-    @property
-    def host_memory(self) -> Sequence[float]:
-        """The machine's memory in use, in bytes."""
-        return self._host_memory
+        self.host_cpu: deque[float] = deque(maxlen=2 * SAMPLES)
+        self.host_memory: deque[float] = deque(maxlen=2 * SAMPLES)
 
     def add(self, picture: Picture) -> None:
         """Take in one picture."""
-        self._host_cpu.append(picture.host.cpu_percent)
-        self._host_memory.append(float(picture.host.memory_used))
+        self.host_cpu.append(picture.host.cpu_percent)
+        self.host_memory.append(float(picture.host.memory_used))
         live = {}
         for report in picture.containers:
             if report.state is not ContainerState.DONE and report.usage.sampled_at > 0:
@@ -80,11 +71,11 @@ class History:
             trace.last = ContainerUsage(cpu, int(memory), sampled_at=at)
             if seen.sampled_at > at:  # it was measured once more before it was looked at
                 self._add(trace, seen)
-        known = len(self._host_cpu)
+        known = len(self.host_cpu)
         earlier = list(_triples(machine))[: -known or None]
         if known < _FEW:
-            self._host_cpu.extendleft(100.0 * cpu / max(1, cores) for _, cpu, _ in reversed(earlier))
-            self._host_memory.extendleft(memory for _, _, memory in reversed(earlier))
+            self.host_cpu.extendleft(100.0 * cpu / max(1, cores) for _, cpu, _ in reversed(earlier))
+            self.host_memory.extendleft(memory for _, _, memory in reversed(earlier))
 
     def _extended(self, report: ContainerReport) -> _Trace:
         usage = report.usage
