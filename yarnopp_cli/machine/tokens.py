@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hmac
 import json
-from dataclasses import replace
 from typing import Any
 
 from ..errors import InvalidTokenError
@@ -44,7 +43,7 @@ def sign(key: bytes, kind: str, payload: dict[str, Any]) -> Token:
     return Token(kind, identifier, _password(key, kind, identifier))
 
 
-def with_token(
+def container_token(
     key: bytes,
     container: Container,
     *,
@@ -53,8 +52,8 @@ def with_token(
     user: str,
     expires_ms: int,
     waiting_since_ms: int = 0,
-) -> Container:
-    """A container with its token: its facts as its node is to enforce them (``ContainerTokenIdentifier``).
+) -> Token:
+    """The facts of a container as its node is to enforce them (``ContainerTokenIdentifier``).
 
     ``waiting_since_ms`` is when its work began to wait, where that was as another container; 0 otherwise.
     """
@@ -73,7 +72,7 @@ def with_token(
     }
     if waiting_since_ms:
         payload["waiting_since_ms"] = waiting_since_ms
-    return replace(container, token=sign(key, CONTAINER_TOKEN, payload))
+    return sign(key, CONTAINER_TOKEN, payload)
 
 
 def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any]:

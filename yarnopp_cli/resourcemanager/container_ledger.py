@@ -22,7 +22,7 @@ from executor.records import (
 from ..allocation.asks import Ask, AskKey
 from ..allocation.cluster_node import Claim
 from ..errors import InvalidIdError, InvalidTokenError
-from ..machine.tokens import CONTAINER_TOKEN, verify, with_token
+from ..machine.tokens import CONTAINER_TOKEN, container_token, verify
 from ..records.ids import ContainerId
 from ..records.requests import Container
 from ..records.tracker_protocol import ContainerToUpdate
@@ -226,7 +226,7 @@ class ContainerLedger:
 
     def _sign(self, container: RMContainer) -> None:
         """Give a container a new token, with its facts as they are now."""
-        container.token = with_token(
+        container.token = container_token(
             self._rm.container_key,
             container.container(),
             attempt_id=container.attempt.id,
@@ -234,7 +234,7 @@ class ContainerLedger:
             user=container.app.user,
             expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
             waiting_since_ms=container.waiting_since_ms,
-        ).token
+        )
 
     def observe(self, container: RMContainer, status: ContainerStatus) -> None:
         """Its node speaks of a container that has not ended."""

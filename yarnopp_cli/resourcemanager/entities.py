@@ -196,7 +196,9 @@ class RMNode(Listener):
 
     def fits_guaranteed(self, resource: Resource) -> bool:
         """Whether a guaranteed container fits beside the guaranteed ones."""
-        return (self.used + resource).fits_in(self.total)
+        # Asked of every node for every container: without making sums of it.
+        used, total = self.load.guaranteed, self.load.total
+        return used.memory + resource.memory <= total.memory and used.vcores + resource.vcores <= total.vcores
 
     def change(self, container: RMContainer, sign: int) -> None:
         """A container was allocated here (1), or is no more (-1)."""

@@ -20,7 +20,7 @@ from ...allocation.cluster_node import Claim, ClusterNode
 from ...allocation.load_monitor import NodeQueueLoadMonitor
 from ...allocation.opportunistic import OpportunisticContainerAllocator
 from ...machine.mailbox import Mailbox
-from ...machine.tokens import with_token
+from ...machine.tokens import container_token
 from ...records.distributed_protocol import RegisterDistributedSchedulingAMResponse, RemoteNode
 from ...records.ids import ApplicationAttemptId, ContainerId, NodeId
 from ...records.master_protocol import AllocateRequest, AllocateResponse
@@ -210,24 +210,26 @@ class DistributedScheduler(RequestInterceptor):
         assert terms is not None and key is not None
         container_id = str(ContainerId(self._attempt, self._next_id))
         self._next_id -= 1
-        container = with_token(
+        container = Container(
+            container_id,
+            node.remote.node_id,
+            node.remote.address,
+            ask.resource,
+            priority=ask.request.priority,
+            execution_type=ExecutionType.OPPORTUNISTIC,
+            allocation_request_id=ask.request.allocation_request_id,
+            node_http_address=node.remote.http_address,
+        )
+        token = container_token(
             key,
-            Container(
-                container_id,
-                node.remote.node_id,
-                node.remote.address,
-                ask.resource,
-                priority=ask.request.priority,
-                execution_type=ExecutionType.OPPORTUNISTIC,
-                allocation_request_id=ask.request.allocation_request_id,
-                node_http_address=node.remote.http_address,
-            ),
+            container,
             attempt_id=self.facts.attempt_id,
             application_id=self.facts.application_id,
             user=terms.user,
             expires_ms=self._epoch_ms(now) + terms.container_token_expiry_ms,
             waiting_since_ms=max(ask.waiting_since_ms, self._since_ms) if ask.is_aged else 0,
         )
+        container = replace(container, token=token)
         self._allocated.put(container_id, (ask.key, container))
         self._unreported[container_id] = container
         self._directory.claim(container_id, node, claim, ask.resource)
