@@ -35,7 +35,7 @@ from . import text
 from .roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 
 DATE = "2026-11-22"
-"""The date of the last change to the pages by hand: with the date of the day they would never be current."""
+"""The date of the last manual change. With the current date, the generated files would change every day."""
 
 TITLES: dict[type, str] = {
     ResourceManagerSettings: "ResourceManager",
@@ -84,7 +84,7 @@ def site_page() -> Page:
 
 
 def property_texts(declared: Property) -> tuple[str, ...]:
-    """What there is to say of a property: its document, what it takes, its default."""
+    """The paragraphs about a property: its description, its values and its default."""
     takes = describe(declared)
     return (declared.doc, f"{takes[:1].upper()}{takes[1:]}.")
 
@@ -144,9 +144,9 @@ def command_page(root: Any) -> Page:
 
 
 def single_page(command: Any, context: Any, name: str, summary: str) -> Page:
-    """The page of one command ("yopp node") and of those below it, for ``yopp man COMMAND``."""
+    """The page of one command ("yopp node") and its subcommands, for ``yopp man COMMAND``."""
     blocks, options = _described(command, name, context.parent)
-    if not summary[:2].isupper():  # YARN's is not to become yARN's
+    if not summary[:2].isupper():  # YARN's must not become yARN's
         summary = summary[:1].lower() + summary[1:]
     sections = {"DESCRIPTION": blocks}
     if name == "yopp top":
@@ -169,7 +169,7 @@ def _keys() -> tuple[Block, ...]:
 
 
 def walk(command: Any, name: str, parent: Any = None) -> Iterator[tuple[str, Any, Any]]:
-    """(full name, command, context) of a command and of all below it that are not hidden, in order."""
+    """(full name, command, context) of a command and of its subcommands that are not hidden, in order."""
     context = command.context_class(command, info_name=name.rpartition(" ")[2], parent=parent)
     yield name, command, context
     for part, below in getattr(command, "commands", {}).items():
@@ -199,8 +199,8 @@ def _page(name: str, section: str, summary: str, sections: Mapping[str, tuple[Bl
 
 
 def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str]) -> list[Block]:
-    """One command's heading, help, options and examples. What all commands have goes into ``common``."""
-    # Versions of typer differ in braces around what is required and brackets around choices; a page does not.
+    """One command's heading, help, options and examples. Common options go into ``common``."""
+    # Typer versions differ in braces around required arguments and brackets around choices; the pages must not.
     pieces = [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in command.collect_usage_pieces(context)]
     blocks: list[Block] = [Subheading(" ".join([name, *pieces]))]
     paragraphs = [" ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n")]
@@ -222,17 +222,17 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
 
 
 def _root() -> Any:
-    """The command line of this very version, as the parser's group. Imports every command that is asked for."""
+    """The command tree of this version. Imports each command that is used."""
     return typer.main.get_command(build())
 
 
 def yopp_page() -> Page:
-    """``yopp(1)`` of this very version."""
+    """``yopp(1)`` of this version."""
     return command_page(_root())
 
 
 def named_page(name: str) -> Page:
-    """``yopp-NAME(1)`` of this very version: one command and all below it."""
+    """``yopp-NAME(1)`` of this version: one command and its subcommands."""
     root = _root()
     command = root.commands[name]
     context = command.context_class(
@@ -246,7 +246,7 @@ def _man_of(name: str) -> str:
 
 
 def root_help() -> str:
-    """What ``yopp --help`` prints, at 80 columns."""
+    """The output of ``yopp --help`` at 80 columns."""
     command = _root()
     context = command.make_context("yopp", [], resilient_parsing=True, terminal_width=80)
     help_text: str = command.get_help(context)
@@ -254,7 +254,7 @@ def root_help() -> str:
 
 
 def states_document() -> str:
-    """``docs/states.md``: each table of transitions, as a diagram and in words."""
+    """``docs/states.md``: each table of transitions, as a diagram and as text."""
     from executor.core.container import container_states
 
     from ..resourcemanager import lives
@@ -281,4 +281,4 @@ GENERATED: dict[str, Callable[[], str]] = {
     "yarnopp_cli/cli/help.txt": root_help,
     **{f"man/yopp-{entry.name}.1": partial(_man_of, entry.name) for entry in TABLE},
 }
-"""The generated files of the source tree, and what makes each."""
+"""The generated files of the source tree, and the function that makes each."""

@@ -1,4 +1,4 @@
-"""The prose of the manual: what no declaration says. Pure."""
+"""The prose of the manual that comes from no declaration. Pure."""
 
 from __future__ import annotations
 

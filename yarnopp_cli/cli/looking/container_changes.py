@@ -150,7 +150,7 @@ def signal_number(text: str) -> int:
 def signal(
     session: Session,
     ids: ContainerIds,
-    name: Annotated[str, option("-s, --signal NAME|NUMBER", "Which signal.")] = "TERM",
+    name: Annotated[str, option("-s, --signal NAME|NUMBER", "The signal to send.")] = "TERM",
 ) -> None:
     """Send a signal to every process of a container."""
     number = signal_number(name)

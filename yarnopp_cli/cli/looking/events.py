@@ -40,7 +40,7 @@ def events(
     ] = None,
     kind: Annotated[
         str | None,
-        option("--kind K,…", "Only these kinds; a word (shed, node) selects all kinds whose name has it."),
+        option("--kind K,…", "Only these kinds; a word (shed, node) selects all kinds that contain it."),
         Words(lambda: [one.value for one in EventKind], several=True),
     ] = None,
     app: OfApplication = None,
@@ -50,7 +50,7 @@ def events(
     node: NodeFilter = None,
     number: Annotated[
         int | None,
-        option("-n, --limit N", "The last N [default: 100, all with --since].", min=0, max=1_000_000),
+        option("-n, --limit N", "Only the last N [default: 100, all with --since].", min=0, max=1_000_000),
     ] = None,
     timeout: Timeout = None,
 ) -> None:

@@ -16,7 +16,7 @@ from ..frame.session import Session
 @command("queue list", "yopp queue list", "yopp queue list --json", lists=QUEUES, yarn=True)
 def list_queues(
     session: Session,
-    user: Annotated[str, option("--user NAME", "Only queues in which this user has something.")] = "",
+    user: Annotated[str, option("--user NAME", "Only queues that this user uses.")] = "",
     app: Annotated[
         str | None, option("--app ID", "Only the queue of this application."), Live(("app",))
     ] = None,

@@ -28,15 +28,13 @@ def stats(
         argument("[ID]...", "Only these nodes, applications or containers; - for stdin."),
         Live(("app", "container", "node")),
     ] = None,
-    count: Annotated[
-        int, option("-n, --count N", "Number of samples; 0 for no end until Ctrl-C.", min=0)
-    ] = 1,
+    count: Annotated[int, option("-n, --count N", "Number of samples; 0 until Ctrl-C.", min=0)] = 1,
     delay: Annotated[float, option("-d, --delay DUR", "The time between samples.", parser=interval)] = 1.0,
 ) -> None:
     """Print the measured CPU and memory of nodes and live containers beside their allocation.
 
-    CPU is in percent of one core, between two measurements of the node. With --json, each node is one object
-    per line. For ended containers, mean CPU and peak memory are shown.
+    CPU is in percent of one core, between two measurements of the node. With --json, each line is the object of one
+    node. For ended containers, mean CPU and peak memory are shown.
     """
     sampler = _Sampler(session.client, set(things(session.client, ids)) if ids else None)
     sampler.sample()  # rates need two
