@@ -12,7 +12,7 @@ One step (``machine.py``)
     commands             the answers that came of it: now, or in a later step
 
 ``RMContext.begin`` sets the moment of the step: all that happens in it happens at ``now``. A handler says what it
-changed in ``changes`` (``Changes`` in ``context.py``), and does nothing about it. ``_settle`` reads that and empties it:
+changed in ``changes`` (``Changes`` in ``context.py``), and does nothing about it. ``_settle`` reads and empties it:
 masters whose container ended are retried or their application ends, containers are allocated where there are asks or
 room, masters and nodes that have news are answered, clients' waits end. So what follows from a change is told at one
 place and not at each place that makes it.
