@@ -34,7 +34,7 @@ RUNNING. A container that is told to end stays KILLING, and keeps its resources,
 promise cannot be kept with memory that a dying process still has. The first to end a container decides the reason that
 is reported.
 
-Who is let in (``queues.py``). By default whoever starts at once, and as many more as the queue holds; BY_RESOURCES
+What is accepted (``queues.py``). By default what starts at once, and as many more as the queue holds; BY_RESOURCES
 takes only what fits beside all that runs and waits.
 
 Who starts (``actions.py``, ``queues.py``). Whenever something is given back, and on each arrival, one loop runs: the
@@ -80,7 +80,7 @@ What is here, from the bottom up
     transitions.py, container.py         tables of states with their stories; one container
     tracker.py, estimates.py             what is allocated; how long things take, and so how long to wait
     applications.py                      what is known of each application here
-    queues.py                            who waits, who is let in, and who starts next
+    queues.py                            what waits, what is accepted, and what starts next
     limits.py, outcome.py                pure functions: figures for the kernel; endings, and all sentences
     reclaim.py, victims.py               who gives way, how they are chosen, and what a pause gives back
     pressure.py                          when the machine is short of CPU or memory

@@ -201,7 +201,7 @@ class ContainerActions(ContainerBook):
     ) -> None:
         """End it. One that never started is done at once; the first to end it gives the reason; force may come later.
 
-        ``diagnostics`` is the sentence of whoever asked for it. The caller starts what is pending.
+        ``diagnostics`` is the sentence of the request. The caller starts what is pending.
         """
         if container.state is KILLING:
             if force and container.kill is not None and not container.kill.forced:

@@ -192,7 +192,7 @@ class Container:
     refusal: Cause | None = None
     #: None while it may run
     pause: Pause | None = None
-    #: None while nobody ended it
+    #: None until its end is requested
     kill: Kill | None = None
     #: less of its memory could be reclaimed than expected: it is not counted on again
     unreclaimable: bool = False
@@ -273,7 +273,7 @@ class Container:
 
     @property
     def killed_as(self) -> int | None:
-        """The exit status that whoever ended it chose; None if nobody did."""
+        """The exit status of its kill; None if it was not killed, or reports its own code."""
         return None if self.kill is None else self.kill.exit_status
 
     @property

@@ -1,5 +1,4 @@
-"""What must hold between the collections of a ContainerScheduler, after every step. Assertions and nothing
-else."""
+"""What must hold between the collections of a ContainerScheduler after every step. Assertions only."""
 
 from __future__ import annotations
 
@@ -39,16 +38,18 @@ def check(
         assert tracker.allocated_to(execution_type) == sum(held, Resource()), execution_type
     for container_id, container in live.items():
         assert container_id == container.container_id
-        assert container.state is not DONE, f"{container_id} lives and is done"
+        assert container.state is not DONE, f"{container_id} is live and done"
         assert (container.state is SCHEDULED) == (container_id not in active), container_id
         _check_allocation(container)
         _check_place(container, guaranteed, opportunistic)
         _check_intent(container)
         _check_deadlines(container, deadlines)
-    assert active.keys() <= live.keys(), "something holds resources and does not live"
+    assert active.keys() <= live.keys(), "something holds resources and is not live"
     for containers in ended:
         for container_id, container in containers.items():
-            assert container.state is DONE and container_id not in live, f"{container_id} ended and lives"
+            assert container.state is DONE and container_id not in live, (
+                f"{container_id} has ended and is live"
+            )
             assert container.allocated == Resource(), container_id
     of_the_living = sum(ContainerDeadline(one, kind) in deadlines for one in live for kind in DeadlineKind)
     assert len(deadlines) == of_the_living, "something is due for a container that has ended"
@@ -80,11 +81,11 @@ def _check_place(container: Container, guaranteed: ContainerQueue, opportunistic
 
 
 def _check_intent(container: Container) -> None:
-    """A pause belongs to what stands still, or is to; a kill to what is being ended. Each has its cause."""
+    """What is paused, or is to be, has a Pause; what is being ended has a Kill. Each has its cause."""
     name, state = f"{container.container_id} ({container.state.value})", container.state
     pause = container.pause
     if pause is None:
-        assert state not in (PAUSING, PAUSED), f"{name} stands still for nothing"
+        assert state not in (PAUSING, PAUSED), f"{name} is paused for nothing"
     else:
         assert state in ((LAUNCHING, RESUMING) if pause.pending else (PAUSING, PAUSED)), f"{name}: {pause}"
         assert container.cause is not None or not (pause.held_by or pause.gives_way_to), (
@@ -101,7 +102,7 @@ def _check_deadlines(container: Container, deadlines: Deadlines[ContainerDeadlin
     if container.state is KILLING:
         force_due = is_due(DeadlineKind.FORCE_KILL)
         assert force_due != (container.kill is not None and container.kill.forced), (
-            f"{container.container_id} is being killed and nobody sees to it"
+            f"{container.container_id} is being killed without a deadline for SIGKILL"
         )
     if container.makes_room:
         assert is_due(DeadlineKind.PAUSE), f"{container.container_id} is paused without an end"

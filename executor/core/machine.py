@@ -61,7 +61,7 @@ class Deadlines(Generic[KeyT]):
     def ensure(self, key: KeyT, time: float) -> None:
         """Let ``key`` be due at ``time`` unless it has a time already.
 
-        For liveness: whoever is due too early looks at the last contact and sets a new time, so that a contact costs
+        For liveness: when it is due too early, the last contact decides about a new time, so that a contact costs
         nothing.
         """
         if key not in self._times:

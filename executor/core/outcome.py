@@ -41,8 +41,8 @@ class Outcome(Record):
 def outcome_of_exit(container: Container, exit_code: int | None, usage: ContainerUsage) -> Outcome:
     """What to report of a container whose processes are gone.
 
-    Whoever ended it decides first; then the kernel's OOM killer; a container that left no code is lost (ABORTED), which
-    says nothing about its work; else its own code is its status.
+    The reason of a kill counts first; then the kernel's OOM killer; a container that left no code is lost (ABORTED),
+    which says nothing about its work; else its own code is its status.
     """
     if container.killed_as is not None:
         return Outcome(container.killed_as, exit_code, cause=container.cause)
@@ -115,7 +115,7 @@ def memory_reclaimed(kept: int, before: int) -> str:
 def diagnostics_of(cause: Cause, container: Container) -> str:
     """What people are told when a container is paused or ended for ``cause``, where its node decided that itself.
 
-    For all other causes whoever asked for it brings the sentence.
+    For all other causes the request brings its own sentence.
     """
     done = "killed" if container.state in (ContainerState.KILLING, ContainerState.DONE) else "paused"
     match cause.kind:

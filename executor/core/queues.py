@@ -1,4 +1,4 @@
-"""The queues of one node: in which order containers wait, who starts next, and who is let in.
+"""The queues of one node: in which order containers wait, which starts next, and which are accepted.
 
 A guaranteed container waits first in, first out. An opportunistic one may be overtaken by later ones that fit where it
 does not, or that the order (YARN-5886) prefers, but only so often and for so long; a bound of 0 is YARN's strict order.
@@ -84,7 +84,7 @@ ORDERS: Mapping[str, type[QueueOrder]] = {
 
 
 class Admission:
-    """Who is let in: whoever starts at once, and as many more as the queue holds (``capacity``).
+    """Accepts containers that start at once, and as many more as the queue holds (``capacity``).
 
     With ``all_queue``, YARN's rule, each needs a place in the queue, even one that could start at once.
     """
@@ -102,7 +102,7 @@ class Admission:
 
 
 class AdmissionByResources(Admission):
-    """Whoever fits beside all that runs and waits."""
+    """Accepts containers that fit beside all that run and wait."""
 
     def refuses(self, queued: int, needed: Resource, total: Resource) -> bool:
         """Whether all of them together do not fit on the node."""
@@ -110,7 +110,7 @@ class AdmissionByResources(Admission):
 
 
 def admission_of(settings: ExecutorSettings) -> Admission:
-    """Who is let in, by ``opportunistic-containers-queue-policy``."""
+    """Which containers are accepted, by ``opportunistic-containers-queue-policy``."""
     if settings.admission == "BY_RESOURCES":
         return AdmissionByResources(0)
     return Admission(settings.max_queue_length, all_queue=settings.all_pass_through_queue)
@@ -320,8 +320,8 @@ class OpportunisticQueue:
     def _last_to_start(self, now_ms: int) -> int | None:
         """The sequence of the first one that must not be overtaken any more, None if there is none.
 
-        The head has waited longest and was overtaken most, since whoever overtakes another overtakes the head. The
-        exceptions are the few that came late with an older claim.
+        The head has waited longest and was overtaken most, since a container that overtakes another overtakes the
+        head, too. The exceptions are the few that came late with an older claim.
         """
         earliest = list(self._paused.values())
         for queued in self._queued:

@@ -1,4 +1,4 @@
-"""What was written down and what is found after a crash: which is true, and how it goes on. Pure.
+"""What was recorded and what is found after a crash: which is true, and what follows from it. Pure.
 
 The daemon that comes back reads its records, looks at the processes they name, and posts a ContainerRecovered for
 each. The scheduler asks ``standing`` and ``restore`` what that means. The record says what was intended, the processes

@@ -118,7 +118,7 @@ class Handover:
             self._kept.append((now + self._hold, resource))
 
     def arrived(self, resource: Resource) -> None:
-        """A successor is here: what it needs is no longer kept, whoever left it."""
+        """A successor is here: what it needs is no longer kept."""
         rest = resource
         for _ in range(len(self._kept)):
             until, kept = self._kept.popleft()

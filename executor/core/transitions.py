@@ -1,4 +1,4 @@
-"""A life as a table, from which state what leads to which; and the story of whoever goes through it.
+"""A life as a table, from which state what leads to which; and the story of one life.
 
 Containers at their node, and applications, attempts, containers and nodes at the ResourceManager, all have such a
 table. A pair of state and trigger that is not in it is a bug. ``docs/states.md`` is made from the same tables.

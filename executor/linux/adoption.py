@@ -1,7 +1,7 @@
 """Finds the containers that an earlier run of a node left, and removes what has no record.
 
 It tells what is true (``ContainerRecovered``); ``executor.core.recovery`` decides what that means. The only thing that
-it does to a container is to end what outlived its shim, since nobody could report the end of that.
+it does to a container is to end what outlived its shim, since its end could not be reported.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Ender:
         # The shim ends with the same code, in case it could not be written.
         code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code
         if code is None and (held.killed or end.signal):
-            # Whoever kills the shim means the container: the rest of it was killed after the shim.
+            # A kill of the shim means the container: the rest of it was killed after the shim.
             code = 128 + (end.signal or signal.SIGKILL)
         usage = self._cgroups.usage(held.container_id, self._context.clock())
         if self._cgroups.mode == "none":

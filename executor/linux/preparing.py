@@ -175,7 +175,7 @@ class Preparer:
 
     def _ended(self, ready: Ready) -> None:
         if self._ending.pop(ready.prepared.launched.pid, None) is None:
-            # Somebody else ended it. If it still waits, it is started in full when its turn comes.
+            # It was ended from outside. If it still waits, it is started in full when its turn comes.
             ready.prepared.abandon()
             if self._ready.get(ready.spec.container_id) is ready:
                 del self._ready[ready.spec.container_id]

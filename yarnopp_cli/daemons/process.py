@@ -73,7 +73,7 @@ class DaemonProcess:
     # -- the end ---------------------------------------------------------------------------------------
 
     def stop(self, reason: str) -> None:
-        """The machine is done. One that never was ready could not start, for that reason."""
+        """The machine has ended. If the daemon was never ready, its start failed for that reason."""
         LOG.info("%s ends: %s", self.name, reason)
         if not self.is_ready:
             self._exit_code = EXIT_FAILURE
@@ -81,7 +81,7 @@ class DaemonProcess:
         self._stopped.set()
 
     def crashed(self, error: BaseException, report: Path | None) -> None:
-        """The machine met a state that cannot be: end at once, touch nothing. Containers live on."""
+        """The machine reached an invalid state: end at once and touch nothing. Containers go on running."""
         LOG.critical("%s crashed: %s (report: %s)", self.name, error, report)
         self._exit_code = EXIT_CRASHED
         if not self.is_ready:
@@ -92,7 +92,7 @@ class DaemonProcess:
 
     @property
     def has_crashed(self) -> bool:
-        """Whether this end is no orderly one."""
+        """Whether the daemon ended by a crash."""
         return self._exit_code == EXIT_CRASHED
 
     async def until_stopped(self) -> int:

@@ -49,7 +49,7 @@ class Observer(Protocol):
 
 
 class Left(Exception):
-    """The person has asked twice: leave the job to the RM, which ends it."""
+    """The user has asked twice to stop: the job is left to the RM, which ends it."""
 
 
 class SignalWatch:
@@ -122,7 +122,7 @@ class MasterLoop:
         self._terminated = terminated
 
     def run(self) -> m.EndMaster:
-        """Until the master has ended. Raises Left when a person asks a second time for the end."""
+        """Until the master has ended. Raises Left when the user asks a second time to stop."""
         self._runner.post(m.MasterStarted())
         try:
             while self._end is None:

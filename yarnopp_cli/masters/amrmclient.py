@@ -1,7 +1,7 @@
 """A master's side of the ApplicationMasterProtocol (YARN's ``AMRMClient``): registration, asks, allocate calls.
 
-One allocate call always waits at the RM. What a lost RM may not have heard is said again. Tasks' ends are none of its
-business. Like everything here it returns commands, and never makes a call itself.
+One allocate call always waits at the RM. What a lost RM may not have heard is repeated. It does not follow how tasks
+end. Like all modules here it returns commands and never makes a call itself.
 
 In YARN an ask *replaces* the number outstanding under its key, so a master that asks again under a key while the RM is
 answering may get too many containers or too few. A key that is used once cannot be replaced by accident: a new batch

@@ -100,13 +100,13 @@ Call = CallRM | CallNode
 
 
 class TaskChanged(Record):
-    """For whoever watches: a task has another state, or another container."""
+    """For observers: a task has another state or another container."""
 
     task: TaskReport
 
 
 class Notice(Record):
-    """For whoever watches: one sentence worth reading."""
+    """For observers: one sentence for the user."""
 
     text: str
 

@@ -1,7 +1,7 @@
 """NodeManager: the machine of one node of a cluster (YARN's ContainerManagerImpl and NodeStatusUpdaterImpl).
 
-It embeds a ContainerScheduler, whose commands it passes on, and adds what a cluster needs: masters' and
-people's calls with their tokens, registration and heartbeats, the end of applications, and its own end. Pure:
+It embeds a ContainerScheduler, passes its commands on, and adds what a cluster needs: the calls of masters and
+users with their tokens, registration and heartbeats, the end of applications, and its own end. Pure:
 it reads no clock, file or socket. ``link`` decides when to speak with the ResourceManager, ``containers`` what to
 tell it, ``service`` what a token grants.
 """

@@ -208,18 +208,17 @@ class ContainerService:
         return protocol.UpdateContainersResponse(*_each(request.tokens, update, claimed_id))
 
     def _update_container(self, grant: ContainerSpec, before: ContainerStatus) -> None:
-        refused = f"container {grant.container_id} is not updated"
         same = (grant.version, grant.execution_type, grant.resource)
         if same == (before.version, before.execution_type, before.resource):
             return  # the RM has delivered it already
         if grant.version <= before.version:
             because = f"it has version {before.version} already, the token {grant.version}"
-            raise InvalidStateError(refused, because=because)
+            raise InvalidStateError(f"container {grant.container_id} is not updated", because=because)
         self._pass(ContainerUpdated(grant.container_id, grant.version, grant.execution_type, grant.resource))
         after = self._scheduler.status(grant.container_id)
         if after is None or after.version != grant.version:
             because = "this node has no room for it" if after is not None else "it has ended"
-            raise InvalidStateError(refused, because=because)
+            raise InvalidStateError(f"container {grant.container_id} is not updated", because=because)
 
     def stop_containers(
         self, request: protocol.StopContainersRequest, user: str

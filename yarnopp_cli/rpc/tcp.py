@@ -1,8 +1,9 @@
 """Listening by TCP, where a property asks for it: on loopback only, and for known users only.
 
 The kernel tells whose a loopback connection is by /proc/net/tcp, so the rule is the Unix socket's: the daemon's own
-user, and root. A caller is known only while he holds his end open: who closes it before he is served, be it for sending
-alone, is nobody, and is refused. Only an AMRMProxy that was told so listens on other interfaces (``any_address``).
+user, and root. A caller is known only while its end is open: one that closes it before it is served, even only for
+sending, counts as nobody and is refused. Only an AMRMProxy listens on other interfaces, where it is told to
+(``any_address``).
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ NOBODY: Final = Peer()
 class TcpCaller:
     """The other end of an accepted connection: whose it is, asked of the kernel each time anew.
 
-    Nobody's, with uid -1, is whatever is not an open socket that was the same when the connection was accepted. A
+    The uid is -1, nobody's, unless the same socket is open now and was when the connection was accepted. A
     socket that its owner has closed stands in /proc/net/tcp for a while, with uid 0 and without an inode: neither that
     nor a missing row tells of a user.
     """

@@ -75,13 +75,14 @@ def shares(guaranteed: float, opportunistic: float, total: float, text: object) 
     return Html(f"{tag('span', text, class_='figure')}{bar}")
 
 
-def stacked(parts: Sequence[tuple[str, int]]) -> Html:
-    """Counts beside each other as one bar, with its words as title; nothing where all are 0."""
+def stacked(parts: Sequence[tuple[str, int]], said: str) -> Html:
+    """Counts beside each other as one bar, with its words as title and what is ``said`` of it below; no bar where all
+    are 0.
+    """
     total = sum(number for _, number in parts)
-    if not total:
-        return Html("")
     words = ", ".join(f"{number} {name}" for name, number in parts if number)
-    return _bar(parts, total, 'role="img"', tag("title", words))
+    bar = _bar(parts, total, 'role="img"', tag("title", words)) if total else ""
+    return tag("div", join([bar, tag("p", said, class_="more")]), class_="counts")
 
 
 def _bar(parts: Sequence[tuple[str, float]], total: float, attributes: str, inside: str = "") -> Html:

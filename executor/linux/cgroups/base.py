@@ -26,7 +26,7 @@ from .weights import GroupWeights
 LOG = logging.getLogger(__name__)
 
 KILL_DEADLINE_SECONDS = 10.0
-"""How long to go on killing processes that do not die: only those in uninterruptible sleep take long."""
+"""How long to continue killing processes that do not die: only those in uninterruptible sleep take long."""
 
 UNIFIED = "unified"
 """The name of the v2 mount among the controllers."""
@@ -137,7 +137,7 @@ class CgroupDriver(abc.ABC):
         """Remove its group, trying for so long while the kernel is busy with it; whether it is gone."""
 
     def remove_parent(self) -> None:  # noqa: B027
-        """Remove this node's group, and the groups above it that nobody uses any more."""
+        """Remove this node's group, and the groups above it that are not used any more."""
 
     def weights(self) -> GroupWeights | None:
         """The weights of this node's group and of those above it that are yopp's; None if there are none."""
@@ -247,7 +247,7 @@ class GroupDriver(CgroupDriver):
         return list(found)
 
     def freeze(self, container_id: str) -> None:
-        """Returns once the kernel says that all processes stand still."""
+        """Returns once the kernel reports the group as frozen."""
         self._freeze(container_id, FREEZE_SECONDS)
 
     def _freeze(self, container_id: str, seconds: float) -> None:

@@ -1,7 +1,7 @@
 """Writes the weights of a node's group and of the groups above it, up to the hierarchy's own.
 
-Several nodes and clusters share the upper groups, and nobody is in charge of them: whoever has changed its own weight
-makes each group above the sum of its children, as their files say. Whoever writes checks again afterwards, so that of
+Several nodes and clusters share the upper groups, and none is in charge of them: a node that has changed its own weight
+makes each group above the sum of its children, as their files say. A writer checks again afterwards, so that of
 two who do it at the same time the last leaves the right value.
 """
 

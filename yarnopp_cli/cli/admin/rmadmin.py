@@ -30,7 +30,10 @@ _OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
 @command(
-    "rmadmin refresh-nodes", "yopp rmadmin refresh-nodes --graceful", "yopp rmadmin -refreshNodes --dry-run"
+    "rmadmin refresh-nodes",
+    "yopp rmadmin refresh-nodes --graceful",
+    "yopp rmadmin -refreshNodes --dry-run",
+    tries=True,
 )
 def refresh_nodes(
     session: Session,
@@ -112,6 +115,7 @@ def _is_listed(node: NodeReport, listed: Sequence[str]) -> bool:
     "rmadmin update-node-resource",
     "yopp rmadmin update-node-resource 45454 4096 8",
     "yopp rmadmin -updateNodeResource host1:45454 4096 8",
+    tries=True,
 )
 def update_node_resource(
     session: Session,
@@ -139,6 +143,7 @@ def update_node_resource(
     "yopp rmadmin refresh-queues --conf configs/queues.toml",
     "yopp rmadmin -refreshQueues --dry-run",
     needs=Needs.JOBS,
+    tries=True,
 )
 def refresh_queues(session: Session) -> None:
     """Read the configuration of the queues again: yarn.scheduler.capacity.* of the files that the cluster was started

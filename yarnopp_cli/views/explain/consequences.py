@@ -32,16 +32,16 @@ def _what(report: ContainerReport, now_ms: int) -> str:
     return f"{kind}, {state} {short_span(span_ms)}, of application {suffix(report.application_id)}"
 
 
-def _names(identifiers: Sequence[str]) -> str:
+def _names(reports: Sequence[ContainerReport]) -> str:
     """As they can be typed: those of different applications have the same last digits."""
-    return listed([f"container {dotted(one)}" for one in identifiers[:_NAMED]], len(identifiers) - _NAMED)
+    named = [f"container {dotted(one.container_id)}" for one in reports[:_NAMED]]
+    return listed(named, len(reports) - _NAMED)
 
 
 def _question(verb: str, reports: Sequence[ContainerReport], now_ms: int, about: str = "") -> str:
     if len(reports) == 1:
         return f"{verb} container {dotted(reports[0].container_id)} ({_what(reports[0], now_ms)})?"
-    names = _names([one.container_id for one in reports])
-    return f"{verb} {len(reports)} containers{about}: {names}?"
+    return f"{verb} {len(reports)} containers{about}: {_names(reports)}?"
 
 
 def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str:
@@ -82,8 +82,7 @@ def promote_effect(found: Promotion) -> str:
     effect = [f"Guaranteed, {who} never preempted for other containers of this node."]
     for each in found.preemptions:
         node = "its node" if one else "their node" if found.nodes == 1 else "a node of theirs"
-        names = _names([it.container_id for it in each.reports])
-        effect.append(f"To make room, {node} will {each.how} {names}.")
+        effect.append(f"To make room, {node} will {each.how} {_names(each.reports)}.")
     if found.unpromised and one:
         effect.append("Its node has promised all it has: the promotion waits until a guaranteed one ends.")
     elif found.unpromised:
@@ -119,7 +118,7 @@ def pause_effect(report: ContainerReport, picture: Picture) -> str:
     starts = starts_instead(report, here)
     if starts is None:
         return f"{paused} Its {vcores(number)} {are(number)} free for others then."
-    return f"{paused} With its {vcores(number)}, {_names([starts.container_id])} starts, which waits in the queue."
+    return f"{paused} With its {vcores(number)}, {_names([starts])} starts, which waits in the queue."
 
 
 def drain(node: NodeReport) -> str:

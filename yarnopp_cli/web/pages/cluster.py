@@ -165,18 +165,15 @@ def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
 
 def application_bar(report: ApplicationReport) -> Html:
     """An application's containers by state, as a bar and in words."""
-    bar = stacked(
-        [
-            ("done", report.containers_done),
-            ("failed", report.containers_failed),
-            ("running", report.containers_running),
-            ("paused", report.containers_paused),
-            ("queued", report.containers_queued),
-            ("pending", report.pending_containers),
-        ]
-    )
-    words = tag("p", application_view.counts_text(report), class_="more")
-    return tag("div", join([bar, words]), class_="counts")
+    parts = [
+        ("done", report.containers_done),
+        ("failed", report.containers_failed),
+        ("running", report.containers_running),
+        ("paused", report.containers_paused),
+        ("queued", report.containers_queued),
+        ("pending", report.pending_containers),
+    ]
+    return stacked(parts, application_view.counts_text(report))
 
 
 def _overview(report: ApplicationReport, now: int) -> list[tuple[str, object]]:

@@ -215,17 +215,11 @@ def resource_tiles(
     """What containers of both types have of memory and vcores, as tiles."""
     memory = of_megabytes(guaranteed.memory, total.memory)
     vcores = f"{guaranteed.vcores} of {total.vcores}"
+    memory_bar = shares(guaranteed.memory, opportunistic.memory, total.memory, memory)
+    vcores_bar = shares(guaranteed.vcores, opportunistic.vcores, total.vcores, vcores)
     return [
-        (
-            "Memory",
-            shares(guaranteed.memory, opportunistic.memory, total.memory, memory),
-            f"guaranteed · {megabytes(opportunistic.memory)} opportunistic",
-        ),
-        (
-            "VCores",
-            shares(guaranteed.vcores, opportunistic.vcores, total.vcores, vcores),
-            f"guaranteed · {opportunistic.vcores} opportunistic",
-        ),
+        ("Memory", memory_bar, f"guaranteed · {megabytes(opportunistic.memory)} opportunistic"),
+        ("VCores", vcores_bar, f"guaranteed · {opportunistic.vcores} opportunistic"),
     ]
 
 
@@ -247,18 +241,16 @@ def _task_progress(view: JobView, name: str, *, is_reduce: bool) -> Html:
     states = [one.state for one in view.tasks if one.is_reduce is is_reduce]
     counts = {word: states.count(word) for word in (SUCCEEDED, RUNNING, FAILED, KILLED)}
     waiting = len(states) - sum(counts.values())
-    bar = stacked(
-        [
-            ("done", counts[SUCCEEDED]),
-            ("failed", counts[FAILED] + counts[KILLED]),
-            ("running", counts[RUNNING]),
-            ("pending", waiting),
-        ]
-    )
+    parts = [
+        ("done", counts[SUCCEEDED]),
+        ("failed", counts[FAILED] + counts[KILLED]),
+        ("running", counts[RUNNING]),
+        ("pending", waiting),
+    ]
     words = [f"{counts[SUCCEEDED]} of {len(states)} done"]
     words += [f"{counts[word]} {word.lower()}" for word in (RUNNING, FAILED, KILLED) if counts[word]]
     words += [f"{waiting} waiting"] if waiting else []
-    return tag("div", join([bar, tag("p", f"{name}: {', '.join(words)}", class_="more")]), class_="counts")
+    return stacked(parts, f"{name}: {', '.join(words)}")
 
 
 def _task_row(view: JobView, task: Task, now: int) -> list[object]:
