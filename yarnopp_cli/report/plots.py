@@ -192,7 +192,7 @@ def waits_svg(found: Sequence[Line]) -> str:
             if waited:
                 label = f"{kind.lower()} ({len(waited)})"
                 axes.ecdf([one / 1000 for one in waited], color=KINDS[kind][1], label=label)
-        axes.set_xlabel("seconds from eligible (asked for) to start")
+        axes.set_xlabel("seconds from eligible (requested) to start")
         axes.set_ylabel("share of containers")
         axes.set_ylim(0, 1.02)
         axes.set_xlim(left=0)

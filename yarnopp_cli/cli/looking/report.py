@@ -83,18 +83,18 @@ def _page(
     pictures = [
         (
             "Timeline",
-            "A line a container, by node and in order of grant.",
+            "One line per container, by node and in order of allocation.",
             plots.timeline_svg(found, begin),
         ),
         (
             "Use",
-            "Vcores of this job's containers: those that ran, by execution type, and those that queued.",
+            "Vcores of this job's running containers, by execution type, and of its queued containers.",
             plots.load_svg(found, begin, vcores),
         ),
         (
             "Waiting",
-            "The share of the containers that ran, and had started so long after they were eligible: from when their "
-            "master asked for them, or for the same work first where it was preempted or shed."
+            "The share of the containers that had started within this time of being eligible: since their master "
+            "requested them, or first requested the same work if it was preempted or shed."
             + _unstarted(found),
             plots.waits_svg(found),
         ),
