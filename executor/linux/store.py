@@ -58,7 +58,7 @@ def _line(values: dict[str, Any]) -> bytes:
 
 
 def decode(text: bytes) -> ContainerRecord:
-    """The record in a file's text. Unknown fields are ignored, missing ones have their defaults.
+    """The record in a file's text. Unknown fields are ignored, missing ones have their defaults; an execution type must be there.
 
     Raises ValueError, TypeError or KeyError if it is not a record.
     """
@@ -66,6 +66,9 @@ def decode(text: bytes) -> ContainerRecord:
     values = json.loads(first)
     for change in changes[:-1]:
         values.update(json.loads(change))
+    if "execution_type" not in values["spec"]:
+        # Its default, guaranteed, would promise the container more than it was ever given.
+        raise ValueError("its spec has no execution_type")
     record: ContainerRecord = _read_record(ContainerRecord, values)
     return record
 
