@@ -58,8 +58,9 @@ def _line(values: dict[str, Any]) -> bytes:
 
 
 def decode(text: bytes) -> ContainerRecord:
-    """The record in a file's text. Unknown fields are ignored, missing ones have their defaults; an execution type must be there.
+    """The record in a file's text. Unknown fields are ignored, missing ones have their defaults.
 
+    The execution type must be there: guaranteed by default, a container would get more than it was ever promised.
     Raises ValueError, TypeError or KeyError if it is not a record.
     """
     first, *changes = text.split(b"\n")
@@ -67,7 +68,6 @@ def decode(text: bytes) -> ContainerRecord:
     for change in changes[:-1]:
         values.update(json.loads(change))
     if "execution_type" not in values["spec"]:
-        # Its default, guaranteed, would promise the container more than it was ever given.
         raise ValueError("its spec has no execution_type")
     record: ContainerRecord = _read_record(ContainerRecord, values)
     return record
