@@ -16,8 +16,11 @@ import pytest
 
 from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.cli.help.completion import complete
+from yarnopp_cli.records.client_protocol import GetApplicationsResponse
 
 from .fake import Cluster, app_id, container_id
+
+NOTHING = GetApplicationsResponse(())
 
 Cli = Callable[..., Any]
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -95,7 +98,7 @@ def test_where_no_cluster_is_nothing_is_said(cli: Cli) -> None:
 
 
 def test_a_daemon_that_does_not_answer_costs_a_moment(cluster: Cluster) -> None:
-    cluster.rm.handlers["getApplications"] = lambda request: time.sleep(3) or None
+    cluster.rm.handlers["getApplications"] = lambda _: time.sleep(3) or NOTHING
     began = time.monotonic()
     assert complete(["app", "kill", ""]) == []
     assert time.monotonic() - began < 1.0
@@ -144,7 +147,7 @@ def test_a_stopped_daemon_does_not_stop_the_shell(cluster: Cluster, run_dir: Pat
     """As above over a whole process, against the floor of a start of the same program."""
     env = {**shim(tmp_path), "YOPP_RUN_DIR": str(run_dir)}
     floor = timed(["yopp", "completion", "words", "expl"], env)
-    cluster.rm.handlers["getApplications"] = lambda request: signal.sigtimedwait([], 3)
+    cluster.rm.handlers["getApplications"] = lambda _: signal.sigtimedwait([], 3) or NOTHING
     assert timed(["yopp", "completion", "words", "app", "kill", ""], env) < floor + 1.0
 
 

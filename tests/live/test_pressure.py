@@ -211,7 +211,7 @@ def test_memory_that_runs_out_ends_the_newest_opportunistic_one_and_never_a_guar
             await world.until(lambda: jobs[2].done, 3.0)
             world.proc.memory = (8192, 560)
             assert jobs[2].status.exit_status == -108
-            assert "500 MB of memory left, and 512 MB are to stay available" in jobs[2].status.diagnostics
+            assert "500 MB are available, and 512 MB must stay available" in jobs[2].status.diagnostics
             await asyncio.sleep(1.2)
             assert states(*jobs[:2]) == ["RUNNING"] * 2, "one was enough"
             world.proc.memory = (8192, 100)
@@ -356,6 +356,6 @@ def test_real_memory_that_runs_short_by_a_threshold(yopp: Yopp) -> None:
         ]
 
     victim = wait_until(ended, 20, what="the opportunistic one gave way")[0]
-    assert "of memory left" in str(victim["diagnostics"])
+    assert "must stay available" in str(victim["diagnostics"])
     running = [c["executionType"] for c in yopp.containers() if c["yopp"]["state"] == "RUNNING"]
     assert "GUARANTEED" in running
