@@ -55,10 +55,18 @@ def state(yopp: Yopp, name: str, *, app: str) -> list[dict[str, Any]]:
 def full(yopp: Yopp, app: str, queued: int) -> list[str]:
     """Wait until two run and so many queue; the ids of those that queue, in their order."""
     wait_until(lambda: len(state(yopp, "RUNNING", app=app)) >= 2, what="two run")
-    wait_until(lambda: len(state(yopp, "QUEUED", app=app)) == queued, what="the others queue")
-    return [
-        one["id"] for one in sorted(state(yopp, "QUEUED", app=app), key=lambda one: one["yopp"]["position"])
-    ]
+    return queueing(yopp, app, queued)
+
+
+def queueing(yopp: Yopp, app: str, number: int) -> list[str]:
+    """Wait until so many queue; their ids in their order."""
+
+    def those() -> list[dict[str, Any]]:
+        found = state(yopp, "QUEUED", app=app)
+        return found if len(found) == number else []
+
+    found = wait_until(those, what=f"{number} queue")
+    return [one["id"] for one in sorted(found, key=lambda one: one["yopp"]["position"])]
 
 
 def starts_of(yopp: Yopp, app: str) -> list[int]:
@@ -69,19 +77,17 @@ def starts_of(yopp: Yopp, app: str) -> list[int]:
 
 @pytest.mark.parametrize("basis", ["declared", "median-task-time"])
 def test_the_first_and_the_last_start_when_it_was_said(cluster: Yopp, basis: str) -> None:
-    """Six equal tasks of 2 s on two vcores: by what was declared before any has ended, by what was learned after."""
-    declared = ["--expect", "2s"] if basis == "declared" else []
-    app = submit(cluster, "-n", "6", "-O", *declared, "sleep", "2")
-    if declared:
-        full(cluster, app, 4)
-        ahead = 2
-    else:
-        wait_until(lambda: len(state(cluster, "QUEUED", app=app)) == 2, what="two have ended")
-        ahead = 4
-    found = cluster.json("explain", app)["explain"]
+    """Six equal tasks of 3 s on two vcores: by what was declared before any has ended, by what was learned after.
+
+    Both explanations are asked for before the next task ends.
+    """
+    declared = ["--expect", "3s"] if basis == "declared" else []
+    app = submit(cluster, "-n", "6", "-O", *declared, "sleep", "3")
+    ahead = 2 if declared else 4
+    last = full(cluster, app, 4)[-1] if declared else queueing(cluster, app, 2)[-1]
+    found, one = (cluster.json("explain", name)["explain"] for name in (app, last))
     assert found["estimate"] == basis and found["outlived"] == []
     assert (found["queueLength"], found["position"]) == (6 - ahead, 1)
-    one = cluster.json("explain", state(cluster, "QUEUED", app=app)[-1]["id"])["explain"]
     cluster("wait", app)
     starts = starts_of(cluster, app)
     assert abs(starts[ahead] - found["estimatedStart"]) < TOLERANCE_MS
