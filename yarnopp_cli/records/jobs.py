@@ -7,9 +7,7 @@ A job is planned once (``masters/{commands,pi}.py``) and then driven by one mach
 
 from __future__ import annotations
 
-from dataclasses import field, replace
-
-from executor.light import Record
+from executor.light import Record, field, replace
 from executor.records import ExecutionType, Resource
 
 from .requests import ANY, MapReduceJob
