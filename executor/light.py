@@ -60,6 +60,12 @@ def names_of(kind: type[Record]) -> tuple[str, ...]:
     return tuple(declared.__defaults__)
 
 
+def is_required(kind: type[Record], name: str) -> bool:
+    """Whether a record cannot be made without a value for this field."""
+    declared: Any = kind
+    return declared.__defaults__[name] is _MISSING
+
+
 def notes_of(kind: type[Record]) -> dict[str, Any]:
     """The notes on a class's own fields, by their names."""
     declared: Any = kind
