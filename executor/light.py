@@ -44,11 +44,12 @@ class _Missing:
         return "…"
 
 
-_MISSING = _Missing()
+MISSING = _Missing()
+"""The default of a field that has none."""
 
 
 def field(
-    *, default: Any = _MISSING, default_factory: Callable[[], Any] | None = None, note: Any = None
+    *, default: Any = MISSING, default_factory: Callable[[], Any] | None = None, note: Any = None
 ) -> Any:
     """The default of a field: a value, or what makes one anew for each record; with a ``note`` for ``notes_of``."""
     return _Declared(default, default_factory, note)
@@ -56,14 +57,13 @@ def field(
 
 def names_of(kind: type[Record]) -> tuple[str, ...]:
     """The names of a class's fields, in their order."""
-    declared: Any = kind
-    return tuple(declared.__defaults__)
+    return tuple(defaults_of(kind))
 
 
-def is_required(kind: type[Record], name: str) -> bool:
-    """Whether a record cannot be made without a value for this field."""
+def defaults_of(kind: type[Record]) -> dict[str, Any]:
+    """The defaults of a class's fields by their names, in their order: MISSING where there is none."""
     declared: Any = kind
-    return declared.__defaults__[name] is _MISSING
+    return declared.__defaults__  # type: ignore[no-any-return]
 
 
 def notes_of(kind: type[Record]) -> dict[str, Any]:
@@ -90,7 +90,7 @@ class _Fields:
         body: dict[str, Any] = {"__annotations__": {}, "__module__": kind.__module__}
         for name, default in kind.__defaults__.items():
             body["__annotations__"][name] = _annotation(kind, name)
-            given = {} if default is _MISSING else {"default": default}
+            given = {} if default is MISSING else {"default": default}
             if isinstance(default, _Declared):
                 given = {"default_factory": default.default_factory}
             body[name] = dataclasses.field(**given, kw_only=name in kind.__kw_only__)
@@ -113,7 +113,7 @@ def _annotation(kind: type, name: str) -> str:
 def _compiled(kind: Any, name: str) -> Any:
     """Write the method ``name`` for ``kind``, put it there, and return it."""
     fields: dict[str, Any] = kind.__defaults__
-    scope: dict[str, Any] = {"_missing": _MISSING}
+    scope: dict[str, Any] = {"_missing": MISSING}
     if name == "__init__":
         positional, named, body = ["self"], list[str](), list[str]()
         for one, default in fields.items():
@@ -121,7 +121,7 @@ def _compiled(kind: Any, name: str) -> Any:
             if isinstance(default, _Declared):
                 scope[f"_{one}"] = default.default_factory
                 wanted, value = f"{one}=_missing", f"_{one}() if {one} is _missing else {one}"
-            elif default is not _MISSING:
+            elif default is not MISSING:
                 scope[f"_{one}"] = default
                 wanted = f"{one}=_{one}"
             (named if one in kind.__kw_only__ else positional).append(wanted)
@@ -198,7 +198,7 @@ class _Declaring(type):
                 slots.append(one)
             if kw_only:
                 named.add(one)
-            default = namespace.pop(one, _MISSING)
+            default = namespace.pop(one, MISSING)
             if type(default) is _Declared:
                 notes[one] = default.note
                 default = default if default.default_factory is not None else default.default

@@ -20,6 +20,7 @@ from executor.records import ExecutionType, Resource
 from ..errors import UsageError
 from ..records.client_protocol import KillApplicationRequest
 from ..records.ids import ApplicationAttemptId
+from ..records.jobs import TaskState
 from ..records.master_protocol import (
     AllocateRequest,
     AllocateResponse,
@@ -37,7 +38,6 @@ from ..records.requests import (
     UpdateContainerRequest,
 )
 from . import messages as m
-from .messages import TaskState
 from .tasks import Task
 
 RETRY_SECONDS = 0.2

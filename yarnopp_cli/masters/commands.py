@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from executor.light import Record, replace
 
 from ..errors import UsageError
-from ..records.jobs import JobSpec, PhaseSpec, TaskSpec, alike
+from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
 from ..records.requests import ANY
 from ..settings.declarations import ApplicationSettings
 
@@ -51,7 +51,7 @@ def plan_run(
     """
     phase = PhaseSpec(
         name="run",
-        tasks=alike(task, containers),
+        tasks=(replace(task, count=containers),),
         command=command,
         environment={**(environment or {}), COUNT_VARIABLE: str(containers)},
         own_account=True,
@@ -132,7 +132,7 @@ def plan_shell(
         line = " ".join((command, *shell_args)).rstrip()
     phase = PhaseSpec(
         name="shell",
-        tasks=alike(task, containers),
+        tasks=(replace(task, count=containers),),
         command=(shell, "-c", line) if line else (*argv, *shell_args),
         shell_line=line,
         environment=dict(environment or {}),

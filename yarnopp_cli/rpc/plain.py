@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
-from executor.light import Record, is_required, names_of
+from executor.light import MISSING, Record, defaults_of
 
 from ..errors import YoppError
 from ..records.methods import Request
@@ -150,13 +150,13 @@ def _hints(kind: type[Record]) -> dict[str, Any]:
 
 
 def _record(kind: type[Record]) -> _Converters:
-    names, hints = names_of(kind), _hints(kind)
-    converters = {name: _converters(hints[name]) for name in names}
+    defaults, hints = defaults_of(kind), _hints(kind)
+    converters = {name: _converters(hints[name]) for name in defaults}
     plain = [name for name, (encoder, _) in converters.items() if encoder is None]
     encoders = [(name, encoder) for name, (encoder, _) in converters.items() if encoder is not None]
     # a scalar of its very type, as nearly all are, is taken as it is
     decoders = {name: (hints[name], decoder) for name, (_, decoder) in converters.items()}
-    required = [name for name in names if is_required(kind, name)]
+    required = [name for name, default in defaults.items() if default is MISSING]
 
     def encode_record(value: Any) -> dict[str, Any]:
         message = {name: getattr(value, name) for name in plain}

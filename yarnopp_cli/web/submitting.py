@@ -58,4 +58,4 @@ def _shown(wanted: Submission) -> str:
     if wanted.job is None:
         return wanted.command
     phase = wanted.job.phases[0]
-    return f"dshell {len(phase.tasks)} x {phase.command[-1]}"
+    return f"dshell {phase.size} x {phase.command[-1]}"
