@@ -7,9 +7,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from executor.light import replace
 from executor.records import Resource
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError
