@@ -13,6 +13,7 @@ ALONE = (
     "bench",
     "executor/linux/test_limits_live.py",
     "executor/linux/test_weights.py",
+    "live/test_first_instruction.py",
     "live/test_limits.py",
     "live/test_pausing.py",
     "live/test_policies.py",

@@ -6,7 +6,6 @@ import os
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -97,11 +96,9 @@ def test_a_preempted_container_comes_again(directory: Path) -> None:
 @pytest.mark.parametrize("after", [1, 2, 3, 4, 5])
 def test_a_connection_lost_at_any_call_is_made_again(directory: Path, after: int) -> None:
     cluster = FakeCluster(directory, [0, 0], hang_up_after=after)
-    started = time.monotonic()
     end = run(cluster, 2, _Tolerant())
     cluster.close()
     assert end.exit_code == 0
-    assert time.monotonic() - started < 5
 
 
 class _Tolerant(Recorder):
