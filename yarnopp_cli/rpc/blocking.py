@@ -6,8 +6,8 @@ It never retries and never starts anything.
 from __future__ import annotations
 
 import select
-import socket
 import time
+from _socket import AF_UNIX, SOCK_STREAM, socket
 from typing import Any, cast
 
 from ..errors import ConnectionFailedError, YoppError
@@ -184,12 +184,12 @@ class Connection:
             self._end = ConnectionFailedError(f"lost the connection to {self.peer}", because=because)
 
 
-def _connect(address: str, peer: str, timeout: float) -> socket.socket:
+def _connect(address: str, peer: str, timeout: float) -> socket:
     path = address.removeprefix("unix:")
     is_path = path.startswith("/") or address.startswith("unix:")
     try:
         if is_path:
-            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            made = socket(AF_UNIX, SOCK_STREAM)
             try:
                 made.settimeout(timeout)
                 made.connect(path)
@@ -198,8 +198,10 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
                 raise
         else:
             host, _, port = address.rpartition(":")
-            made = socket.create_connection((host or "localhost", int(port)), timeout)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            import socket as sockets  # which most calls can do without
+
+            made = sockets.create_connection((host or "localhost", int(port)), timeout)
+            made.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         missing = isinstance(error, FileNotFoundError)
         because = f"there is no socket {path}" if missing else f"nothing listens at {address}"
