@@ -19,22 +19,22 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from executor.core import commands as ec  # noqa: E402
-from executor.core import events as ee  # noqa: E402
-from executor.records import ExecutionType, Resource  # noqa: E402
-from executor.settings import ExecutorSettings  # noqa: E402
-from yarnopp_cli.machine.calls import CallReceived, Reply, ReplyError  # noqa: E402
-from yarnopp_cli.masters import messages as m  # noqa: E402
-from yarnopp_cli.masters.commands import plan_run  # noqa: E402
-from yarnopp_cli.masters.jobmaster import JobMaster  # noqa: E402
-from yarnopp_cli.nodemanager import events as ne  # noqa: E402
-from yarnopp_cli.nodemanager.machine import NodeManager  # noqa: E402
-from yarnopp_cli.records.client_protocol import SubmitApplicationRequest  # noqa: E402
-from yarnopp_cli.records.jobs import TaskSpec  # noqa: E402
-from yarnopp_cli.records.requests import ApplicationSubmissionContext  # noqa: E402
-from yarnopp_cli.resourcemanager.context import Identity, RMContext  # noqa: E402
-from yarnopp_cli.resourcemanager.machine import ResourceManager  # noqa: E402
-from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings  # noqa: E402
+from executor.core import commands as ec
+from executor.core import events as ee
+from executor.records import Resource
+from executor.settings import ExecutorSettings
+from yarnopp_cli.machine.calls import CallReceived, Reply, ReplyError
+from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.commands import plan_run
+from yarnopp_cli.masters.jobmaster import JobMaster
+from yarnopp_cli.nodemanager import events as ne
+from yarnopp_cli.nodemanager.machine import NodeManager
+from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+from yarnopp_cli.records.jobs import TaskSpec
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.resourcemanager.context import Identity, RMContext
+from yarnopp_cli.resourcemanager.machine import ResourceManager
+from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings
 
 TIMESTAMP = 1_765_400_000_000
 """When the cluster starts, epoch milliseconds: the virtual time 0."""

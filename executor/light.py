@@ -25,7 +25,7 @@ class _Declaring(type):
         if not bases or "__dataclass_fields__" in namespace:
             return kind  # Record itself, or the copy with slots that the decorator makes
         return dataclasses.dataclass(
-            kind, frozen=order, eq=order, order=order, repr=False, slots=True, kw_only=kw_only
+            kind, eq=order, order=order, unsafe_hash=order, repr=False, slots=True, kw_only=kw_only
         )
 
     def __init__(cls, *arguments: Any, **options: Any) -> None:
