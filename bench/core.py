@@ -22,16 +22,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from world import (
-    Cluster,
-    ExecutionType,
-    ExecutorSettings,
-    Resource,
-    ResourceManagerSettings,
-    TaskSpec,
-    World,
-    reading_ns,
-)
+from world import Cluster, World, reading_ns  # first: it finds the project
+
+from executor.records import ExecutionType, Resource
+from executor.settings import ExecutorSettings
+from yarnopp_cli.records.jobs import TaskSpec
+from yarnopp_cli.settings.declarations import ResourceManagerSettings
 
 TASK = Resource(1024, 1)
 VCORES = 4

@@ -129,9 +129,7 @@ def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[W
     return starts
 
 
-def future(
-    nodes: Sequence[Node], pools: Sequence[Pool] = ()
-) -> Iterator[tuple[float, Any, list[Any]]]:
+def future(nodes: Sequence[Node], pools: Sequence[Pool] = ()) -> Iterator[tuple[float, Any, list[Any]]]:
     """What starts, in the order of time: (when, its tag, the tags of all that ended until then).
 
     It ends when all have started, nothing ends any more, or MOST_STEPS are taken. When room becomes free on a node,
