@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from yarnopp_cli.records.client_protocol import GetContainersRequest, WaitForApplicationsRequest
+from yarnopp_cli.records.client_protocol import GetApplicationsRequest, GetContainersRequest, WaitForApplicationsRequest
 from yarnopp_cli.records.methods import Request, ResponseT
 from yarnopp_cli.rpc.blocking import Connection
 
@@ -115,6 +115,11 @@ class Cluster(Home):
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{number} containers do not run after {seconds:g} s, {self.running()} do")
             time.sleep(0.005)
+
+    def until_idle(self, seconds: float = 300.0) -> None:
+        """Wait until every application that was submitted has ended."""
+        found = self.call(GetApplicationsRequest()).applications
+        self.until_ended([one.application_id for one in found], seconds)
 
     def until_ended(self, applications: Sequence[str], seconds: float = 120.0) -> None:
         """Wait until these applications have ended."""

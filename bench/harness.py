@@ -138,8 +138,10 @@ def program(description: str | None, tables: Tables, options: Options | None = N
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     before = busy_share()
     for table in tables(given):
+        before = max(before, after := busy_share())
         if before > QUIET:
-            table.notes.append(f"noisy: {before:.0%} of the machine was busy before the start")
+            table.notes.append(f"noisy: {before:.0%} of the machine was busy before or after")
+        before = after
         sys.stdout.write(json.dumps(table.document()) + "\n" if given.json else f"{table}\n\n")
         sys.stdout.flush()
     return 0

@@ -201,6 +201,7 @@ def missing() -> list[str]:
 
 def rivals(stack: ExitStack) -> list[Runner]:
     """The floor, and everybody who is installed; ``stack`` ends their daemons. Says on stderr who is missing."""
+    tool("floor"), tool("task")  # compiled before anything is timed
     found: list[Runner] = [Floor(), Xargs()]
     if shutil.which("tsp"):
         spooler = TaskSpooler()
