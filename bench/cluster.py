@@ -14,7 +14,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from yarnopp_cli.records.client_protocol import GetApplicationsRequest, GetContainersRequest, WaitForApplicationsRequest
+from yarnopp_cli.records.client_protocol import (
+    GetApplicationsRequest,
+    GetContainersRequest,
+    WaitForApplicationsRequest,
+)
 from yarnopp_cli.records.methods import Request, ResponseT
 from yarnopp_cli.rpc.blocking import Connection
 
@@ -83,7 +87,14 @@ class Home:
 class Cluster(Home):
     """``nodes`` of so many vcores and MB. Both are numbers of the scheduler's: the machine may have fewer."""
 
-    def __init__(self, *properties: str, vcores: int = 2, memory: int = 8192, nodes: int = 1, words: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        *properties: str,
+        vcores: int = 2,
+        memory: int = 2048,
+        nodes: int = 1,
+        words: tuple[str, ...] = (),
+    ) -> None:
         super().__init__()
         defines = [word for one in (CALM, *properties) for word in ("-D", one)]
         sizes = ["--nodes", str(nodes), "--vcores", str(vcores), "--memory", str(memory)]

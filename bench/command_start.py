@@ -29,6 +29,7 @@ from .native import tool
 from .rivals import HyperQueue, TaskSpooler, missing, rivals
 
 PYTHON = "bare Python"
+LIVE_MB = 8
 SUBMISSIONS = 'n=$1; shift; while [ $n -gt 0 ]; do "$@" >/dev/null || exit 1; n=$((n-1)); done'
 
 
@@ -53,7 +54,9 @@ def from_library(cluster: Cluster, file: Path) -> Sample:
     return Sample({**figures, "first": 1000 * (first_stamp(file) - begun)})
 
 
-def once(cluster: Cluster, demand: Home, others: Sequence[object], files: Iterator[Path]) -> dict[str, Callable[[], Sample]]:
+def once(
+    cluster: Cluster, demand: Home, others: Sequence[object], files: Iterator[Path]
+) -> dict[str, Callable[[], Sample]]:
     """All commands, by name."""
 
     def stamped(words: Sequence[str], environment: dict[str, str]) -> Callable[[], Sample]:
@@ -92,7 +95,14 @@ def first_table(rounds: Rounds) -> Table:
     """One command a row."""
     table = Table(
         "One command from the shell, ms",
-        ("command", "first instruction", "prompt", "smallest-largest", "of bare Python", "CPU of the command"),
+        (
+            "command",
+            "first instruction",
+            "prompt",
+            "smallest-largest",
+            "of bare Python",
+            "CPU of the command",
+        ),
         notes=[*missing(), *rounds.notes()],
     )
     for name in rounds.samples:
@@ -109,8 +119,8 @@ def lists(live: int, rounds: int, define: Sequence[str]) -> Table:
         f"Lists with {live:,} live containers, ms",
         ("command", "prompt", "smallest-largest", "of bare Python", "CPU of the command"),
     )
-    with Cluster(*define, vcores=live, memory=64 * live) as cluster:
-        job = cluster.start("run", "-q", "-n", str(live), "--memory", "32", "sleep", "600")
+    with Cluster(*define, vcores=live, memory=LIVE_MB * live) as cluster:
+        job = cluster.start("run", "-q", "-n", str(live), "--memory", str(LIVE_MB), "sleep", "600")
         try:
             cluster.until_running(live, seconds=300)
             python = [sys.executable, "-c", "pass"]
@@ -138,7 +148,21 @@ def loops(number: int, define: Sequence[str]) -> Table:
         ("command", "s to the prompt", "s to the last end", "CPU ms a submission", "CPU ms with the daemons"),
     )
     with Cluster(*define) as cluster:
-        words = ["sh", "-c", SUBMISSIONS, "sh", str(number), *yopp(), "run", "-d", "-q", "-O", "--memory", "32", "true"]
+        words = [
+            "sh",
+            "-c",
+            SUBMISSIONS,
+            "sh",
+            str(number),
+            *yopp(),
+            "run",
+            "-d",
+            "-q",
+            "-O",
+            "--memory",
+            "32",
+            "true",
+        ]
         begun = time.monotonic()
         with Meter(cluster.pids) as meter:
             used = reaped_seconds()

@@ -49,7 +49,11 @@ class Table:
             + " |"
             for row in cells
         )
-        rule = "|" + "|".join("-" * (width + 1) + ("-" if not index else ":") for index, width in enumerate(widths)) + "|"
+        rule = (
+            "|"
+            + "|".join("-" * (width + 1) + ("-" if not index else ":") for index, width in enumerate(widths))
+            + "|"
+        )
         notes = [f"\n{note[0].upper()}{note[1:]}." for note in self.notes]
         return "\n".join([f"{self.question}\n", first, rule, *rest, *notes])
 
@@ -83,7 +87,9 @@ def spread(values: Sequence[float]) -> str:
 class Rounds:
     """The samples of cases that took turns: A B C A B C …"""
 
-    def __init__(self, cases: Mapping[str, Callable[[], Sample | None]], rounds: int, *, warm: bool = True) -> None:
+    def __init__(
+        self, cases: Mapping[str, Callable[[], Sample | None]], rounds: int, *, warm: bool = True
+    ) -> None:
         """Run every case once a round; with ``warm`` a round before, to fill caches, that is not counted.
 
         A case that returns None cannot run here, and is left out.
@@ -123,15 +129,30 @@ class Rounds:
         if not disturbed:
             return []
         others = [sample.others for samples in self.samples.values() for sample in samples]
-        return [f"~ noisy: other programs used {statistics.median(others):.1f} cores meanwhile (median of all runs)"]
+        return [
+            f"~ noisy: other programs used {statistics.median(others):.1f} cores meanwhile (median of all runs)"
+        ]
 
 
-def program(description: str | None, tables: Tables, options: Options | None = None, argv: Sequence[str] | None = None) -> int:
+def program(
+    description: str | None, tables: Tables, options: Options | None = None, argv: Sequence[str] | None = None
+) -> int:
     """The ``main`` of every program: options, tables, and an end in order at SIGTERM."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--short", action="store_true", help="few and small rounds: seconds instead of minutes")
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--short", action="store_true", help="few and small rounds: seconds instead of minutes"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document a table and line")
-    parser.add_argument("-D", dest="define", metavar="NAME=VALUE", action="append", default=[], help="a property of the clusters")
+    parser.add_argument(
+        "-D",
+        dest="define",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a property of the clusters",
+    )
     if options is not None:
         options(parser)
     given = parser.parse_args(argv)

@@ -1,7 +1,7 @@
 """HyperQueue in its own Python, for ``rivals.py``.
 
-    serve DIRECTORY SLOTS TASK...    a server and a worker until stdin ends; a line [number, command] runs a batch
-    submit SERVER COMMAND...         hand one task to it, and wait for its end
+serve DIRECTORY SLOTS TASK...    a server and a worker until stdin ends; a line [number, command] runs a batch
+submit SERVER COMMAND...         hand one task to it, and wait for its end
 """
 
 import json

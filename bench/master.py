@@ -46,7 +46,9 @@ class Master:
         self._response_id = self._asked = 0
         self.seen: set[str] = set()
 
-    def ask(self, number: int, kind: ExecutionType, size: Resource = SMALL, node: str = ANY) -> ResourceRequest:
+    def ask(
+        self, number: int, kind: ExecutionType, size: Resource = SMALL, node: str = ANY
+    ) -> ResourceRequest:
         """A request for the next call; each has a key of its own, so that none replaces another."""
         self._asked += 1
         return ResourceRequest(
@@ -54,10 +56,17 @@ class Master:
             execution_type_request=ExecutionTypeRequest(kind, True), allocation_request_id=self._asked,
         )  # fmt: skip
 
-    def call(self, *asks: ResourceRequest, releases: Sequence[str] = (), wait_ms: int = 1000) -> AllocateResponse:
+    def call(
+        self, *asks: ResourceRequest, releases: Sequence[str] = (), wait_ms: int = 1000
+    ) -> AllocateResponse:
         """Make one allocate call; the RM holds its answer for so long until it has something to tell."""
         request = AllocateRequest(
-            self._attempt, self._token, self._response_id, asks=asks, releases=tuple(releases), wait_ms=wait_ms
+            self._attempt,
+            self._token,
+            self._response_id,
+            asks=asks,
+            releases=tuple(releases),
+            wait_ms=wait_ms,
         )
         response = self.scheduler.call(request)
         self._response_id, self._token = response.response_id, response.token or self._token

@@ -2,7 +2,7 @@
 
 Two spinning opportunistic containers hold both vcores, and the newcomer wants both. "At the node": from just before the
 call that starts it there. "From the library": from just before it is asked for. "From the shell": from the start of
-`yopp run`. Each to the newcomer's first instruction, which it writes down itself. On an idle node the same is the floor.
+`yopp run`. Each to the newcomer's first instruction, which it writes down itself. An idle node is the floor.
 
 In a kernel with cgroup v2 alone: .ci/in-uml .venv/bin/python -m bench.preemption --short
 """
@@ -98,7 +98,7 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
     """One table. One case after the other: two would have their spinners beside each other."""
     runs, shells = given.runs or (15 if given.short else 200), given.shell or (3 if given.short else 20)
     table = Table(
-        f"A guaranteed newcomer on a full node, ms to its first instruction ({runs} newcomers, {shells} from the shell)",
+        f"A guaranteed newcomer on a full node, ms to its first instruction ({runs} runs, {shells} from the shell)",
         ("the node", "at the node", "99 %", "from the library", "99 %", "from the shell", "largest"),
     )
     for name, properties in CASES.items():

@@ -63,7 +63,7 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
         rounds = Rounds(cases, given.rounds or (1 if given.short else 3), warm=False)
     table = Table(
         f"Idle time of a slot for each of {number} tasks of {seconds:g} s on two slots, ms",
-        ("runner", "gap", "smallest-largest", "more than the floor", "with its client's start and end", "CPU ms a task"),
+        ("runner", "gap", "smallest-largest", "more than the floor", "with its client's start", "CPU ms a task"),
         notes=[*missing(), *rounds.notes()],
     )  # fmt: skip
     floor = rounds.median(floor_name(), "without") or 0.0

@@ -33,7 +33,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     """What this program takes besides what all do."""
     parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 200)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
-    parser.add_argument("--submitters", type=int, nargs="*", default=None, help="jobs at once (10 100; short none)")
+    parser.add_argument(
+        "--submitters", type=int, nargs="*", default=None, help="jobs at once (10 100; short none)"
+    )
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:

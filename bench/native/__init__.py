@@ -22,7 +22,7 @@ def tool(name: str) -> tuple[str, ...]:
         return (sys.executable, "-S", "-E", str(HERE / f"{name}.py"))
     for static in (["-static"], []):  # not everybody has a static libc
         words = [compiler, "-O2", *static, "-o", str(target), str(HERE / f"{name}.c")]
-        if not subprocess.run(words, capture_output=not not static, check=not static).returncode:
+        if not subprocess.run(words, capture_output=bool(static), check=not static).returncode:
             break
     return (str(target),)
 
