@@ -43,6 +43,7 @@ class Home:
             "HOME": str(self.path),
             "PYTHONPATH": str(ROOT),
             "YOPP_RUN_DIR": str(self.path / "run"),
+            "TERM": "xterm-256color",
         }
 
     def __enter__(self) -> Any:

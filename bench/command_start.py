@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from executor.records import ExecutionType
@@ -67,12 +68,12 @@ def once(
         return case
 
     def plain(*words: str) -> Callable[[], Sample]:
-        return lambda: from_shell([*yopp(), *words], cluster.environment)
+        return partial(from_shell, [*yopp(), *words], cluster.environment)
 
     run = [*yopp(), "run", "-q", "--memory", "32"]
     cases: dict[str, Callable[[], Sample]] = {
         "the task alone (floor)": stamped([], cluster.environment),
-        PYTHON: lambda: from_shell([sys.executable, "-c", "pass"], cluster.environment),
+        PYTHON: partial(from_shell, [sys.executable, "-c", "pass"], cluster.environment),
         "yopp run": stamped([*run, "--"], cluster.environment),
         "yopp run -O": stamped([*run, "-O", "--"], cluster.environment),
         "yopp run, no cluster running": stamped([*run, "--"], demand.environment),
@@ -85,7 +86,7 @@ def once(
     for one in others:
         if isinstance(one, TaskSpooler):
             cases["tsp"] = stamped(["tsp", "-n"], one.environment)
-            cases["tsp (list)"] = lambda one=one: from_shell(["tsp"], one.environment)  # type: ignore[misc]
+            cases["tsp (list)"] = partial(from_shell, ["tsp"], one.environment)
         elif isinstance(one, HyperQueue):
             cases["HyperQueue's Python client"] = stamped(one.cold([]), cluster.environment)
     return cases
@@ -125,9 +126,11 @@ def lists(live: int, rounds: int, define: Sequence[str]) -> Table:
             cluster.until_running(live, seconds=300)
             python = [sys.executable, "-c", "pass"]
             words = {"yopp ps": ["ps"], "yopp ps -q": ["ps", "-q"], "yopp node list": ["node", "list"]}
-            cases: dict[str, Callable[[], Sample]] = {PYTHON: lambda: from_shell(python, cluster.environment)}
+            cases: dict[str, Callable[[], Sample]] = {
+                PYTHON: partial(from_shell, python, cluster.environment)
+            }
             for name, given in words.items():
-                cases[name] = lambda given=given: from_shell([*yopp(), *given], cluster.environment)  # type: ignore[misc]
+                cases[name] = partial(from_shell, [*yopp(), *given], cluster.environment)
             found = Rounds(cases, rounds)
         finally:
             job.kill()

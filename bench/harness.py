@@ -120,18 +120,17 @@ class Rounds:
 
     def label(self, name: str) -> str:
         """The case's name, with a tilde where other programs disturbed most of its rounds."""
-        others = statistics.median([sample.others for sample in self.samples[name]])
-        return f"{name} ~" if others > NOISY else name
+        return f"{name} ~" if self._others(name) > NOISY else name
 
     def notes(self) -> list[str]:
         """What is to be said about the machine."""
-        disturbed = [name for name in self.samples if self.label(name) != name]
-        if not disturbed:
-            return []
-        others = [sample.others for samples in self.samples.values() for sample in samples]
-        return [
-            f"~ noisy: other programs used {statistics.median(others):.1f} cores meanwhile (median of all runs)"
-        ]
+        disturbed = [self._others(name) for name in self.samples if self._others(name) > NOISY]
+        return (
+            [f"~ noisy: other programs used up to {max(disturbed):.1f} cores meanwhile"] if disturbed else []
+        )
+
+    def _others(self, name: str) -> float:
+        return statistics.median([sample.others for sample in self.samples[name]])
 
 
 def program(

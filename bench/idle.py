@@ -11,6 +11,7 @@ import contextlib
 import os
 import pty
 import sys
+import termios
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,6 +57,7 @@ def rows(groups: Mapping[str, set[int]], seconds: float) -> Iterator[Sequence[Ce
 def top(cluster: Cluster) -> Iterator[int]:
     """`yopp top` on a terminal whose output is thrown away; its process."""
     ours, theirs = pty.openpty()
+    termios.tcsetwinsize(ours, (40, 120))
     process = cluster.start("top", stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
 

@@ -40,8 +40,10 @@ class Master:
         context = ApplicationSubmissionContext(application_id="", name=name, unmanaged=True)
         made = self.client.call(SubmitApplicationRequest(context))
         self._attempt = made.attempt_id
-        registered = self.scheduler.call(RegisterApplicationMasterRequest(self._attempt, made.am_token))
-        self._token = registered.token or made.am_token
+        token = made.am_token
+        assert token is not None  # an unmanaged master's is in the answer
+        registered = self.scheduler.call(RegisterApplicationMasterRequest(self._attempt, token))
+        self._token = registered.token or token
         self._nodes: dict[str, Connection] = {}
         self._response_id = self._asked = 0
         self.seen: set[str] = set()
@@ -78,9 +80,11 @@ class Master:
         self.seen.update(one.id for one in found)
         return found
 
-    def acquire(self, number: int, kind: ExecutionType, size: Resource = SMALL) -> list[Container]:
-        """Ask for so many containers, and wait until they are granted."""
-        got = self.new(self.call(self.ask(number, kind, size)))
+    def acquire(
+        self, number: int, kind: ExecutionType, size: Resource = SMALL, releases: Sequence[str] = ()
+    ) -> list[Container]:
+        """Ask for so many containers, give others back, and wait until all are granted."""
+        got = self.new(self.call(self.ask(number, kind, size), releases=releases))
         while len(got) < number:
             got += self.new(self.call())
         return got

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-PHASES = 60
-CYCLES = 200
+PHASES = 50
+CYCLES = 100
 _LATE = 1e-9  # two clocks that tick at once: the one that hears comes after the one that tells
 
 

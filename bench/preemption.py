@@ -90,13 +90,13 @@ class Case:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What this program takes besides what all do."""
-    parser.add_argument("--runs", type=int, help="newcomers of the library a case (200; short 15)")
-    parser.add_argument("--shell", type=int, help="newcomers of the shell a case (20; short 3)")
+    parser.add_argument("--runs", type=int, help="newcomers of the library a case (200; short 10)")
+    parser.add_argument("--shell", type=int, help="newcomers of the shell a case (20; short 2)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
     """One table. One case after the other: two would have their spinners beside each other."""
-    runs, shells = given.runs or (15 if given.short else 200), given.shell or (3 if given.short else 20)
+    runs, shells = given.runs or (10 if given.short else 200), given.shell or (2 if given.short else 20)
     table = Table(
         f"A guaranteed newcomer on a full node, ms to its first instruction ({runs} runs, {shells} from the shell)",
         ("the node", "at the node", "99 %", "from the library", "99 %", "from the shell", "largest"),

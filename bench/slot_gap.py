@@ -10,8 +10,9 @@ import argparse
 import itertools
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from .cluster import Cluster, stamps
@@ -30,8 +31,9 @@ def gap_ms(makespan: float, number: int, seconds: float, slots: int = SLOTS) -> 
     return 1000 * (makespan - ideal) * slots / number
 
 
-def run(runner: Runner, number: int, seconds: float, file: Path) -> Sample:
+def run(runner: Runner, number: int, seconds: float, files: Iterator[Path]) -> Sample:
     """One batch."""
+    file = next(files)
     with Meter(runner.roots) as meter:
         makespan = runner.batch(number, [*tool("task"), str(file), str(seconds)])
     seen = stamps(file)
@@ -57,9 +59,7 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
         cluster = stack.enter_context(Cluster(*given.define))
         files = (folder / str(turn) for turn in itertools.count())
         runners = [*rivals(stack), Yopp(cluster, "-O"), Yopp(cluster, "-G")]
-        cases: dict[str, Callable[[], Sample]] = {
-            one.name: lambda one=one: run(one, number, seconds, next(files)) for one in runners
-        }  # type: ignore[misc]
+        cases = {one.name: partial(run, one, number, seconds, files) for one in runners}
         rounds = Rounds(cases, given.rounds or (1 if given.short else 3), warm=False)
     table = Table(
         f"Idle time of a slot for each of {number} tasks of {seconds:g} s on two slots, ms",

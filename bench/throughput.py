@@ -10,8 +10,9 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack
+from functools import partial
 
 from .cluster import Cluster
 from .harness import Rounds, Sample, Table, program, spread
@@ -31,7 +32,7 @@ def run(runner: Runner, number: int) -> Sample:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What this program takes besides what all do."""
-    parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 200)")
+    parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 150)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
     parser.add_argument(
         "--submitters", type=int, nargs="*", default=None, help="jobs at once (10 100; short none)"
@@ -40,7 +41,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
     """One table."""
-    number = given.tasks or (200 if given.short else 1000)
+    number = given.tasks or (150 if given.short else 1000)
     submitters = given.submitters if given.submitters is not None else [] if given.short else [10, 100]
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(*given.define))
@@ -52,9 +53,7 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
                 stack.callback(spooler.close)
                 spooler.name = f"task-spooler, {jobs} submitters"
                 runners.append(spooler)
-        cases: dict[str, Callable[[], Sample]] = {
-            one.name: lambda one=one: run(one, number) for one in runners
-        }  # type: ignore[misc]
+        cases = {one.name: partial(run, one, number) for one in runners}
         rounds = Rounds(cases, given.rounds or (2 if given.short else 5), warm=not given.short)
     table = Table(
         f"/bin/true per second on two slots, {number} a run",
