@@ -21,11 +21,15 @@ from functools import partial
 from pathlib import Path
 
 from executor.records import ExecutionType
+from yarnopp_cli.errors import YoppError
+from yarnopp_cli.records.client_protocol import SubmitJobRequest, WatchJobRequest
+from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
 
 from .cluster import Cluster, Home, first_stamp, yopp
 from .harness import Rounds, Sample, Table, program, spread
 from .machine import Meter, reaped_seconds
-from .master import Master
+from .master import SMALL, Master
 from .native import tool
 from .rivals import HyperQueue, TaskSpooler, missing, rivals
 
@@ -55,9 +59,26 @@ def from_library(cluster: Cluster, file: Path) -> Sample:
     return Sample({**figures, "first": 1000 * (first_stamp(file) - begun)})
 
 
+def hosted(cluster: Cluster, file: Path) -> Sample | None:
+    """The same in two calls, with the job's master in the RM; None where the RM hosts none."""
+    task = TaskSpec(1, SMALL, count=1)
+    job = JobSpec("bench", "YARN", (PhaseSpec("run", (task,), (*tool("task"), str(file))),))
+    context = ApplicationSubmissionContext(application_id="", name="bench")
+    used, begun = time.process_time(), time.monotonic()
+    try:
+        made = cluster.rm.call(SubmitJobRequest(context, job))
+    except YoppError:
+        return None
+    watch = WatchJobRequest(made.application_id, tasks=False)
+    while (answer := cluster.rm.call(watch)).end is None:
+        watch = WatchJobRequest(made.application_id, answer.position, answer.notices, tasks=False)
+    figures = {"prompt": 1000 * (time.monotonic() - begun), "cpu": 1000 * (time.process_time() - used)}
+    return Sample({**figures, "first": 1000 * (first_stamp(file) - begun)})
+
+
 def once(
     cluster: Cluster, demand: Home, others: Sequence[object], files: Iterator[Path]
-) -> dict[str, Callable[[], Sample]]:
+) -> dict[str, Callable[[], Sample | None]]:
     """All commands, by name."""
 
     def stamped(words: Sequence[str], environment: dict[str, str]) -> Callable[[], Sample]:
@@ -71,13 +92,14 @@ def once(
         return partial(from_shell, [*yopp(), *words], cluster.environment)
 
     run = [*yopp(), "run", "-q", "--memory", "32"]
-    cases: dict[str, Callable[[], Sample]] = {
+    cases: dict[str, Callable[[], Sample | None]] = {
         "the task alone (floor)": stamped([], cluster.environment),
         PYTHON: partial(from_shell, [sys.executable, "-c", "pass"], cluster.environment),
         "yopp run": stamped([*run, "--"], cluster.environment),
         "yopp run -O": stamped([*run, "-O", "--"], cluster.environment),
         "yopp run, no cluster running": stamped([*run, "--"], demand.environment),
         "yopp's calls, one connection": lambda: from_library(cluster, next(files)),
+        "yopp's submitJob and watchJob": lambda: hosted(cluster, next(files)),
         "yopp run -d": stamped([*run, "-d", "--"], cluster.environment),
         "yopp node list": plain("node", "list"),
         "yopp ps": plain("ps"),
@@ -126,7 +148,7 @@ def lists(live: int, rounds: int, define: Sequence[str]) -> Table:
             cluster.until_running(live, seconds=300)
             python = [sys.executable, "-c", "pass"]
             words = {"yopp ps": ["ps"], "yopp ps -q": ["ps", "-q"], "yopp node list": ["node", "list"]}
-            cases: dict[str, Callable[[], Sample]] = {
+            cases: dict[str, Callable[[], Sample | None]] = {
                 PYTHON: partial(from_shell, python, cluster.environment)
             }
             for name, given in words.items():
