@@ -30,6 +30,7 @@ class Finder:
         self._cgroups = context.cgroups
         self._directories = context.directories
         self._begun: dict[str, Begun] = {}
+        self._journals: dict[str, set[str]] = {}
 
     def survey(self) -> None:
         """Look at the journals of launchers, before anything is asked."""
@@ -39,6 +40,14 @@ class Finder:
         """The pid and start time of the launcher of a container that was found in a slot."""
         begun = self._begun[container_id]
         return begun.launcher, begun.launcher_start
+
+    def cleaned(self, container_id: str) -> None:
+        """A container was removed, and its end need not be known any more: a journal goes with its last one."""
+        for path, told in list(self._journals.items()):
+            told.discard(container_id)
+            if not told:
+                del self._journals[path]
+                remove_journal(path)
 
     def find(self, record: ContainerRecord) -> tuple[ContainerRecovered, LiveContainer | None]:
         """What is true of a container, and what is to be watched if it is alive.
@@ -141,8 +150,10 @@ class Finder:
         """End and remove all containers of this node except these."""
         shims = self._directories.shims()
         for path in journals(self._directories.state):
-            begun = read_journal(path).begun
-            if not begun or begun[-1].code is not None or begun[-1].container_id not in known:
+            told = {one.container_id for one in read_journal(path).begun} & known
+            if told:
+                self._journals[path] = told
+            else:
                 remove_journal(path)
         there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
         for container_id in there - known:

@@ -60,7 +60,7 @@ from .shim import (
     reap,
     set_subreaper,
 )
-from .slots import code_of, remove_journal
+from .slots import code_of
 from .store import StateStore
 
 LOG = logging.getLogger(__name__)
@@ -425,9 +425,8 @@ class LinuxContainerExecutor:
 
     def _clean_up(self, container_id: str) -> None:
         held = self._held.pop(container_id, None)
-        if held is not None and held.journal:
-            remove_journal(held.journal)
-        elif held is not None and held.pooled:
+        self._finder.cleaned(container_id)
+        if held is not None and held.pooled and not held.journal:
             # Its slot is another's by now. Most leave nothing in their directory.
             if not self._directories.remove_private(container_id, thoroughly=False):
                 self._cleaner.clean(container_id)

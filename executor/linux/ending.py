@@ -94,9 +94,8 @@ class Ender:
 
     async def _kill_in_slot(self, held: LiveContainer) -> None:
         """SIGKILL until nothing is left and its launcher has told its end, or has to be killed itself."""
-        if held.frozen:
-            self._cgroups.thaw(held.container_id)
-            held.frozen = False
+        self._cgroups.thaw(held.container_id)  # a frozen launcher tells nothing
+        held.frozen = False
         alone_since: float | None = None
         while not held.ended:
             if left := self._cgroups.processes(held.container_id):

@@ -208,8 +208,11 @@ class Pool:
     def _make_group(self) -> tuple[SlotGroup, tuple[str, ...]]:
         while True:
             self._number += 1
+            name = f"{SLOT_PREFIX}{self._number}"
+            if os.path.exists(journal_path(self._context.directories.state, name)):
+                continue  # an earlier run's, still needed
             with contextlib.suppress(FileExistsError):
-                made = self._cgroups.make_slot(f"{SLOT_PREFIX}{self._number}")
+                made = self._cgroups.make_slot(name)
                 if made is None:
                     raise CgroupError("this host has no groups")
                 return made
