@@ -13,7 +13,6 @@ import os
 import pwd
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from ..core import commands
@@ -26,6 +25,7 @@ from ..core.events import (
     UsageSampled,
 )
 from ..errors import CgroupError, ExecutorError, StateStoreError
+from ..light import replace
 from ..records import (
     CgroupLimits,
     ContainerRecord,

@@ -9,9 +9,9 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
-from dataclasses import replace
 
 from ..core.events import ContainerExited
+from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import children, continue_all, is_alive, send

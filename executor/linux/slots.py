@@ -14,9 +14,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from dataclasses import replace
 
-from ..light import Record
+from ..light import Record, replace
 from .cgroups.slots import SLOT_PREFIX, Baseline
 from .procfs import is_alive, read_bytes, send, standing, wait_until
 from .shim import kill_identified

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 
 from ...core.limits import WEIGHT
 from ...errors import CgroupError, CgroupWriteError
+from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
 from .base import CPU, HOLD_SECONDS, MEMORY, PIDS, UNIFIED, CgroupReport, GroupDriver, differ, rounded_up
 from .files import UnifiedFiles, at, figures, number
