@@ -1,6 +1,6 @@
 """A node in a process of its own, for tests that kill it: starts containers, says so in a file, and waits.
 
-Arguments: directory, cgroup mode, cgroup group, how many groups are pooled. The directory's parent of everything is the test's.
+Arguments: directory, cgroup mode, cgroup group, how many groups are pooled. The directory is all the test's.
 """
 
 from __future__ import annotations
