@@ -35,6 +35,7 @@ class ResourceUtilizationTracker:
 
     @total.setter
     def total(self, total: Resource) -> None:
+        """The node has another size."""
         self._total = total
         self._sum_up()
 
