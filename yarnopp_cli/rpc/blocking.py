@@ -8,12 +8,15 @@ from __future__ import annotations
 import select
 import time
 from _socket import AF_UNIX, SOCK_STREAM, socket
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ConnectionFailedError, YoppError
 from ..records.methods import Request, ResponseT
 from .plain import MessageError, decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
+
+if TYPE_CHECKING:
+    import socket as sockets
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds that ``call`` waits unless told otherwise."""
@@ -197,11 +200,13 @@ def _connect(address: str, peer: str, timeout: float) -> socket:
                 made.close()
                 raise
         else:
-            host, _, port = address.rpartition(":")
-            import socket as sockets  # which most calls can do without
+            import socket as sockets  # which calls over Unix sockets can do without
 
-            made = sockets.create_connection((host or "localhost", int(port)), timeout)
-            made.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            host, _, port = address.rpartition(":")
+            found = sockets.create_connection((host or "localhost", int(port)), timeout)
+            found.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            _refuse_strangers(found, address, peer, timeout)
+            made = found
     except (FileNotFoundError, ConnectionRefusedError) as error:
         missing = isinstance(error, FileNotFoundError)
         because = f"there is no socket {path}" if missing else f"nothing listens at {address}"
@@ -212,3 +217,16 @@ def _connect(address: str, peer: str, timeout: float) -> socket:
         ) from None
     made.setblocking(False)
     return made
+
+
+def _refuse_strangers(made: sockets.socket, address: str, peer: str, timeout: float) -> None:
+    """Close it, and raise ConnectionFailedError, where another user of this host listens."""
+    from .tcp_peers import stranger_that_serves  # only for TCP
+
+    if because := stranger_that_serves(made, timeout):
+        made.close()
+        raise ConnectionFailedError(
+            f"{peer} at {address} is not trusted",
+            because=because,
+            hint=f"`ss -tlnp` shows who listens at {address}",
+        )
