@@ -33,10 +33,39 @@ def test_the_files_that_come_with_yopp(path: Path) -> None:
 _KEYS = st.lists(st.sampled_from(["a", "b", "c", "a-b", "1"]), min_size=1, max_size=3).map(".".join)
 _BLANK = st.sampled_from(["", "", " ", "\t"])
 _VALUES = st.sampled_from(
-    (
-        "1|-2|0|00|+1|1_0|1.5|true|false|True|\"x\"|'x'|\"\"|''|\"\"\"x\"\"\"|'''x'''|\"a\\nb\"|'a\\nb'|[1]|{}||inf|2020-01-01|"
-        '99999999999999999999|"#"|\'|"|x|"ä"|"a" b|١'
-    ).split("|")
+    [
+        "1",
+        "-2",
+        "0",
+        "00",
+        "+1",
+        "1_0",
+        "1.5",
+        "true",
+        "false",
+        "True",
+        '"x"',
+        "'x'",
+        '""',
+        "''",
+        '"""x"""',
+        "'''x'''",
+        '"a\\nb"',
+        "'a\\nb'",
+        "[1]",
+        "{}",
+        "",
+        "inf",
+        "2020-01-01",
+        "99999999999999999999",
+        '"#"',
+        "'",
+        '"',
+        "x",
+        '"ä"',
+        '"a" b',
+        "١",
+    ]
 )
 _COMMENT = st.sampled_from(["", "", " # a = 1", "#", " # ä", " #\x00", " x", "\r", "\u2028"])
 _LINES = (
@@ -71,10 +100,23 @@ def test_one_plain_key_is_always_read(lines: list[str]) -> None:
         assert read_plain(lines[0], "/site.toml") is not None
 
 
-LEFT = (
-    "a = 1\na = 2|[a]\n[a]|[a]\nb.c = 1\n[a.b]\nd = 1|[a.b]\n[a]\nb.c = 1|a = 1\n[a]|a = 1\na.b = 1|a|a = [1]|"
-    "a = 1.5|a = \"\\n\"|a = 1 b|[[a]]|a = '''x'''|a = 010|a = \x00"
-).split("|")  # noqa: SIM905
+LEFT = [
+    "a = 1\na = 2",
+    "[a]\n[a]",
+    "[a]\nb.c = 1\n[a.b]\nd = 1",
+    "[a.b]\n[a]\nb.c = 1",
+    "a = 1\n[a]",
+    "a = 1\na.b = 1",
+    "a",
+    "a = [1]",
+    "a = 1.5",
+    'a = "\\n"',
+    "a = 1 b",
+    "[[a]]",
+    "a = '''x'''",
+    "a = 010",
+    "a = \x00",
+]
 
 
 @pytest.mark.parametrize("text", LEFT)

@@ -7,7 +7,7 @@ same. Opens no file.
 
 from __future__ import annotations
 
-from typing import Any
+from executor.hints import Any
 
 from .entries import Entry, Reading
 from .suggest import printable_path

@@ -13,8 +13,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, TypeAlias
 
+from executor.hints import Any, TypeAlias
 from executor.light import pattern
 from executor.settings import Property
 
