@@ -27,6 +27,7 @@ PROGRAMS: dict[str, Sequence[str]] = {
     "idle": (),
     "allocation": (),
     "handover": ("--rounds", "2"),
+    "where": (),
     "launch": (),
     "core": ("--budget", "2"),
     "tui": (),
