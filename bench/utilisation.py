@@ -162,8 +162,8 @@ def one_cluster(beat: float, turns: Sequence[Sequence[Cell]], given: argparse.Na
     found: Found = {}
     most = max(map(len, turns))
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(Cluster(*properties, vcores=VCORES, memory=1024, nodes=most))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yobench")))
+        cluster = stack.enter_context(Cluster(*properties, vcores=VCORES, memory=1024, nodes=most))
         nodes = [one.node_id for one in cluster.call(GetClusterNodesRequest()).nodes]
         pool = stack.enter_context(ThreadPoolExecutor(most))
         for turn in turns:
