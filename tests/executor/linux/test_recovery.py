@@ -175,8 +175,7 @@ def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> 
 
 def test_what_has_no_record_is_ended_and_removed(crashed: Crashed) -> None:
     pids = {name: crashed.pid(name) for name in ("runs", "paused", "fills")}
-    for record in crashed.directory.glob("state/*.json"):
-        record.unlink()
+    (crashed.directory / "state" / "journal").unlink()
     (crashed.directory / "work" / "foreign").mkdir()
 
     async def scenario() -> None:
@@ -268,7 +267,7 @@ def test_a_record_that_is_done_is_told_and_cleaned_up(tmp_path: Path, no_cgroups
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             assert isinstance(found, ContainerRecovered) and found.record == record and not found.alive
-            assert os.listdir(tmp_path / "work") == [] and os.listdir(tmp_path / "state") == ["c1.json"]
+            assert os.listdir(tmp_path / "work") == [] and os.listdir(tmp_path / "state") == ["journal"]
             await second.executor.close()
 
     asyncio.run(scenario())
