@@ -6,12 +6,11 @@ nothing about a property is written twice. This module reads no file and no envi
 
 from __future__ import annotations
 
-from dataclasses import field, fields, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from .light import Record
+from .light import Record, field, notes_of, replace
 
 
 class Property(Record):
@@ -62,15 +61,15 @@ def setting(
 ) -> Any:
     """Declare a property on a dataclass field; the docstring below the field is its document."""
     declared = Property(name, type(default), default, at_least, at_most, choices)
-    return field(default=default, metadata={"property": declared})
+    return field(default=default, note=declared)
 
 
 def properties_of(settings: type) -> tuple[Property, ...]:
     """The properties that a settings dataclass declares, in order of declaration."""
     return tuple(
-        replace(item.metadata["property"], declared_in=settings, attribute=item.name)
-        for item in fields(settings)
-        if "property" in item.metadata
+        replace(declared, declared_in=settings, attribute=name)
+        for name, declared in notes_of(settings).items()
+        if isinstance(declared, Property)
     )
 
 
@@ -227,9 +226,14 @@ class ExecutorSettings(Record, kw_only=True):
     """Limit each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are weights,
     which apply only when the machine is busy."""
     prepared_containers: int = setting("yopp.nodemanager.prepared-containers", 4, at_least=0, at_most=1000)
-    """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared, each
-    with its directories, its cgroup and a waiting shell, so that they start at once when their turn comes. 0
-    prepares none."""
+    """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared where
+    there are no pooled groups, each with its directories, its cgroup and a waiting shell, so that they start at
+    once when their turn comes. 0 prepares none."""
+    pooled_groups: int = setting("yopp.nodemanager.pooled-groups", 0, at_least=0, at_most=10000)
+    """The most containers at a time that are started in cgroups made before them, each by a small process that lives
+    there, so that none has to wait for a group or to enter one. They are made when they are needed, and go when
+    nobody has needed them for ten seconds. More containers, and all where this is 0 or there are no cgroups, get a
+    group and a shell of their own."""
     cgroups_hierarchy: str = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.hierarchy", "/hadoop-yarn"
     )

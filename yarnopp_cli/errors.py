@@ -159,6 +159,13 @@ class InvalidStateError(RemoteError):
     exception = "YarnException"
 
 
+class MastersNotHostedError(RemoteError):
+    """This cluster's masters run in clients and containers: ``yopp.resourcemanager.hosted-masters`` is false."""
+
+    exit_code = EXIT_FAILURE
+    exception = "YarnException"
+
+
 class NotYetSupportedError(RemoteError):
     """A request that this version knows and refuses."""
 
@@ -189,6 +196,7 @@ REMOTE_ERRORS: dict[str, type[YoppError]] = {
         AccessDeniedError,
         InvalidTokenError,
         InvalidStateError,
+        MastersNotHostedError,
         NotYetSupportedError,
         ShuttingDownError,
     )

@@ -23,6 +23,7 @@ from typing import Any
 
 from ..causes import Cause, CauseKind
 from ..errors import StateStoreError
+from ..light import names_of
 from ..records import ContainerRecord, ContainerSpec, ContainerState, ExecutionType, Resource
 from .journal import Contents, Journal, NewerVersionError, line
 
@@ -40,7 +41,7 @@ _ENUMS = {"ExecutionType": ExecutionType, "ContainerState": ContainerState, "Cau
 _PLAIN: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bool,), "float": (int, float)}
 """The types of fields, as they are declared."""
 _KINDS: tuple[type[Any], ...] = (ContainerRecord, *_RECORDS.values())
-_FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS}
+_FIELDS = {kind: names_of(kind) for kind in _KINDS}
 _CHANGING = tuple(name for name in _FIELDS[ContainerRecord] if name != "spec")
 _ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)

@@ -12,8 +12,8 @@ from tests.core.masters.driver import ended, job
 from tests.core.masters.test_common import begin, finish_of
 from tests.live.conftest import Yopp
 from yarnopp_cli.jobs import halton
-from yarnopp_cli.masters import commands, messages, pi
-from yarnopp_cli.records.jobs import JobSpec, TaskSpec
+from yarnopp_cli.masters import commands, pi
+from yarnopp_cli.records.jobs import JobSpec, TaskSpec, TaskState
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus
 from yarnopp_cli.settings.declarations import ApplicationSettings
@@ -58,7 +58,7 @@ def test_l2_killed_attempts_are_run_again_and_do_not_count(exit_status: int) -> 
     assert not [
         c for c in commands if isinstance(getattr(c, "request", None), FinishApplicationMasterRequest)
     ], "with one attempt it would be over"
-    assert script.master.tally.counts[messages.TaskState.FAILED] == 0
+    assert script.master.tally.counts[TaskState.FAILED] == 0
 
 
 def test_l2_zero_completes_and_another_code_fails() -> None:
@@ -67,7 +67,7 @@ def test_l2_zero_completes_and_another_code_fails() -> None:
     finish = finish_of(script.news(completed=(ended(second, 3),)))
     assert finish.request.final_status is FinalApplicationStatus.FAILED
     tally = script.master.tally.counts
-    assert (tally[messages.TaskState.SUCCEEDED], tally[messages.TaskState.FAILED]) == (1, 1)
+    assert (tally[TaskState.SUCCEEDED], tally[TaskState.FAILED]) == (1, 1)
 
 
 @pytest.mark.parametrize(
@@ -143,12 +143,12 @@ def test_m_accounting_one_lost_is_replaced_under_both() -> None:
     for settings in (RULE, ApplicationSettings()):
         script, ids = begin(shell_of_ten(settings))
         script.news(completed=(ended(ids[0], -100, "lost"), *(ended(one, 0) for one in ids[1:])))
-        asked = script.master.tally.counts[messages.TaskState.SUCCEEDED]
-        assert asked == 9 and script.master.tally.counts[messages.TaskState.FAILED] == 0
+        asked = script.master.tally.counts[TaskState.SUCCEEDED]
+        assert asked == 9 and script.master.tally.counts[TaskState.FAILED] == 0
 
 
 def test_m_accounting_here_the_killed_one_comes_back() -> None:
     script, ids = begin(shell_of_ten(ApplicationSettings()))
     script.news(completed=(ended(ids[0], -108, "shed"), *(ended(one, 0) for one in ids[1:])))
-    assert script.master.tally.counts[messages.TaskState.FAILED] == 0
+    assert script.master.tally.counts[TaskState.FAILED] == 0
     assert script.master.tally.noted["preempted"] == 1

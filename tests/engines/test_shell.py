@@ -89,7 +89,7 @@ def test_our_own_resourcemanager_reads_what_we_write() -> None:
     assert read_back.job is not None
     [phase] = read_back.job.phases
     assert phase.command[-1] == f"{line.strip()} it's $X"
-    assert len(phase.tasks) == 3
+    assert phase.size == 3
     assert phase.tasks[0].resource == Resource(20, 2)
     assert phase.tasks[0].execution_type is ExecutionType.OPPORTUNISTIC
     assert phase.environment["PLAIN"] == "a=b"

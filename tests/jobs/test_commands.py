@@ -14,9 +14,8 @@ from yarnopp_cli.cli.jobs.run import assignments
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import commands, pifiles, progress
 from yarnopp_cli.masters.commands import plan_run
-from yarnopp_cli.masters.messages import TaskReport, TaskState
 from yarnopp_cli.masters.tasks import Tally, Task
-from yarnopp_cli.records.jobs import TaskSpec
+from yarnopp_cli.records.jobs import TaskReport, TaskSpec, TaskState
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary
 
 
@@ -86,7 +85,7 @@ def test_working_directories(here: Path) -> None:
 def tally(**counts: int) -> Tally:
     job = plan_run(("x",), TaskSpec(1, Resource(1, 1)), sum(counts.values()))
     made = Tally(sum(counts.values()))
-    tasks = iter([Task.of(0, job.phases[0], spec) for spec in job.phases[0].tasks])
+    tasks = iter(Task.all_of(0, job.phases[0]))
     for name, count in counts.items():
         for _ in range(count):
             made.move(next(tasks), TaskState[name])

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from yarnopp_cli.jobs.progress import bar, states_text, where_text
-from yarnopp_cli.masters.messages import TaskState
 from yarnopp_cli.masters.tasks import Tally
+from yarnopp_cli.records.jobs import TaskState
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.views.text import number_of
 

@@ -82,7 +82,7 @@ def command(job: JobSpec, submission: ApplicationSubmissionContext, *, debug: bo
         f"--container_type {first.execution_type.value}",
         f"--container_memory {first.resource.memory}",
         f"--container_vcores {first.resource.vcores}",
-        f"--num_containers {len(phase.tasks)}",
+        f"--num_containers {phase.size}",
         f"--priority {first.priority}",
     ]
     words += ["--promote_opportunistic_after_start"] if phase.promote else []

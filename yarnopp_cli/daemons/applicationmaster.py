@@ -21,7 +21,7 @@ from ..masters import messages as m
 from ..masters.jobmaster import JobMaster
 from ..masters.pi import last_lines
 from ..records.ids import ApplicationAttemptId
-from ..records.jobs import JobSpec
+from ..records.jobs import JobSpec, TaskReport, TaskState
 from ..records.master_protocol import SCHEDULER_ADDRESS_VARIABLE
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Token
@@ -35,9 +35,9 @@ ATTEMPT_VARIABLE = "APPLICATION_ATTEMPT_ID"
 class LogObserver:
     """Writes what happens to a stream, a line each, with the time."""
 
-    def task_changed(self, task: m.TaskReport) -> None:
+    def task_changed(self, task: TaskReport) -> None:
         """One line for each state but those that only wait."""
-        if task.state not in (m.TaskState.WAITING, m.TaskState.ASKED):
+        if task.state not in (TaskState.WAITING, TaskState.ASKED):
             code = "" if task.exit_code is None else f", exit code {task.exit_code}"
             self.notice(f"task {task.phase}.{task.number} {task.state.value} {task.container_id}{code}")
 

@@ -108,17 +108,17 @@ def forecast(
     """
     first, *others = job.phases
     result = Forecast([_place(here) for here in snapshots(nodes, live).values() if _serves(here.node)])
-    result.later = sum(len(phase.tasks) for phase in others)
+    result.later = sum(phase.size for phase in others)
     if not opportunistic and any(task.execution_type is ExecutionType.OPPORTUNISTIC for task in first.tasks):
         result.refused = True
         return result
     if master is not None:
         place = _promise(result.places, size := _rounded(master, minimum))
         if place is None:  # it waits for a node itself
-            result.waiting = len(first.tasks)
+            result.waiting = first.size
             return result
         place.master = size
-    for task in _in_order(first.tasks):
+    for task in _in_order(first.each()):
         _put(result, first, task, _rounded(task.resource, minimum), nodes)
     return result
 

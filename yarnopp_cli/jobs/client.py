@@ -7,6 +7,7 @@ its last job. One that is ending refuses the job: it is waited out, and another 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -46,13 +47,15 @@ LINGER = "yopp.on-demand.linger-ms"
 ATTEMPTS = 3
 ENDING_SECONDS = 15.0
 NODES_SECONDS = 2.0
-"""How long a job waits for the first node before it says that there is none."""
+"""How long a job waits for the first node before it looks whether there is none."""
+START_SECONDS = 30.0
+"""How long it goes on waiting while daemons are being started."""
 GONE_SECONDS = 3.0
 """How long the prompt waits for an on-demand cluster to be gone."""
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
-def why_no_node(nodes: Iterable[NodeReport]) -> str:
+def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
     """Why a job waits where no node takes anything new, and what to type."""
     there = list(nodes)
     drained = [one.node_id for one in there if one.state in _DRAINED and one.connected]
@@ -64,6 +67,8 @@ def why_no_node(nodes: Iterable[NodeReport]) -> str:
         return (
             f"{bad[0].node_id} is unhealthy{because}, so the job waits: `yopp node status {bad[0].node_id}`"
         )
+    if starting:
+        return "the cluster is still starting, so the job waits: `yopp status` shows its daemons"
     return "no NodeManager is running, so the job waits: `yopp up` starts it again"
 
 
@@ -143,15 +148,27 @@ class JobClient:
         raise AssertionError("unreachable")
 
     def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
-        """The RM serves before its nodes have registered: another command may be just starting the cluster."""
+        """The RM serves before its nodes have registered: another command may be just starting the cluster.
+
+        That there is none is said when it is established: no command starts daemons, and each NodeManager that runs
+        is known to the RM.
+        """
         connection = self.open()
         request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
-        if connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
-            info = connection.call(GetClusterInfoRequest())
-            return dataclasses.replace(response, info=info)
-        nodes = connection.call(GetClusterNodesRequest())
-        self.note(f"warning: {why_no_node(nodes.nodes)}")
-        return response
+        until = time.monotonic() + START_SECONDS
+        while not connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
+            # in this order: a node that starts is seen as starting, as a process, or by the RM
+            starts, running = self.run_dir.is_changing(), self.run_dir.daemons()
+            nodes = connection.call(GetClusterNodesRequest()).nodes
+            known = {one.pid for one in nodes}
+            starts = starts or any(one.name != "rm" and one.process.pid not in known for one in running)
+            if any(one.state is NodeState.RUNNING for one in nodes):
+                continue
+            if not starts or time.monotonic() >= until:
+                self.note(f"warning: {why_no_node(nodes, starting=starts)}")
+                return response
+        info = connection.call(GetClusterInfoRequest())
+        return dataclasses.replace(response, info=info)
 
     def abandon(self) -> None:
         """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""

@@ -22,6 +22,7 @@ from ..errors import ConnectionFailedError, YoppError
 from ..masters import messages as m
 from ..masters.jobmaster import JobMaster
 from ..records.client_protocol import KillApplicationRequest
+from ..records.jobs import TaskReport
 from ..records.reports import FinalApplicationStatus
 from ..rpc.blocking import Connection
 
@@ -32,7 +33,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Observer(Protocol):
     """Who watches a job: shows its progress, copies its output."""
 
-    def task_changed(self, task: m.TaskReport) -> None:
+    def task_changed(self, task: TaskReport) -> None:
         """A task has another state or container."""
 
     def notice(self, text: str) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from executor.records import ContainerExitStatus, ExecutionType
 
-from ..masters.messages import TaskReport, TaskState
 from ..masters.tasks import Tally
-from ..records.jobs import JobSpec
+from ..records.jobs import JobSpec, TaskReport, TaskState
 from ..records.reports import (
     FINAL_STATES,
     ApplicationReport,
@@ -49,7 +48,7 @@ def kinds_text(job: JobSpec) -> str:
     counts = dict.fromkeys((ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED), 0)
     for phase in job.phases:
         for task in phase.tasks:
-            counts[task.execution_type] += 1
+            counts[task.execution_type] += task.count
     return ", ".join(f"{count} {kind.value.lower()}" for kind, count in counts.items() if count)
 
 

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
 from ..records.client_protocol import KillApplicationRequest
 from ..records.ids import ApplicationAttemptId
+from ..records.jobs import TaskState
 from ..records.master_protocol import (
     AllocateRequest,
     AllocateResponse,
@@ -36,7 +38,6 @@ from ..records.requests import (
     UpdateContainerRequest,
 )
 from . import messages as m
-from .messages import TaskState
 from .tasks import Task
 
 RETRY_SECONDS = 0.2

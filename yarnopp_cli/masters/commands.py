@@ -8,12 +8,11 @@ container that was preempted, shed or refused is asked for again and fails nothi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from executor.light import Record
+from executor.light import Record, replace
 
 from ..errors import UsageError
-from ..records.jobs import JobSpec, PhaseSpec, TaskSpec, alike
+from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
 from ..records.requests import ANY
 from ..settings.declarations import ApplicationSettings
 
@@ -52,7 +51,7 @@ def plan_run(
     """
     phase = PhaseSpec(
         name="run",
-        tasks=alike(task, containers),
+        tasks=(replace(task, count=containers),),
         command=command,
         environment={**(environment or {}), COUNT_VARIABLE: str(containers)},
         own_account=True,
@@ -133,7 +132,7 @@ def plan_shell(
         line = " ".join((command, *shell_args)).rstrip()
     phase = PhaseSpec(
         name="shell",
-        tasks=alike(task, containers),
+        tasks=(replace(task, count=containers),),
         command=(shell, "-c", line) if line else (*argv, *shell_args),
         shell_line=line,
         environment=dict(environment or {}),

@@ -30,7 +30,7 @@ from ..records.container_protocol import (
     UpdateContainersRequest,
     UpdateContainersResponse,
 )
-from ..records.jobs import JobSpec
+from ..records.jobs import ENDED, JobSpec, TaskState
 from ..records.master_protocol import (
     AllocateRequest,
     AllocateResponse,
@@ -41,7 +41,6 @@ from ..records.reports import FinalApplicationStatus
 from ..records.requests import Container, ContainerUpdateType, TaskAssignment, Token, UpdatedContainer
 from . import messages as m
 from .amrmclient import PATIENCE_SECONDS, RETRY_SECONDS, AMRMClient, update_request
-from .messages import ENDED, TaskState
 from .nmclient import NodeNews, Starts
 from .tasks import Tally, Task, exit_code_of
 
@@ -71,7 +70,7 @@ class JobMaster:
     def __init__(self, job: JobSpec, attempt_id: str, token: Token) -> None:
         self.job = job
         self.stage = Stage.NEW
-        self.tally = Tally(sum(len(phase.tasks) for phase in job.phases))
+        self.tally = Tally(job.size)
         self._out: list[m.Command] = []
         # tasks: the present phase's, and who holds which container
         self._phase_index = -1
@@ -186,7 +185,7 @@ class JobMaster:
     def _begin_phase(self, now: float) -> None:
         self._phase_index += 1
         phase = self.job.phases[self._phase_index]
-        self._tasks = [Task.of(self._phase_index, phase, spec) for spec in phase.tasks]
+        self._tasks = Task.all_of(self._phase_index, phase)
         for task in self._tasks:
             task.not_before = now
         self._unfinished = len(self._tasks)
@@ -279,7 +278,7 @@ class JobMaster:
         task.upgraded = task.execution_type is not container.execution_type
         self._by_container[container.id] = task
         if self.job.map_reduce is not None:
-            self._rm.tasks.append(TaskAssignment(container.id, task.spec.number - 1, self._phase_index > 0))
+            self._rm.tasks.append(TaskAssignment(container.id, task.number - 1, self._phase_index > 0))
         self._move(task, TaskState.STARTING)
         self._starts.add(task)
 

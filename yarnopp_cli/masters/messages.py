@@ -6,11 +6,9 @@ in the order of their commands.
 
 from __future__ import annotations
 
-import enum
 from typing import Any
 
 from executor.light import Record
-from executor.records import ExecutionType
 
 from ..errors import YoppError
 from ..records.client_protocol import KillApplicationRequest
@@ -19,58 +17,13 @@ from ..records.container_protocol import (
     StopContainersRequest,
     UpdateContainersRequest,
 )
+from ..records.jobs import TaskReport
 from ..records.master_protocol import (
     AllocateRequest,
     FinishApplicationMasterRequest,
     RegisterApplicationMasterRequest,
 )
 from ..records.reports import FinalApplicationStatus, JobSummary
-
-
-class TaskState(str, enum.Enum):  # noqa: UP042  (as the other enums of records are)
-    """Where a task stands.
-
-    ``ASKED`` waits for a container, ``STARTING`` has one that is on its way to its node.
-    """
-
-    WAITING = "WAITING"
-    ASKED = "ASKED"
-    STARTING = "STARTING"
-    QUEUED = "QUEUED"
-    RUNNING = "RUNNING"
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    KILLED = "KILLED"
-
-
-ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED})
-"""The states in which a task has ended for good."""
-
-
-class TaskReport(Record):
-    """A task as it is now. ``container_id`` is its present or last container, "" before the first.
-
-    ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed, refused or lost.
-    ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` from arrival at the node to
-    start. ``number`` is what people see, and changes where tasks are numbered by allocation; ``planned_number``
-    never does.
-    """
-
-    phase: int
-    number: int
-    state: TaskState
-    execution_type: ExecutionType
-    container_id: str = ""
-    node_id: str = ""
-    exit_code: int | None = None
-    exit_status: int = -1000
-    diagnostics: str = ""
-    attempts: int = 0
-    preemptions: int = 0
-    wait_ms: int = 0
-    memory_mb: int = 0
-    planned_number: int = 0
-
 
 # --- commands
 

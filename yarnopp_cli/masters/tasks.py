@@ -10,10 +10,9 @@ from executor.causes import CauseKind, of_kind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import EXIT_CANNOT_START, EXIT_TRY_AGAIN
-from ..records.jobs import PhaseSpec, TaskSpec
+from ..records.jobs import PhaseSpec, TaskReport, TaskSpec, TaskState
 from ..records.reports import JobSummary
 from ..records.requests import Container
-from .messages import TaskReport, TaskState
 
 FIRST_BACKOFF_SECONDS = 0.05
 LONGEST_BACKOFF_SECONDS = 2.0
@@ -64,6 +63,7 @@ class Task:
     phase_index: int
     phase: PhaseSpec
     spec: TaskSpec
+    number: int
     execution_type: ExecutionType
     priority: int
     state: TaskState = TaskState.WAITING
@@ -86,9 +86,13 @@ class Task:
     wait_ms: int = 0
 
     @classmethod
-    def of(cls, phase_index: int, phase: PhaseSpec, spec: TaskSpec) -> Task:
-        """A task as planned."""
-        return cls(phase_index, phase, spec, spec.execution_type, spec.priority, shown_number=spec.number)
+    def all_of(cls, phase_index: int, phase: PhaseSpec) -> list[Task]:
+        """A phase's tasks as planned."""
+        return [
+            cls(phase_index, phase, spec, number, spec.execution_type, spec.priority, shown_number=number)
+            for spec in phase.tasks
+            for number in range(spec.number, spec.number + spec.count)
+        ]
 
     def report(self) -> TaskReport:
         """It as it is now."""
@@ -107,7 +111,7 @@ class Task:
             preemptions=self.preemptions,
             wait_ms=self.wait_ms,
             memory_mb=container.resource.memory if container else self.spec.resource.memory,
-            planned_number=self.spec.number,
+            planned_number=self.number,
         )
 
     def may_try_again(self, code: int) -> bool:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from executor.light import Record
 
+from .jobs import JobSpec, TaskRows
 from .methods import Request
 from .reports import (
     ApplicationAttemptReport,
     ApplicationReport,
     ClusterInfo,
     ContainerReport,
+    FinalApplicationStatus,
+    JobSummary,
     NodeReport,
     QueueReport,
     YarnApplicationState,
@@ -45,6 +48,83 @@ class SubmitApplicationResponse(Record):
     attempt_id: str = ""
     am_token: Token | None = None
     log_directory: str = ""
+
+
+class SubmitJobRequest(Request["SubmitApplicationResponse"]):
+    """Run this job with its master in the ResourceManager's process. The answer has no token.
+
+    ``attached``: it ends when the connection of this call is lost and no other follows it within the grace; else it
+    outlives its client. ``context`` is as for a submission, without ``am_container_spec``.
+
+    Refused with MastersNotHostedError where the cluster's masters run in clients and containers.
+    """
+
+    context: ApplicationSubmissionContext
+    job: JobSpec
+    attached: bool = True
+
+
+class WatchJobRequest(Request["WatchJobResponse"]):
+    """What has changed of a job whose master the ResourceManager hosts. Held up to ``wait_ms`` while that is nothing.
+
+    ``position`` and ``notices`` are what the last answer said, 0 at first. An attached job is followed by who watches
+    it: a call over another connection, after its client's was lost, takes it over. Without ``tasks`` no rows are told:
+    the answer comes when the job ends, says something, or the time has passed.
+    """
+
+    application_id: str
+    position: int = 0
+    notices: int = 0
+    wait_ms: int = 60_000
+    tasks: bool = True
+
+
+class JobEnd(Record):
+    """How a job ended. ``exit_code`` is for the caller's shell. ``message``, with ``because`` and ``hint``, is what
+    made it impossible to go on, "" where nothing did.
+    """
+
+    exit_code: int
+    final_status: FinalApplicationStatus
+    diagnostics: str
+    summary: JobSummary
+    message: str = ""
+    because: str = ""
+    hint: str = ""
+
+
+class WatchJobResponse(Record):
+    """``tasks`` have changed since the position that was asked for, at most 1,000 in an answer; the same call with the
+    new ``position`` and number of ``notices`` tells what follows. A task that changed often is told once, as it is now;
+    one whose container has ended without ending it is told for each such container.
+
+    ``counts`` are the tasks in each state (those with none left out), ``paused`` those whose containers are paused now,
+    ``preempted`` and ``shed`` how often that has happened. ``end`` is there when the job has ended and every row was
+    told.
+    """
+
+    position: int
+    notices: int
+    tasks: TaskRows
+    said: tuple[str, ...]
+    counts: dict[str, int]
+    paused: int = 0
+    preempted: int = 0
+    shed: int = 0
+    end: JobEnd | None = None
+
+
+class StopJobRequest(Request["StopJobResponse"]):
+    """End a hosted job: its containers first; then it unregisters, as ``final_status`` and with ``exit_code``."""
+
+    application_id: str
+    reason: str
+    exit_code: int
+    final_status: FinalApplicationStatus = FinalApplicationStatus.KILLED
+
+
+class StopJobResponse(Record):
+    """It is being stopped, or has ended already; ``watchJob`` tells of the end."""
 
 
 class GetApplicationsRequest(Request["GetApplicationsResponse"]):

@@ -7,16 +7,20 @@ A job is planned once (``masters/{commands,pi}.py``) and then driven by one mach
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+import enum
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from typing import Any
 
-from executor.light import Record
+from executor.light import Record, defaults_of, field, replace
 from executor.records import ExecutionType, Resource
 
 from .requests import ANY, MapReduceJob
 
 
 class TaskSpec(Record):
-    """One piece of work. ``number`` counts from 1 within its phase; ``arguments`` follow the phase's command.
+    """One piece of work, or ``count`` equal ones. ``number`` is the first one's, which count from 1 within their phase;
+    ``arguments`` follow the phase's command.
 
     A smaller ``priority`` is more important. With ``enforce`` no other execution type than this will do.
     ``duration_hint_ms`` is the expected running time, 0 for unknown.
@@ -29,11 +33,7 @@ class TaskSpec(Record):
     enforce: bool = False
     arguments: tuple[str, ...] = ()
     duration_hint_ms: int = 0
-
-
-def alike(task: TaskSpec, count: int) -> tuple[TaskSpec, ...]:
-    """``count`` tasks like this one, numbered from 1."""
-    return tuple(replace(task, number=number) for number in range(1, count + 1))
+    count: int = 1
 
 
 class PhaseSpec(Record):
@@ -70,6 +70,17 @@ class PhaseSpec(Record):
     own_account: bool = False
     shell_line: str = ""
 
+    @property
+    def size(self) -> int:
+        """How many tasks it has."""
+        return sum(task.count for task in self.tasks)
+
+    def each(self) -> Iterator[TaskSpec]:
+        """Its tasks, one by one."""
+        for task in self.tasks:
+            for number in range(task.number, task.number + task.count):
+                yield task if task.count == 1 else replace(task, number=number, count=1)
+
 
 class PiSpec(Record):
     """What the estimate of a `pi` job is made of; ``directory`` holds its input and output, and is removed
@@ -103,3 +114,96 @@ class JobSpec(Record):
     preempted_is_failure: bool = False
     exit_rule: str = "highest"
     map_reduce: MapReduceJob | None = None
+
+    @property
+    def size(self) -> int:
+        """How many tasks it has."""
+        return sum(phase.size for phase in self.phases)
+
+
+class TaskState(str, enum.Enum):  # noqa: UP042  (as the other enums of records are)
+    """Where a task stands.
+
+    ``ASKED`` waits for a container, ``STARTING`` has one that is on its way to its node.
+    """
+
+    WAITING = "WAITING"
+    ASKED = "ASKED"
+    STARTING = "STARTING"
+    QUEUED = "QUEUED"
+    RUNNING = "RUNNING"
+    SUCCEEDED = "SUCCEEDED"
+    FAILED = "FAILED"
+    KILLED = "KILLED"
+
+
+ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED})
+"""The states in which a task has ended for good."""
+
+
+class TaskReport(Record):
+    """A task as it is now. ``container_id`` is its present or last container, "" before the first.
+
+    ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed, refused or lost.
+    ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` from arrival at the node to
+    start. ``number`` is what people see, and changes where tasks are numbered by allocation; ``planned_number``
+    never does.
+    """
+
+    phase: int
+    number: int
+    state: TaskState
+    execution_type: ExecutionType
+    container_id: str = ""
+    node_id: str = ""
+    exit_code: int | None = None
+    exit_status: int = -1000
+    diagnostics: str = ""
+    attempts: int = 0
+    preemptions: int = 0
+    wait_ms: int = 0
+    memory_mb: int = 0
+    planned_number: int = 0
+
+
+class TaskRows(Record):
+    """Reports of many tasks as columns, which cost a tenth of objects to read and write.
+
+    Each column has the field's value of every task in order, or is empty where that is the field's default for all.
+    """
+
+    phase: tuple[int, ...] = ()
+    number: tuple[int, ...] = ()
+    state: tuple[TaskState, ...] = ()
+    execution_type: tuple[ExecutionType, ...] = ()
+    container_id: tuple[str, ...] = ()
+    node_id: tuple[str, ...] = ()
+    exit_code: tuple[int | None, ...] = ()
+    exit_status: tuple[int, ...] = ()
+    diagnostics: tuple[str, ...] = ()
+    attempts: tuple[int, ...] = ()
+    preemptions: tuple[int, ...] = ()
+    wait_ms: tuple[int, ...] = ()
+    memory_mb: tuple[int, ...] = ()
+    planned_number: tuple[int, ...] = ()
+
+
+_DEFAULTS = defaults_of(TaskReport)
+
+
+def as_rows(reports: Sequence[TaskReport]) -> TaskRows:
+    """The reports as columns."""
+    columns: dict[str, Any] = {}
+    for name, default in _DEFAULTS.items():
+        column = tuple([getattr(report, name) for report in reports])
+        if column.count(default) != len(column):
+            columns[name] = column
+    return TaskRows(**columns)
+
+
+def from_rows(rows: TaskRows) -> list[TaskReport]:
+    """The inverse of ``as_rows``."""
+    columns: list[Iterable[Any]] = [
+        getattr(rows, name) or repeat(default) for name, default in _DEFAULTS.items()
+    ]
+    return [TaskReport(*values) for values in zip(*columns, strict=False)] if rows.state else []

@@ -7,8 +7,9 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from executor.light import replace
 
 from ..cluster.launching import daemon_environment
 from ..masters.submission import Submission, read
@@ -57,4 +58,4 @@ def _shown(wanted: Submission) -> str:
     if wanted.job is None:
         return wanted.command
     phase = wanted.job.phases[0]
-    return f"dshell {len(phase.tasks)} x {phase.command[-1]}"
+    return f"dshell {phase.size} x {phase.command[-1]}"

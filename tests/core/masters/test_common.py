@@ -16,7 +16,6 @@ from yarnopp_cli.errors import (
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.amrmclient import PATIENCE_SECONDS
 from yarnopp_cli.masters.jobmaster import JobMaster
-from yarnopp_cli.masters.messages import TaskState
 from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
@@ -27,7 +26,7 @@ from yarnopp_cli.records.container_protocol import (
     UpdateContainersRequest,
     UpdateContainersResponse,
 )
-from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
+from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskState
 from yarnopp_cli.records.master_protocol import (
     AllocateRequest,
     AllocateResponse,

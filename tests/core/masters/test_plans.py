@@ -90,7 +90,7 @@ def test_names_of_jobs() -> None:
         "YOPP_TASK",
         {"YOPP_TASKS": "2"},
     )
-    assert [task.number for task in phase.tasks] == [1, 2]
+    assert [task.number for task in phase.each()] == [1, 2]
 
 
 def test_a_shell_command_and_its_arguments_are_one_line_for_the_shell() -> None:

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 
 from executor.causes import Cause, CauseKind
 from executor.errors import StateStoreError
+from executor.light import replace
 from executor.linux import journal, store
 from executor.linux.journal import HEADER
 from executor.linux.store import StateStore, decode, encode

@@ -13,9 +13,9 @@ from ...jobs import progress
 from ...jobs.loop import SignalWatch
 from ...jobs.output import OutputFollower, Sink
 from ...masters.jobmaster import JobMaster
-from ...masters.messages import EndMaster, StopRequested, TaskReport, TaskState
+from ...masters.messages import EndMaster, StopRequested
 from ...records.client_protocol import SubmitApplicationResponse
-from ...records.jobs import JobSpec
+from ...records.jobs import JobSpec, TaskReport, TaskState
 from ...records.reports import FinalApplicationStatus
 from ..frame.output import Printer, is_terminal
 
@@ -58,7 +58,7 @@ class JobConsole:
         self._started = time.monotonic()
         self._first_said = False
         # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
-        only_one = sum(len(phase.tasks) for phase in job.phases) == 1
+        only_one = job.size == 1
         self._terse = shown.stream and only_one and not printer.verbose and not is_terminal(sys.stderr)
         self._plain_lines = printer.may_tell_progress and not self._terse and not is_terminal(sys.stderr)
         self._shown = ""

@@ -84,7 +84,7 @@ class YarnJobs:
         (phase,) = job.phases
         kind = phase.tasks[0].execution_type.value.lower()
         printer.note(
-            f"{application_id}  {len(phase.tasks)} {kind} at {client.rest.address}: "
+            f"{application_id}  {phase.size} {kind} at {client.rest.address}: "
             f"`yopp logs {application_id}` shows what its containers write, while it runs"
         )
         return _see_through(client, printer, application_id, timeout)

@@ -7,9 +7,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from executor.light import replace
 from executor.records import Resource
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError
@@ -18,9 +19,9 @@ from ...jobs.client import ON_DEMAND, JobClient
 from ...jobs.commands import without_values
 from ...jobs.loop import Left, MasterLoop, SignalWatch
 from ...masters.jobmaster import JobMaster
-from ...masters.messages import EndMaster, TaskReport
+from ...masters.messages import EndMaster
 from ...records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
-from ...records.jobs import JobSpec
+from ...records.jobs import JobSpec, TaskReport
 from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection

@@ -150,8 +150,7 @@ def job_document(job: JobSpec, found: Forecast | None) -> dict[str, Any]:
         "name": job.name,
         "type": job.application_type,
         "phases": [
-            {"name": phase.name, "tasks": len(phase.tasks), "command": list(phase.command)}
-            for phase in job.phases
+            {"name": phase.name, "tasks": phase.size, "command": list(phase.command)} for phase in job.phases
         ],
         "cluster": "running" if running else "would be started",
         "refused": _REFUSED if forecast.refused else "",
