@@ -15,9 +15,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable
 from dataclasses import fields
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,27 +45,17 @@ _ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 
 
-@cache
-def _encoder() -> Callable[[object], bytes]:
-    import msgspec  # late: who only reads records, as `down` does, need not wait for it
+def _values(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _FIELDS[type(record)]}
 
-    return msgspec.json.Encoder().encode
+
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_values).encode
 
 
 def encode(value: object) -> bytes:
     """A record, or another value that consists of records, as JSON; text that is not UTF-8 (surrogate escapes) is
     preserved."""
-    try:
-        return _encoder()(value)
-    except (UnicodeEncodeError, OverflowError):
-        return json.dumps(_values(value), ensure_ascii=True, separators=(",", ":")).encode("ascii")
-
-
-def _values(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _values(item) for name, item in value.items()}
-    names = _FIELDS.get(type(value))
-    return value if names is None else {name: _values(getattr(value, name)) for name in names}
+    return _encode(value).encode("ascii")
 
 
 def decode(text: bytes) -> ContainerRecord:
