@@ -223,6 +223,7 @@ def test_a_crash_between_the_start_and_writing_its_pid_down(tmp_path: Path, no_c
             node.executor.perform(StoreContainer(record))
             launched = await node.launch(record.spec)
             await soon(lambda: read_exit_file(str(tmp_path / "state" / "c1.exit1")), "its shim begins")
+            node.lets_go()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             assert found.alive and found.record.pid == launched.pid
@@ -269,6 +270,7 @@ def test_a_record_that_is_done_is_told_and_cleaned_up(tmp_path: Path, no_cgroups
             exited = await node.run(spec)
             record = ContainerRecord(spec, ContainerState.DONE, exit_status=exited.exit_code or 0)
             node.executor.perform(StoreContainer(record))
+            node.lets_go()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             assert isinstance(found, ContainerRecovered) and found.record == record and not found.alive
@@ -315,6 +317,7 @@ def test_an_exit_that_comes_while_the_node_looks(tmp_path: Path, no_cgroups: Cgr
                     ContainerRecord(spec, ContainerState.RUNNING, launched.pid, launched.process_start)
                 )
             )
+            node.lets_go()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             (tmp_path / "work" / "c1" / "go").write_text("")
