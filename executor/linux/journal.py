@@ -112,7 +112,7 @@ class Journal:
         try:
             _write(fd, text)
             os.rename(new, self.path)
-        except BaseException:
+        except OSError:
             os.close(fd)
             with contextlib.suppress(OSError):
                 os.unlink(new)
