@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from executor.light import replace
+from executor.light import Record, replace
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
@@ -47,8 +46,7 @@ TELL_SECONDS = 1.0
 """How long an RM may be lost before people are told."""
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(Record, frozen=False):
     request: ResourceRequest
     tasks: deque[Task]
 

@@ -7,10 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from executor.hints import TYPE_CHECKING, Any
-from executor.light import replace
+from executor.light import Record, replace
 from executor.records import Resource
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError
@@ -44,8 +43,7 @@ _MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
 _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Record):
     """How a foreground job ended. ``report`` is the RM's last word, None if it could not be asked."""
 
     end: EndMaster
