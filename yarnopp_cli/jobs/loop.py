@@ -117,7 +117,7 @@ class MasterLoop:
         self._runner: MachineRunner[m.Event, m.Command] = MachineRunner(
             master, self._perform, crash_dir=crash_dir, validate=validate
         )
-        self._news: deque[m.TaskChanged | m.Notice] = deque()
+        self._news: deque[TaskReport | str] = deque()
         self._end: m.EndMaster | None = None
         self._interrupts = 0
         self._terminated = terminated
@@ -140,10 +140,10 @@ class MasterLoop:
         """Pass on what is for the observer. What goes wrong there is no bug of the machine's."""
         while self._news:
             news = self._news.popleft()
-            if isinstance(news, m.Notice):
-                self._observer.notice(news.text)
+            if isinstance(news, str):
+                self._observer.notice(news)
             else:
-                self._observer.task_changed(news.task)
+                self._observer.task_changed(news)
 
     def _step(self) -> None:
         self._tell()
@@ -221,13 +221,17 @@ class MasterLoop:
 
     def _perform(self, command: m.Command) -> None:
         match command:
-            case m.TaskChanged() | m.Notice():
-                self._news.append(command)
+            case m.TaskChanged(report=TaskReport() as report):
+                self._news.append(report)
+            case m.Notice(text=text):
+                self._news.append(text)
             case m.EndMaster():
                 self._end = command
                 self._runner.close()
-            case _:
+            case m.CallRM() | m.CallNode():
                 self._call(command)
+            case _:
+                raise AssertionError(f"only a hosted master says {command}")
 
     def _call(self, call: m.Call) -> None:
         connection: Connection | None = None

@@ -124,6 +124,7 @@ class ApplicationReport(Record):
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
     ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
+    ``unmanaged``: no container is its master's. That is its client, or lives in the RM (``hosted``).
     """
 
     application_id: str
@@ -141,6 +142,7 @@ class ApplicationReport(Record):
     am_container_id: str = ""
     am_node_id: str = ""
     unmanaged: bool = False
+    hosted: bool = False
     submitted_at_ms: int = 0
     started_at_ms: int = 0
     finished_at_ms: int = 0
