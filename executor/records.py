@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import enum
 import signal
-from dataclasses import field, fields
 from typing import Any
 
 from .causes import Cause
-from .light import Record
+from .light import Record, field, names_of
 
 
 class ExecutionType(enum.StrEnum):
@@ -230,7 +229,7 @@ class ContainerFacts(Record, kw_only=True):
         return {name: getattr(self, name) for name in _FACTS}
 
 
-_FACTS = tuple(one.name for one in fields(ContainerFacts))
+_FACTS = names_of(ContainerFacts)
 
 
 class ContainerStatus(ContainerFacts):
@@ -240,7 +239,7 @@ class ContainerStatus(ContainerFacts):
     state: ContainerState
     execution_type: ExecutionType
     resource: Resource = Resource()
-    application_id: str = field(default="", kw_only=True)
+    application_id: str = ""
 
     @property
     def was_shed(self) -> bool:

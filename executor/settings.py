@@ -6,12 +6,11 @@ nothing about a property is written twice. This module reads no file and no envi
 
 from __future__ import annotations
 
-from dataclasses import field, fields, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any
 
-from .light import Record
+from .light import Record, field, notes_of, replace
 
 
 class Property(Record):
@@ -62,15 +61,15 @@ def setting(
 ) -> Any:
     """Declare a property on a dataclass field; the docstring below the field is its document."""
     declared = Property(name, type(default), default, at_least, at_most, choices)
-    return field(default=default, metadata={"property": declared})
+    return field(default=default, note=declared)
 
 
 def properties_of(settings: type) -> tuple[Property, ...]:
     """The properties that a settings dataclass declares, in order of declaration."""
     return tuple(
-        replace(item.metadata["property"], declared_in=settings, attribute=item.name)
-        for item in fields(settings)
-        if "property" in item.metadata
+        replace(declared, declared_in=settings, attribute=name)
+        for name, declared in notes_of(settings).items()
+        if isinstance(declared, Property)
     )
 
 

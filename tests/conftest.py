@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.ending import Ending
+
 ALONE = (
     "bench",
     "executor/linux/test_limits_live.py",
     "executor/linux/test_weights.py",
+    "live/test_first_instruction.py",
     "live/test_limits.py",
     "live/test_pausing.py",
     "live/test_policies.py",
@@ -37,9 +40,10 @@ PURE = (
 """Folders and files whose tests start no daemon and need no privileges, but for those marked ``live`` or ``cgroup``."""
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Signals as on a terminal: a shell starts what runs in its background with SIGINT and SIGQUIT ignored, and
-    what these tests start would inherit that."""
+    what these tests start would inherit that. SIGTERM and SIGHUP end the run in order (``tests/ending.py``)."""
+    config.pluginmanager.register(Ending())
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN:

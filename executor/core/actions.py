@@ -6,10 +6,10 @@ The middle layer of the ContainerScheduler: only its methods turn decisions into
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import chain
 
 from ..causes import Cause, CauseKind
+from ..light import replace
 from ..records import ContainerExitStatus, Resource
 from . import outcome
 from .book import ContainerBook

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..causes import Cause, CauseKind, of_kind, paused_for
-from ..light import Record
+from ..light import Record, replace
 from ..records import (
     SUB_STATES,
     ContainerExitStatus,

@@ -8,11 +8,10 @@ is never touched.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, PRESSURE, Cause, CauseKind
-from ..light import Record
+from ..light import Record, replace
 from ..records import ContainerUsage, HostUtilization, Resource
 from ..settings import ExecutorSettings
 from .actions import BY_SCHEDULER, ContainerActions

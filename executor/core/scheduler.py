@@ -8,10 +8,10 @@ measurements lead to (``pressure_actions.py``), and what happened, which is this
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
 from ..causes import PRESSURE, Cause, CauseKind
+from ..light import replace
 from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
 from . import events, outcome, recovery
 from .actions import BY_SCHEDULER

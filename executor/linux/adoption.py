@@ -7,9 +7,9 @@ it does to a container is to end what outlived its shim, since its end could not
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
 
 from ..core.events import ContainerRecovered
+from ..light import replace
 from ..records import ContainerRecord, ContainerState
 from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until

@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from dataclasses import replace
 
 from ..core.events import ContainerExited
+from ..light import replace
 from .context import ExecutorContext, LiveContainer
 from .procfs import children, continue_all, is_alive, send
 from .shim import RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file

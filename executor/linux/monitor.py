@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 from ..core.events import NodeUtilizationSampled, UsageSampled
+from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext
 from .host import HostReader, node_utilization

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -60,9 +59,8 @@ def test_options_without_an_effect_are_taken_and_not_shown(cli: Cli, cluster: Cl
 def test_timeout_ends_any_command_with_124(
     cli: Cli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = time.monotonic()
-    ended = cli("ps", "-w", "30", "--timeout", "0.3")
-    assert (ended.code, time.monotonic() - begin < 5) == (124, True)
+    ended = cli("ps", "-w", "3600", "--timeout", "0.3")
+    assert ended.code == 124
     assert ended.err.splitlines() == [
         "error: not done within 0.3 s",
         "  because: that is the time that --timeout (or YOPP_TIMEOUT) gives it",

@@ -69,7 +69,6 @@ class Started:
     """One daemon that a test started, and what came out of its pipe."""
 
     def __init__(self, module: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
-        self.began = time.monotonic()
         readable, writable = os.pipe()
         self.process = subprocess.Popen(
             [sys.executable, "-m", f"yarnopp_cli.daemons.{module}", *arguments, "--ready-fd", str(writable)],
@@ -98,7 +97,6 @@ class Started:
         """Itself, once it serves."""
         said = self.word()
         assert said == b"1", (said, self.stderr())
-        self.seconds = time.monotonic() - self.began
         return self
 
     def send(self, number: signal.Signals) -> None:

@@ -19,6 +19,7 @@ def test_a_drained_node_is_no_missing_one() -> None:
     draining = replace(drained, node_id="h3:3", state=NodeState.DECOMMISSIONING)
     nothing = "no NodeManager is running, so the job waits: `yopp up` starts it again"
     assert why_no_node([]) == why_no_node([lost]) == why_no_node([gone]) == nothing
+    assert why_no_node([], starting=True).startswith("the cluster is still starting")
     assert why_no_node([lost, drained]) == "h2:2 is drained, so the job waits: `yopp node resume h2:2`"
     assert why_no_node([drained, draining]) == (
         "h2:2, h3:3 are drained, so the job waits: `yopp node resume h2:2`"

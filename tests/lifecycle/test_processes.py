@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -71,9 +70,7 @@ def test_waiting_is_bounded_and_ends_with_the_process(sleeper: subprocess.Popen[
     process = known(sleeper)
     assert wait_for_end([process], 0.05) == (process,)
     sleeper.terminate()
-    began = time.monotonic()
-    assert wait_for_end([process], 10) == ()
-    assert time.monotonic() - began < 5
+    assert wait_for_end([process], 3600) == ()
 
 
 def test_ending_in_order_and_by_force(
@@ -88,7 +85,5 @@ def test_ending_in_order_and_by_force(
 def test_a_stopped_process_takes_its_end_too(sleeper: subprocess.Popen[bytes]) -> None:
     sleeper.send_signal(signal.SIGSTOP)
     stopped = known(sleeper)
-    started = time.monotonic()
-    assert end_processes([stopped], grace=5, force=False) == ()
+    assert end_processes([stopped], grace=3600, force=False) == (), "by SIGTERM and SIGCONT, not by patience"
     assert not stopped.alive()
-    assert time.monotonic() - started < 4, "by SIGTERM and SIGCONT, not by patience"

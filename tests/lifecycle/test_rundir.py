@@ -274,10 +274,13 @@ def test_only_files_of_daemons_are_leftovers(run_dir: RunDir) -> None:
 
 
 def test_the_lock_is_exclusive_and_says_who_has_it(run_dir: RunDir) -> None:
+    assert not run_dir.is_changing()
     with run_dir.lock():
+        assert run_dir.is_changing()
         with pytest.raises(YoppError, match="another yopp") as refused, run_dir.lock(timeout=0.05):
             pass
         assert f"process {os.getpid()}" in refused.value.because
+    assert not run_dir.is_changing()
     with run_dir.lock(timeout=0.05):
         pass
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
+from executor.light import replace
 from executor.records import (
     ContainerState,
     ContainerUsage,

@@ -10,10 +10,9 @@ import signal as signals
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from executor.light import Record
+from executor.light import Record, replace
 
 from ..errors import (
     EXIT_NO_SUCH,

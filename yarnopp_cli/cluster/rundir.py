@@ -254,6 +254,20 @@ class RunDir(Record):
         finally:
             os.close(descriptor)
 
+    def is_changing(self) -> bool:
+        """Whether some command starts or stops daemons here now."""
+        try:
+            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
 
 def write_whole(
     path: str,

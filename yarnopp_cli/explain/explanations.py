@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from executor.causes import CauseKind
 from executor.core.estimates import Node
-from executor.light import Record
+from executor.light import Record, replace
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import (

@@ -7,10 +7,10 @@ command line and ``yopp top`` from the nodes' fresher figures.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from executor.causes import Cause, CauseKind
+from executor.light import replace
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind

@@ -7,6 +7,7 @@ its last job. One that is ending refuses the job: it is waited out, and another 
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from ..cluster.rundir import RunDir
 from ..errors import (
     ConnectionFailedError,
     InvalidResourceRequestError,
+    MastersNotHostedError,
     NodeNotFoundError,
     ShuttingDownError,
     YoppError,
@@ -28,11 +30,12 @@ from ..records.client_protocol import (
     ShutdownClusterRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
+    SubmitJobRequest,
     WaitForNodesRequest,
 )
 from ..records.methods import Request, ResponseT
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
-from ..records.requests import ANY, ApplicationSubmissionContext
+from ..records.requests import ANY
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
 from ..settings.declarations import ApplicationSettings
 from ..views.text import number_of
@@ -46,13 +49,15 @@ LINGER = "yopp.on-demand.linger-ms"
 ATTEMPTS = 3
 ENDING_SECONDS = 15.0
 NODES_SECONDS = 2.0
-"""How long a job waits for the first node before it says that there is none."""
+"""How long a job waits for the first node before it looks whether there is none."""
+START_SECONDS = 30.0
+"""How long it goes on waiting while daemons are being started."""
 GONE_SECONDS = 3.0
 """How long the prompt waits for an on-demand cluster to be gone."""
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
-def why_no_node(nodes: Iterable[NodeReport]) -> str:
+def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
     """Why a job waits where no node takes anything new, and what to type."""
     there = list(nodes)
     drained = [one.node_id for one in there if one.state in _DRAINED and one.connected]
@@ -64,6 +69,8 @@ def why_no_node(nodes: Iterable[NodeReport]) -> str:
         return (
             f"{bad[0].node_id} is unhealthy{because}, so the job waits: `yopp node status {bad[0].node_id}`"
         )
+    if starting:
+        return "the cluster is still starting, so the job waits: `yopp status` shows its daemons"
     return "no NodeManager is running, so the job waits: `yopp up` starts it again"
 
 
@@ -126,11 +133,15 @@ class JobClient:
                 self.note(f"restarted the missing daemons of the cluster: {', '.join(handle.started)}")
         return Connection(self.run_dir.rm_socket)
 
-    def submit(self, context: ApplicationSubmissionContext) -> SubmitApplicationResponse:
-        """Submit, waiting out a cluster that is ending itself. Raises YoppError."""
+    def submit(
+        self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
+    ) -> SubmitApplicationResponse:
+        """Submit, waiting out a cluster that is ending itself; ``otherwise`` where the RM hosts no masters, or there is
+        no ``request``. Raises YoppError.
+        """
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                response = self.open().call(SubmitApplicationRequest(context))
+                response = self._submit(request, otherwise)
                 return response if response.info.nodes_running else self._wait_for_a_node(response)
             except (ShuttingDownError, ConnectionFailedError) as error:
                 self.close()
@@ -142,16 +153,38 @@ class JobClient:
                 raise
         raise AssertionError("unreachable")
 
+    def _submit(
+        self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
+    ) -> SubmitApplicationResponse:
+        if request is not None:
+            try:
+                return self.open().call(request)
+            except MastersNotHostedError:
+                pass
+        return self.open().call(otherwise())
+
     def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
-        """The RM serves before its nodes have registered: another command may be just starting the cluster."""
+        """The RM serves before its nodes have registered: another command may be just starting the cluster.
+
+        That there is none is said when it is established: no command starts daemons, and each NodeManager that runs
+        is known to the RM.
+        """
         connection = self.open()
         request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
-        if connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
-            info = connection.call(GetClusterInfoRequest())
-            return dataclasses.replace(response, info=info)
-        nodes = connection.call(GetClusterNodesRequest())
-        self.note(f"warning: {why_no_node(nodes.nodes)}")
-        return response
+        until = time.monotonic() + START_SECONDS
+        while not connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
+            # in this order: a node that starts is seen as starting, as a process, or by the RM
+            starts, running = self.run_dir.is_changing(), self.run_dir.daemons()
+            nodes = connection.call(GetClusterNodesRequest()).nodes
+            known = {one.pid for one in nodes}
+            starts = starts or any(one.name != "rm" and one.process.pid not in known for one in running)
+            if any(one.state is NodeState.RUNNING for one in nodes):
+                continue
+            if not starts or time.monotonic() >= until:
+                self.note(f"warning: {why_no_node(nodes, starting=starts)}")
+                return response
+        info = connection.call(GetClusterInfoRequest())
+        return dataclasses.replace(response, info=info)
 
     def abandon(self) -> None:
         """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import field
 from typing import TypeAlias
 
 from executor.light import Record
@@ -49,7 +48,7 @@ class Page(Record):
     summary: str
     footer: str
     date: str
-    sections: tuple[tuple[str, tuple[Block, ...]], ...] = field(default=())
+    sections: tuple[tuple[str, tuple[Block, ...]], ...] = ()
 
 
 _BROKEN = re.compile(r"\s*\n\s*")

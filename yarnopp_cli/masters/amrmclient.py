@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError

@@ -8,9 +8,8 @@ container that was preempted, shed or refused is asked for again and fails nothi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from executor.light import Record
+from executor.light import Record, replace
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, TaskSpec

@@ -74,14 +74,16 @@ class Stage(enum.Enum):
 class JobMaster:
     """The machine of one job (``Machine[Event, Command]``). The first event is ``MasterStarted``.
 
-    A ``hosted`` one lives in the ResourceManager, which tells the nodes what it wants started.
+    A ``hosted`` one lives in the ResourceManager, which tells the nodes what it wants started. It counts in ``tally``.
     """
 
-    def __init__(self, job: JobSpec, attempt_id: str, token: Token, *, hosted: bool = False) -> None:
+    def __init__(
+        self, job: JobSpec, attempt_id: str, token: Token, *, hosted: bool = False, tally: Tally | None = None
+    ) -> None:
         self.job = job
         self._hosted = hosted
         self.stage = Stage.NEW
-        self.tally = Tally(job.size)
+        self.tally = Tally(job.size) if tally is None else tally
         self._out: list[m.Command] = []
         # tasks: the present phase's, and who holds which container
         self._phase_index = -1

@@ -7,7 +7,9 @@ go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from executor.light import replace
 
 from ..records.container_protocol import StartContainerRequest, StartContainersRequest
 from ..records.jobs import PhaseSpec

@@ -6,12 +6,11 @@ It only reads the scheduler. Pure; ``link`` decides when it is told.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Final
 
 from executor.core.events import UsageSampled
 from executor.core.scheduler import ContainerScheduler
-from executor.light import Record
+from executor.light import Record, replace
 from executor.records import ContainerUsage, ResourceUtilization
 
 from ..records.container_protocol import GetNodeInfoResponse, GetUsageTracesResponse

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from executor.causes import Cause, CauseKind, of_kind
@@ -22,6 +21,7 @@ from executor.core.events import (
     Event,
 )
 from executor.core.scheduler import ContainerScheduler
+from executor.light import replace
 from executor.records import ContainerSpec, ContainerState, ContainerStatus, ExecutionType, Resource
 
 from ..errors import ContainerNotFoundError, InvalidStateError, InvalidTokenError, YoppError

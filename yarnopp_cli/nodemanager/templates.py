@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from executor.light import replace
 from executor.records import ContainerSpec
 
 from ..records.requests import ContainerLaunchContext

@@ -6,9 +6,8 @@ A ``Reason`` is a value: programs read its code and its figures, people the sent
 from __future__ import annotations
 
 import enum
-from dataclasses import field
 
-from executor.light import Record
+from executor.light import Record, field
 from executor.records import ExecutionType, Resource
 
 from .methods import Request

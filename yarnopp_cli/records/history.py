@@ -6,10 +6,9 @@ Plain data. Times are epoch milliseconds, 0 for none.
 from __future__ import annotations
 
 import enum
-from dataclasses import field
 
 from executor.causes import Cause
-from executor.light import Record
+from executor.light import Record, field
 from executor.records import ContainerState, ExecutionType, Resource
 
 from .methods import Request

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, fields, replace
 from itertools import repeat
 from typing import Any
 
-from executor.light import Record
+from executor.light import Record, defaults_of, field, replace
 from executor.records import ExecutionType, Resource
 
 from .requests import ANY, MapReduceJob
@@ -189,7 +188,7 @@ class TaskRows(Record):
     planned_number: tuple[int, ...] = ()
 
 
-_DEFAULTS = {one.name: one.default for one in fields(TaskReport)}
+_DEFAULTS = defaults_of(TaskReport)
 
 
 def as_rows(reports: Sequence[TaskReport]) -> TaskRows:

@@ -6,9 +6,8 @@ Times are epoch milliseconds, 0 for none.
 from __future__ import annotations
 
 import enum
-from dataclasses import field, replace
 
-from executor.light import Record
+from executor.light import Record, field, replace
 from executor.records import (
     ContainerFacts,
     ContainerState,

@@ -4,9 +4,8 @@ MapReduce job says of its tasks."""
 from __future__ import annotations
 
 import enum
-from dataclasses import field
 
-from executor.light import Record
+from executor.light import Record, field
 from executor.records import ExecutionType, Resource
 
 ANY = "*"

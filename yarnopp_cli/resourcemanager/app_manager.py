@@ -7,9 +7,10 @@ master's container is handed to its node in the answer to a heartbeat.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 from executor.causes import Cause, CauseKind
+from executor.light import replace
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, exit_status_name
 
 from ..allocation.asks import normalise

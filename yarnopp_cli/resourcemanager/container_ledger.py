@@ -6,10 +6,10 @@ history. It decides nothing.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from executor.causes import Cause, CauseKind
+from executor.light import replace
 from executor.records import (
     PREEMPTION_STATUSES,
     ContainerExitStatus,

@@ -9,8 +9,8 @@ version of the container and one new token, which its master takes to the node (
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ..allocation.asks import normalise

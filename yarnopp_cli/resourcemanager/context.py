@@ -9,11 +9,12 @@ import enum
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from executor.core.cell import MachineCrashed
 from executor.core.machine import Deadlines
+from executor.light import replace
 from executor.records import Resource
 
 from ..allocation.cluster_node import ClusterNode

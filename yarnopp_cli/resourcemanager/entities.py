@@ -14,6 +14,7 @@ from typing import Any
 
 from executor.causes import Cause
 from executor.core.transitions import StoryEntry
+from executor.light import Record
 from executor.records import (
     ContainerExitStatus,
     ContainerStatus,
@@ -378,8 +379,7 @@ class RMContainer:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class PendingUpdate:
+class PendingUpdate(Record):
     """A granted wish that waits for room: what the container is to become."""
 
     container: RMContainer

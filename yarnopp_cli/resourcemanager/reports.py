@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any, TypeVar, cast
 
+from executor.light import replace
 from executor.records import Resource
 
 from ..records.distributed_protocol import RemoteNode

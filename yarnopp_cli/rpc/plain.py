@@ -1,19 +1,20 @@
 """The command line's codec: messages to and from JSON, with nothing but the standard library.
 
-Daemons use ``codec.py``. Both read the same dataclasses, and a test checks that they read the same bytes alike: fields
+Daemons use ``codec.py``. Both read the same records, and a test checks that they read the same bytes alike: fields
 by name, enums by value, tuples as arrays, a missing field is its default, an unknown one is ignored. Never does IO.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import enum
 import json
+import sys
 import types
-import typing
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
+
+from executor.light import MISSING, Record, defaults_of
 
 from ..errors import YoppError
 from ..records.methods import Request
@@ -81,7 +82,7 @@ def decode_answer(line: bytes, calls: Calls) -> Answer | None:
 
 
 def encode(value: Any) -> Any:
-    """A dataclass (with all it holds) as dicts, lists and scalars that ``json.dumps`` takes."""
+    """A record (with all it holds) as dicts, lists and scalars that ``json.dumps`` takes."""
     kind: Any = type(value)
     encoder, _ = _converters(kind)
     return value if encoder is None else encoder(value)
@@ -92,7 +93,8 @@ def decode(kind: type[T], value: Any) -> T:
     hint: Any = kind
     _, decoder = _converters(hint)
     try:
-        return typing.cast(T, decoder(value))
+        decoded: T = decoder(value)
+        return decoded
     except _Mismatch as mismatch:
         raise MessageError(f"malformed {kind.__name__}", because=mismatch.describe()) from None
 
@@ -104,17 +106,17 @@ def _converters(hint: Any) -> _Converters:
         return None, _SCALARS[hint]
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return _enum(hint)
-    if dataclasses.is_dataclass(hint):
-        return _dataclass(hint)
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        others = [item for item in arguments if item is not type(None)]
-        if len(others) == 1 and len(arguments) == 2:  # no union but ``X | None`` occurs in messages
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return _record(hint)
+    if isinstance(hint, types.UnionType):
+        others = [item for item in hint.__args__ if item is not types.NoneType]
+        if len(others) == 1 and len(hint.__args__) == 2:  # no union but ``X | None`` occurs in messages
             return _optional(*_converters(others[0]))
+    origin = getattr(hint, "__origin__", None)
     if origin in (tuple, list, frozenset):
-        return _array(origin, *_converters(arguments[0]))
+        return _array(origin, hint.__args__[0])
     if origin is dict:
-        return _dict(*_converters(arguments[1]))
+        return _dict(*_converters(hint.__args__[1]))
     raise TypeError(f"messages do not hold {hint!r}")
 
 
@@ -137,32 +139,41 @@ def _enum(kind: type[enum.Enum]) -> _Converters:
     return lambda value: value.value, decode_enum
 
 
-def _dataclass(kind: Any) -> _Converters:
-    hints = typing.get_type_hints(kind)
-    fields = dataclasses.fields(kind)
-    converters = {item.name: _converters(hints[item.name]) for item in fields}
+def _hints(kind: type[Record]) -> dict[str, Any]:
+    """The types of a record's fields by their names, without the cost of ``typing``."""
+    hints: dict[str, Any] = {}
+    for one in reversed(kind.__mro__):
+        scope = vars(sys.modules[one.__module__])
+        for name, text in vars(one).get("__annotations__", {}).items():
+            hints[name] = _NAMES[text] if text in _NAMES else eval(text, scope)
+    return hints
+
+
+def _record(kind: type[Record]) -> _Converters:
+    defaults, hints = defaults_of(kind), _hints(kind)
+    converters = {name: _converters(hints[name]) for name in defaults}
     plain = [name for name, (encoder, _) in converters.items() if encoder is None]
     encoders = [(name, encoder) for name, (encoder, _) in converters.items() if encoder is not None]
-    decoders = {name: decoder for name, (_, decoder) in converters.items()}
-    missing = dataclasses.MISSING
-    required = [one.name for one in fields if one.default is missing and one.default_factory is missing]
+    # a scalar of its very type, as nearly all are, is taken as it is
+    decoders = {name: (hints[name], decoder) for name, (_, decoder) in converters.items()}
+    required = [name for name, default in defaults.items() if default is MISSING]
 
-    def encode_dataclass(value: Any) -> dict[str, Any]:
+    def encode_record(value: Any) -> dict[str, Any]:
         message = {name: getattr(value, name) for name in plain}
         for name, encoder in encoders:
             message[name] = encoder(getattr(value, name))
         return message
 
-    def decode_dataclass(value: Any) -> Any:
+    def decode_record(value: Any) -> Any:
         if type(value) is not dict:
             raise _Mismatch("an object", value)
         arguments = {}
         name = ""
         try:
             for name, item in value.items():
-                decoder = decoders.get(name)
-                if decoder is not None:
-                    arguments[name] = decoder(item)
+                if name in decoders:
+                    hint, decoder = decoders[name]
+                    arguments[name] = item if type(item) is hint else decoder(item)
         except _Mismatch as mismatch:
             mismatch.path.append(f".{name}")
             raise
@@ -171,17 +182,19 @@ def _dataclass(kind: Any) -> _Converters:
                 raise _Mismatch(f"the field {name!r}", None)
         return kind(**arguments)
 
-    return encode_dataclass, decode_dataclass
+    return encode_record, decode_record
 
 
-def _array(kind: Any, encoder: _Converter | None, decoder: _Converter) -> _Converters:
+def _array(kind: Any, hint: Any) -> _Converters:
+    encoder, decoder = _converters(hint)
+
     def decode_array(value: Any) -> Any:
         if type(value) is not list:
             raise _Mismatch("an array", value)
         items: list[Any] = []
         try:
             for item in value:
-                items.append(decoder(item))
+                items.append(item if type(item) is hint else decoder(item))
         except _Mismatch as mismatch:
             mismatch.path.append(f"[{len(items)}]")
             raise
@@ -232,6 +245,7 @@ _SCALARS: dict[Any, _Converter] = {
     float: _number,
     bool: _scalar(bool, "true or false"),
 }
+_NAMES = {kind.__name__: kind for kind in _SCALARS}
 _KINDS = {
     dict: "an object",
     list: "an array",

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeVar
 
-from executor.light import Record
+from executor.light import Record, replace
 from executor.settings import Property
 
 from ..errors import (

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
+from executor.light import replace
 from executor.settings import Property, properties_of
 
 from .queues import DEFAULT_QUEUE, DEFAULT_QUEUES, QUEUE_PREFIX, ROOT, QueueSettings

@@ -246,6 +246,13 @@ def _tracking(app: ApplicationReport) -> str:
     return "ApplicationMaster" if running else _UNASSIGNED
 
 
+def _where_unmanaged(app: ApplicationReport) -> str:
+    """Where a master lives that has no container."""
+    if app.hosted:
+        return "hosted by the ResourceManager"
+    return "runs in its client" if app.unmanaged else "N/A"
+
+
 def _tracking_url(app: ApplicationReport) -> str:
     return app.tracking_url if _tracking(app) != _UNASSIGNED else ""
 
@@ -275,7 +282,7 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("Final-State", app.final_status.value),
         ("Exit", or_dash(exit_code(app))),
         ("Tracking-URL", _tracking_url(app) or "N/A"),
-        ("AM Host", app.am_node_id or ("runs in its client" if app.unmanaged else "N/A")),
+        ("AM Host", app.am_node_id or _where_unmanaged(app)),
         ("Aggregate Resource Allocation", f"{memory} MB-seconds, {cpu} vcore-seconds"),
         ("Containers", counts_text(app)),
         ("Allocated", f"{guaranteed} guaranteed, {opportunistic} opportunistic"),

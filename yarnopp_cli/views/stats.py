@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from executor.light import Record
+from executor.light import Record, replace
 from executor.records import ContainerUsage
 
 from ..records.reports import ContainerReport, NodeReport

@@ -7,8 +7,9 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from executor.light import replace
 
 from ..cluster.launching import daemon_environment
 from ..masters.submission import Submission, read

@@ -14,10 +14,9 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import field
 
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
-from ...light import Record
+from ...light import Record, field
 from ...records import CgroupLimits, ContainerUsage
 from ..procfs import Traces, send, wait_until
 from .files import UnifiedFiles, at, figures, group_processes

@@ -7,8 +7,8 @@ its session *and* clears its environment escapes.
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
+from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
 from ..procfs import ProcessStat, Traces, members_of, scan
 from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty

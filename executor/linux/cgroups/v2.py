@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable
-from dataclasses import replace
 
 from ...core.limits import WEIGHT
 from ...errors import CgroupWriteError
+from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
 from .base import UNIFIED, CgroupReport, GroupDriver, rounded_up
 from .files import UnifiedFiles, at, figures, number

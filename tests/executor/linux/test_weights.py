@@ -324,7 +324,7 @@ def test_opportunistic_ones_get_what_one_process_leaves_and_stop_all_the_same(
                 first.pause()
                 await soon(lambda: first.status.state is ContainerState.PAUSED, "it stands", 5)
                 second.kill(force=True)
-                await asyncio.wait_for(second.wait(), 5)
+                await asyncio.wait_for(second.wait(), 20)
                 first.resume()
                 await soon(lambda: first.status.state is ContainerState.RUNNING, "it goes on", 5)
             begun, idle = time.monotonic(), idle_seconds()

@@ -6,12 +6,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from executor.light import Record
+from executor.light import Record, replace
 
 from ...cluster.rundir import RunDir
 from ...errors import UsageError
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Record):
     """One command's surroundings. Making one reads nothing; ``configuration`` is loaded when first asked for."""
 
+    __slots__ = ("__dict__",)
     run_dir: RunDir
     conf: tuple[str, ...]
     define: tuple[str, ...]

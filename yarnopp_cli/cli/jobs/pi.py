@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
+
+from executor.light import replace
 
 from ...masters import pi as masters_pi
 from ...masters.pi import PERCENT

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, NoReturn
+
+from executor.light import replace
 
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError, reason_of
 from ...views.text import number_of

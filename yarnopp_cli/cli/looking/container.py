@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
+from executor.light import Record, replace
 from executor.records import ExecutionType
 
 from ...errors import UsageError
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 _ENDED = {"DONE", "KILLED", "ALL"}
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Record):
     """Which containers a list shows."""
 
     every: bool = False

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
+
+from executor.light import replace
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
 from ...records.history import EventKind, GetEventsRequest, HistoryEvent

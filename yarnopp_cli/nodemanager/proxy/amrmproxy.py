@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Final
+
+from executor.light import replace
 
 from ...errors import InvalidTokenError, NotYetSupportedError, YoppError
 from ...machine.calls import CallReceived, ConnectionLost, ReplyError

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
+from executor.light import replace
 from executor.records import ExecutionType, OpportunisticContainersStatus, Resource
 
 from ...allocation.asks import Ask, AskKey, AskTable, check_request, key_of

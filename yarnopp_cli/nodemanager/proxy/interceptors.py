@@ -5,7 +5,6 @@ to pass on of a request, ``answer`` what to add to a response; both are pure but
 time is an argument. One of your own is a class that overrides either, named by its import path
 ("package.module.Class") in that property::
 
-    from dataclasses import replace
     from yarnopp_cli.nodemanager.proxy.interceptors import RequestInterceptor
 
     class AtMostTen(RequestInterceptor):

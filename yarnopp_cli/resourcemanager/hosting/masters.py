@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
 from executor.causes import Cause, CauseKind
 from executor.core.cell import Cell, MachineCrashed
+from executor.light import replace
 from executor.records import ContainerExitStatus, Resource
 
 from ...errors import (

@@ -6,9 +6,8 @@ DECOMMISSIONED. Its process stays, unlike YARN's, and it can be resumed at once.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from executor.causes import Cause, CauseKind
+from executor.light import replace
 from executor.records import Resource
 
 from ...errors import InvalidResourceRequestError, InvalidStateError

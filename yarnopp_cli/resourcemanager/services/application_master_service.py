@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from executor.causes import Cause, CauseKind
+from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, AskKey, AskTable, check_label, check_request, check_size, key_of

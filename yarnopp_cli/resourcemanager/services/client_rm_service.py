@@ -6,7 +6,8 @@ Waits are held until they are satisfied or their time has passed.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+
+from executor.light import replace
 
 from ...allocation.asks import check_label, check_size, normalise
 from ...errors import AccessDeniedError, InvalidStateError, ShuttingDownError, UsageError

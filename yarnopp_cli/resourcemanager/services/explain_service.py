@@ -8,9 +8,9 @@ an ask is the same until the next event: it is enough to look.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import islice
 
+from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits, could_serve

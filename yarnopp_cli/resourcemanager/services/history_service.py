@@ -6,7 +6,7 @@ Writes nothing itself: keeping is the daemon's.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from executor.light import replace
 
 from ...machine.calls import CallReceived
 from ...records.history import ApplicationHistory, GetEventsRequest, GetEventsResponse

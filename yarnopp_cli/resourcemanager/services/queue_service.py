@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
+from executor.light import replace
 from executor.records import Resource
 
 from ...errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, NotYetSupportedError, RemoteError

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hmac
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any
 
 from executor.causes import Cause, CauseKind
+from executor.light import replace
 from executor.records import ContainerState, ContainerStatus
 
 from ...machine.calls import CallReceived

@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
+
+from executor.light import replace
 
 from ...records.reports import FINAL_STATES, ApplicationReport
 from ...records.scheduler_protocol import (

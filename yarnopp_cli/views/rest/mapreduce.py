@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
-from executor.light import Record
+from executor.light import Record, replace
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage
 
 from ...records.history import MapReduceReport, TaskAttempt

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field, replace
 from typing import Any
 
-from executor.light import Record
+from executor.light import Record, field, replace
 from executor.records import ContainerState, ContainerStatus, ExecutionType
 
 from ...records.container_protocol import GetNodeInfoResponse

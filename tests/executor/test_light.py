@@ -1,0 +1,120 @@
+"""Records: to everybody who looks they are dataclasses, though nothing is compiled before it is used."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import subprocess
+import sys
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from executor.light import Record, field, names_of, notes_of, replace
+
+pytestmark = pytest.mark.pure
+
+
+class Point(Record, order=True):
+    """Two numbers."""
+
+    x: int = 0
+    y: int = 0
+
+
+class Named(Point, kw_only=True):
+    """With a name."""
+
+    KIND: ClassVar[str] = "named"
+    name: str
+    words: list[str] = field(default_factory=list)
+
+
+class Placed(Named):
+    """With a place, that is positional."""
+
+    place: str = field(default="here", note="where")
+
+
+def test_the_fields_are_those_of_the_bases_and_then_its_own() -> None:
+    assert names_of(Placed) == ("x", "y", "name", "words", "place")
+    assert Placed.__match_args__ == ("x", "y", "place")  # type: ignore[attr-defined]
+    one = Placed(1, 2, "there", name="n")
+    assert (one.x, one.y, one.place, one.name, one.words, one.KIND) == (1, 2, "there", "n", [], "named")
+    assert repr(one) == "Placed(x=1, y=2, name='n', words=[], place='there')"
+    assert notes_of(Placed) == {"place": "where"}
+
+
+def test_what_is_made_anew_is_made_for_each() -> None:
+    first, second = Named(name="a"), Named(name="a")
+    first.words.append("w")
+    assert second.words == []
+    assert first != second
+
+
+@pytest.mark.parametrize("arguments, named", [((1, 2, 3), {}), ((), {"z": 1}), ((1,), {"x": 1})])
+def test_other_arguments_are_type_errors(arguments: tuple[int, ...], named: dict[str, int]) -> None:
+    with pytest.raises(TypeError):
+        Point(*arguments, **named)
+    with pytest.raises(TypeError, match="name"):
+        Named()  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        replace(Point(), z=1)
+
+
+def test_they_are_compared_by_class_and_by_value() -> None:
+    assert Point(1, 2) == Point(1, 2)
+    assert Point(1, 2) != Named(1, 2, name="")
+    assert Point(1, 2) != (1, 2)
+    assert len({Point(1, 2), Point(1, 2), Point(2, 1)}) == 2
+    assert sorted([Point(2, 1), Point(1, 5)]) == [Point(1, 5), Point(2, 1)]
+    assert (
+        Point(1, 2) <= Point(1, 2) < Point(1, 3) and Point(2, 0) >= Point(1, 9) and Point(2, 0) > Point(1, 9)
+    )
+    with pytest.raises(TypeError):
+        assert Point() < 3  # type: ignore[operator]
+
+
+def test_a_class_and_the_one_below_it_each_have_their_own_methods() -> None:
+    class Above(Record):
+        a: int = 0
+
+    class Below(Above):
+        b: int = 0
+
+    assert Above(1) == Above(1)
+    assert hash(Above(1)) == hash(Above(1))
+    assert Below(1, 2) != Below(1, 3)
+    assert Below(1, 2).b == 2
+
+
+def test_it_is_a_dataclass_to_those_who_look() -> None:
+    assert dataclasses.is_dataclass(Placed)
+    fields = {one.name: one for one in dataclasses.fields(Placed)}
+    assert list(fields) == list(names_of(Placed))
+    assert fields["words"].default_factory is list
+    assert fields["name"].default is dataclasses.MISSING and fields["name"].kw_only
+    assert fields["place"].default == "here" and fields["place"].type == "str"
+    assert dataclasses.replace(Point(1, 2), y=5) == replace(Point(1, 2), y=5) == Point(1, 5)
+    assert dataclasses.asdict(Named(name="n")) == {"x": 0, "y": 0, "name": "n", "words": []}
+
+
+@pytest.mark.parametrize("one", [Point(1, 2), Placed(1, 2, "p", name="n", words=["w"])])
+def test_it_survives_copies_and_wires(one: Any) -> None:
+    assert copy.deepcopy(one) == copy.copy(one) == pickle.loads(pickle.dumps(one)) == one
+    assert msgspec.json.decode(msgspec.json.encode(one), type=type(one)) == one
+    assert not hasattr(one, "__dict__")
+
+
+def test_its_declaration_imports_nothing() -> None:
+    program = (
+        "import sys; sys.path.insert(0, 'executor'); before = set(sys.modules)\n"
+        "import light\n"
+        "class P(light.Record):\n    __annotations__ = {'x': 'int'}\n"
+        "assert P(3).x == 3\n"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    told = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["__future__", "light"]
