@@ -172,7 +172,7 @@ class ApplicationReport(Record):
 
 class ApplicationAttemptReport(Record):
     """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none;
-    ``blacklist`` are nodes that its master does not want.
+    ``blacklist`` are nodes that its master does not want. ``hosted``: that lives in the RM.
     """
 
     attempt_id: str
@@ -185,6 +185,7 @@ class ApplicationAttemptReport(Record):
     am_http_address: str = ""
     user: str = ""
     blacklist: tuple[str, ...] = ()
+    hosted: bool = False
 
 
 class NodeReport(Record):

@@ -47,6 +47,8 @@ KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
 JOB_FILE = "job.json"
 _MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
+_HOSTED = "yopp.resourcemanager.hosted-masters"
+_DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
 _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
@@ -101,7 +103,7 @@ def start(
         return client.start(job, submission, detach=detach, dry_run=session.dry_run, debug=debug)
     printer = session.printer
     if session.dry_run:
-        return _foretell(session, job, submission.am_resource if detach else None)
+        return _foretell(session, client, job, submission.am_resource if detach else None)
     submission = replace(
         submission,
         application_type=job.application_type,
@@ -120,9 +122,9 @@ def start(
     return outcome.end.exit_code
 
 
-def _foretell(session: Session, job: JobSpec, master: Resource | None = None) -> int:
+def _foretell(session: Session, client: JobClient, job: JobSpec, master: Resource | None) -> int:
     """Print what would happen to ``job``; the exit code, 1 where it would be refused. ``master`` is the size of a
-    detached job's master, None where it runs in the client."""
+    detached job's master, None where it runs in the client; one that is hosted takes nothing."""
     from ...explain.forecast import Forecast, forecast
     from ...views.explain import consequences
 
@@ -131,6 +133,8 @@ def _foretell(session: Session, job: JobSpec, master: Resource | None = None) ->
     try:
         info = session.client.cluster_info()
         known = info.properties
+        if _may_be_hosted(client) and known.get(_HOSTED) != "false" and known.get(_DISTRIBUTED) != "true":
+            master = master if job.pi is not None else None
         least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
         nodes = session.client.nodes()
         found = forecast(
@@ -218,8 +222,9 @@ def run_foreground(
 
 
 def _may_be_hosted(client: JobClient) -> bool:
-    """Whether a job's master may live in the RM: not where the client is to ask a node's AMRMProxy for containers."""
-    return not client.configuration.settings(ResourceManagerSettings).scheduler_address
+    """Whether a job's master may live in an RM that hosts any: not where the client is to ask a node's AMRMProxy."""
+    settings = client.configuration.settings(ResourceManagerSettings)
+    return settings.hosted_masters and not settings.scheduler_address
 
 
 def _master_here(
