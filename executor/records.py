@@ -117,6 +117,8 @@ class Resource(Record, order=True):
 
     def at_least_zero(self) -> Resource:
         """This with negative dimensions raised to zero."""
+        if self.memory >= 0 and self.vcores >= 0:
+            return self
         return Resource(max(0, self.memory), max(0, self.vcores))
 
     def __str__(self) -> str:

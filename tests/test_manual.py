@@ -15,7 +15,7 @@ import typer
 
 from yarnopp_cli import errors
 from yarnopp_cli.cli.app import run
-from yarnopp_cli.cli.frame.options import Conf, Json, examples, new_typer
+from yarnopp_cli.cli.frame.typed import examples, new_typer
 from yarnopp_cli.manual import pages
 from yarnopp_cli.manual import text as manual_text
 from yarnopp_cli.manual.roff import Literal, Page, Paragraph, Subheading, Tagged, to_man, to_text
@@ -75,6 +75,10 @@ def test_every_exit_code_is_in_the_page() -> None:
     declared.discard(errors.EXIT_INTERRUPTED)  # 128+N
     assert declared <= documented
     assert errors.EXIT_INTERRUPTED == 128 + 2
+
+
+Conf = Annotated[list[str] | None, typer.Option("--conf", metavar="PATH", help="Configuration file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def sample() -> typer.Typer:

@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PROGRAMS = [
-    path
-    for folder in ("scripts", "bench")
-    for path in sorted((ROOT / folder).iterdir())
-    if path.is_file() and path.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3")
-]
+SCRIPTS = [path for path in sorted((ROOT / "scripts").iterdir()) if path.is_file()]
+PROGRAMS = [path for path in SCRIPTS if path.read_text(encoding="utf-8").startswith("#!/usr/bin/env python3")]
+PROGRAMS += sorted((ROOT / "bench").rglob("*.py"))
 
 
 def test_there_are_programs() -> None:

@@ -10,10 +10,11 @@ import logging
 
 from ..core.events import ContainerRecovered
 from ..light import replace
-from ..records import ContainerRecord, ContainerState
+from ..records import ContainerRecord, ContainerState, ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
 from .shim import is_shim, kill_shim, read_exit_file
+from .slots import Begun, journal_path, journals, read_journal, remove_journal, survey
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +29,25 @@ class Finder:
         self._context = context
         self._cgroups = context.cgroups
         self._directories = context.directories
+        self._begun: dict[str, Begun] = {}
+        self._journals: dict[str, set[str]] = {}
+
+    def survey(self) -> None:
+        """Look at the journals of launchers, before anything is asked."""
+        self._begun = survey(self._directories.state)
+
+    def launcher(self, container_id: str) -> tuple[int, int]:
+        """The pid and start time of the launcher of a container that was found in a slot."""
+        begun = self._begun[container_id]
+        return begun.launcher, begun.launcher_start
+
+    def cleaned(self, container_id: str) -> None:
+        """A container was removed, and its end need not be known any more: a journal goes with its last one."""
+        for path, told in list(self._journals.items()):
+            told.discard(container_id)
+            if not told:
+                del self._journals[path]
+                remove_journal(path)
 
     def find(self, record: ContainerRecord) -> tuple[ContainerRecovered, LiveContainer | None]:
         """What is true of a container, and what is to be watched if it is alive.
@@ -35,6 +55,9 @@ class Finder:
         The record in the answer has the pid and start time that were found, if it had none.
         """
         container_id = record.spec.container_id
+        begun = self._begun.get(container_id)
+        if begun is not None and _is_of(begun, record):
+            return self._find_in_slot(record, begun)
         record = self._identify(record)
         path = self._cgroups.path(container_id)
         if record.pid:
@@ -57,6 +80,44 @@ class Finder:
             self._remove(container_id)
             self._directories.remove_empty_logs(record.spec)
         return ContainerRecovered(record, False, False, left.exit_code if left else None, usage, path), None
+
+    def _find_in_slot(
+        self, record: ContainerRecord, begun: Begun
+    ) -> tuple[ContainerRecovered, LiveContainer | None]:
+        """What is true of a container that a launcher began. The slot is its own from now on, and goes with it."""
+        container_id = record.spec.container_id
+        path = journal_path(self._directories.state, begun.slot)
+        if not begun.pid:
+            wait_until(lambda: self._has_pid(path, begun), FIRST_LINE_SECONDS, 0.005)
+            begun = next((one for one in read_journal(path).begun if one.container_id == container_id), begun)
+        record = replace(
+            record, pid=record.pid or begun.pid, process_start=record.process_start or begun.start
+        )
+        slot = self._cgroups.slot(begun.slot)
+        if slot is None or not begun.last:
+            return ContainerRecovered(record, False, False, begun.code, ContainerUsage(), ""), None
+        slot.launcher, slot.baseline = begun.launcher, begun.baseline
+        self._cgroups.lend(container_id, slot)
+        group = self._cgroups.path(container_id)
+        usage = self._cgroups.usage(container_id, self._context.clock())
+        if begun.code is None and is_alive(begun.launcher, begun.launcher_start):
+            held = LiveContainer(
+                container_id, record.pid, record.process_start, "", pooled=True, journal=path
+            )
+            held.frozen = self._cgroups.frozen(container_id)
+            held.paused = held.frozen or all_stopped(self._context.processes(held))
+            return ContainerRecovered(record, True, held.paused, None, usage, group), held
+        self._context.kill(container_id)
+        self._cgroups.give_back(container_id)
+        # Its launcher has ended, or waits for nobody: the group and the journal go with those that nobody knows.
+        if record.state is ContainerState.DONE:
+            self._directories.remove_private(container_id, thoroughly=True)
+        return ContainerRecovered(record, False, False, begun.code, usage, group), None
+
+    def _has_pid(self, path: str, begun: Begun) -> bool:
+        return not is_alive(begun.launcher, begun.launcher_start) or any(
+            one.pid for one in read_journal(path).begun if one.container_id == begun.container_id
+        )
 
     def _identify(self, record: ContainerRecord) -> ContainerRecord:
         """The record with the identity of its shim, which a crash may have kept from being recorded.
@@ -88,6 +149,12 @@ class Finder:
     def remove_strangers(self, known: set[str]) -> None:
         """End and remove all containers of this node except these."""
         shims = self._directories.shims()
+        for path in journals(self._directories.state):
+            told = {one.container_id for one in read_journal(path).begun} & known
+            if told:
+                self._journals[path] = told
+            else:
+                remove_journal(path)
         there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
         for container_id in there - known:
             LOG.info("removing what is left of %s", container_id)
@@ -104,3 +171,10 @@ class Finder:
     def _remove(self, container_id: str) -> None:
         self._directories.remove_exit_files(container_id)
         self._context.remove(container_id, 1.0)
+
+
+def _is_of(begun: Begun, record: ContainerRecord) -> bool:
+    """Whether a launcher began the container of a record, and not an earlier one of the same name."""
+    if record.state is ContainerState.SCHEDULED:
+        return False
+    return not record.pid or not begun.pid or (begun.pid, begun.start) == (record.pid, record.process_start)

@@ -25,7 +25,15 @@ from ..core.events import (
     UsageSampled,
 )
 from ..errors import CgroupError, ExecutorError, StateStoreError
-from ..records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, ContainerStatus
+from ..light import replace
+from ..records import (
+    CgroupLimits,
+    ContainerRecord,
+    ContainerSpec,
+    ContainerState,
+    ContainerStatus,
+    ContainerUsage,
+)
 from ..settings import ExecutorSettings
 from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
@@ -37,17 +45,22 @@ from .environment import container_environment, whitelisted
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
+from .pool import Pool
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
     CannotLaunchError,
+    Ended,
     ExitWatcher,
+    Launched,
     LaunchRequest,
     ShimLauncher,
+    check_words,
     kill_shim,
     reap,
     set_subreaper,
 )
+from .slots import code_of
 from .store import StateStore
 
 LOG = logging.getLogger(__name__)
@@ -116,7 +129,15 @@ class LinuxContainerExecutor:
         )
         self._cleaner = Cleaner(context, settings.delete_timeout_ms / 1000)
         self._pauser = Pauser(context, freezes=settings.pause_mechanism == "freezer")
-        self._ender = Ender(context)
+        self._pool = Pool(
+            context,
+            settings.pooled_groups,
+            began=self._began,
+            ended=self._ended_in_slot,
+            failed=self._failed_in_slot,
+            refused=self._launch_after_all,
+        )
+        self._ender = Ender(context, self._pool.release)
         self._unrecorded: dict[str, str] = {}
         self._user, self._home = _account()
 
@@ -135,6 +156,7 @@ class LinuxContainerExecutor:
         await self._monitor.stop()
         self._weights.finish()
         await self._preparer.close()
+        await self._pool.close()
         await self._context.finish()
         self._watcher.close()
 
@@ -182,7 +204,7 @@ class LinuxContainerExecutor:
             self._weights.check()
 
     def _running(self) -> list[str]:
-        return [held.container_id for held in self._held.values() if not held.ended]
+        return [held.container_id for held in self._held.values() if held.pid and not held.ended]
 
     # ---- commands
 
@@ -225,7 +247,8 @@ class LinuxContainerExecutor:
             self._store.store(record)
             self._unrecorded.pop(container_id, None)
             if record.state is ContainerState.SCHEDULED:
-                self._preparer.waits(record.spec)
+                if not self._pool.used:
+                    self._preparer.waits(record.spec)
             elif record.state is not ContainerState.LAUNCHING:
                 self._preparer.gone(container_id)
         except ExecutorError as error:
@@ -250,17 +273,64 @@ class LinuxContainerExecutor:
             check_name(container_id)
             if container_id in self._unrecorded:
                 raise CannotLaunchError(self._unrecorded[container_id])
+            if self._launch_in_slot(spec, limits):
+                return
             ready = self._begin_prepared(spec, limits)
             if ready is None:
                 self._directories.prepare(spec)
-                request = self._request(spec, self._cgroups.create(container_id, limits))
-                launched = self._launcher.launch(request)
+                request, launched = self._launch_by_shim(self._request(spec), limits)
             else:
                 request, launched = ready.prepared.request, ready.prepared.launched
         except ExecutorError as error:
-            code = error.exit_code if isinstance(error, CannotLaunchError) else 125
-            self._post(ContainerLaunchFailed(container_id, str(error), code))
+            self._cannot_launch(container_id, error)
             return
+        self._launched_by_shim(request, launched, ready)
+
+    def _cannot_launch(self, container_id: str, error: ExecutorError) -> None:
+        code = error.exit_code if isinstance(error, CannotLaunchError) else 125
+        self._post(ContainerLaunchFailed(container_id, str(error), code))
+
+    def _launch_in_slot(self, spec: ContainerSpec, limits: CgroupLimits) -> bool:
+        """Whether the pool starts it. What came of that is posted later."""
+        if not self._pool.used or self._preparer.has(spec.container_id):
+            return False
+        check_words(spec.command)
+        self._directories.prepare(spec)
+        held = LiveContainer(spec.container_id, 0, 0, "")
+        if not self._pool.launch(held, self._request(spec), limits):
+            return False
+        self._held[spec.container_id] = held
+        return True
+
+    def _began(self, held: LiveContainer) -> None:
+        path = self._cgroups.path(held.container_id)
+        self._post(ContainerLaunched(held.container_id, held.pid, held.start, path))
+
+    def _ended_in_slot(self, held: LiveContainer, settle: Callable[[], ContainerUsage], code: int) -> None:
+        self._ender.pooled_ended(held, settle, code)
+
+    def _failed_in_slot(self, held: LiveContainer, code: int, reason: str) -> None:
+        del self._held[held.container_id]
+        self._post(ContainerLaunchFailed(held.container_id, reason, code))
+
+    def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
+        """The pool could not begin it."""
+        del self._held[held.container_id]
+        try:
+            request, launched = self._launch_by_shim(request, limits)
+        except ExecutorError as error:
+            self._cannot_launch(held.container_id, error)
+            return
+        self._launched_by_shim(request, launched, None)
+
+    def _launch_by_shim(self, request: LaunchRequest, limits: CgroupLimits) -> tuple[LaunchRequest, Launched]:
+        join = self._cgroups.create(request.container_id, limits)
+        exit_file = self._directories.next_exit_file(request.container_id)
+        request = replace(request, join=join, exit_file=exit_file)
+        return request, self._launcher.launch(request)
+
+    def _launched_by_shim(self, request: LaunchRequest, launched: Launched, ready: Ready | None) -> None:
+        container_id = request.container_id
         held = self._held[container_id] = LiveContainer(
             container_id, launched.pid, launched.start, request.exit_file
         )
@@ -288,7 +358,8 @@ class LinuxContainerExecutor:
             raise
         return ready if ready.prepared.release() else None
 
-    def _request(self, spec: ContainerSpec, join: tuple[str, ...]) -> LaunchRequest:
+    def _request(self, spec: ContainerSpec, join: tuple[str, ...] | None = None) -> LaunchRequest:
+        """How to start it; by a shim, if the files that it joins are given."""
         private = self._directories.private(spec.container_id)
         working = os.path.abspath(spec.working_directory) if spec.working_directory is not None else private
         logs = self._directories.log(spec)
@@ -308,8 +379,8 @@ class LinuxContainerExecutor:
             working_directory=working,
             stdout=os.path.join(logs, "stdout"),
             stderr=os.path.join(logs, "stderr"),
-            exit_file=self._directories.next_exit_file(spec.container_id),
-            join=join,
+            exit_file="" if join is None else self._directories.next_exit_file(spec.container_id),
+            join=join or (),
         )
 
     def _live(self, container_id: str) -> LiveContainer | None:
@@ -330,6 +401,20 @@ class LinuxContainerExecutor:
             held.pid, held.start, lambda end: self._ender.shim_ended(held, end), is_child=is_child
         )
 
+    def _watch_launcher(self, held: LiveContainer) -> None:
+        """The launcher of an earlier run ends after its container, whose code it has written by then."""
+        container_id, (launcher, start) = held.container_id, self._finder.launcher(held.container_id)
+
+        def ended(_: Ended) -> None:
+            usage = self._cgroups.usage
+            self._ender.pooled_ended(
+                held,
+                lambda: usage(container_id, self._context.clock()),
+                code_of(held.journal, container_id),
+            )
+
+        self._watcher.watch(launcher, start, ended)
+
     def _set_limits(self, container_id: str, limits: CgroupLimits) -> None:
         if self._live(container_id) is None:
             return
@@ -339,7 +424,13 @@ class LinuxContainerExecutor:
             LOG.warning("the limits of %s stay as they were: %s", container_id, error)
 
     def _clean_up(self, container_id: str) -> None:
-        self._held.pop(container_id, None)
+        held = self._held.pop(container_id, None)
+        self._finder.cleaned(container_id)
+        if held is not None and held.pooled and not held.journal:
+            # Its slot is another's by now. Most leave nothing in their directory.
+            if not self._directories.remove_private(container_id, thoroughly=False):
+                self._cleaner.clean(container_id)
+            return
         self._directories.remove_exit_files(container_id)
         self._cleaner.clean(container_id)
 
@@ -352,6 +443,7 @@ class LinuxContainerExecutor:
         returns to the loop keeps the order. May block for a while if many have to be killed: call it before serving.
         """
         records = self._store.load_all()
+        self._finder.survey()
         found = [self.find(record) for record in records]
         self._finder.remove_strangers({record.spec.container_id for record in records})
         return found
@@ -365,6 +457,7 @@ class LinuxContainerExecutor:
         for record in self._store.load_all():
             self._forget(record.spec.container_id)
         self._held.clear()
+        self._finder.survey()
         self._finder.remove_strangers(set())
         for held in known:
             reap(held.pid)
@@ -374,7 +467,10 @@ class LinuxContainerExecutor:
         found, held = self._finder.find(record)
         if held is not None:
             self._held[held.container_id] = held
-            self._watch(held)
+            if held.pooled:
+                self._watch_launcher(held)
+            else:
+                self._watch(held)
         return found
 
 

@@ -19,7 +19,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class LiveContainer:
-    """A container that was started and is not removed yet. ``pid`` and ``start`` are its shim's."""
+    """A container that was started and is not removed yet. ``pid`` and ``start`` are its shim's.
+
+    One that is ``pooled`` has no shim: they are its own, 0 until it has begun. ``journal`` is its launcher's if an
+    earlier run of the node started it. ``frozen`` is set while the freezer may hold it.
+    """
 
     container_id: str
     pid: int
@@ -29,6 +33,9 @@ class LiveContainer:
     ending: bool = False
     killed: bool = False
     ended: bool = False
+    pooled: bool = False
+    frozen: bool = False
+    journal: str = ""
 
 
 class ExecutorContext:
@@ -71,7 +78,8 @@ class ExecutorContext:
 
     def processes(self, held: LiveContainer) -> list[int]:
         """The processes of a container. One that has not reached its cgroup yet is the shim's child."""
-        return self.cgroups.processes(held.container_id) or children(held.pid)
+        found = self.cgroups.processes(held.container_id)
+        return found if found or held.pooled else children(held.pid)
 
     def kill(self, container_id: str) -> None:
         """SIGKILL all that is in a container's group, until nothing is left. Blocks."""

@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+from collections.abc import Callable
 
 from ..core.events import ContainerExited
 from ..light import replace
+from ..records import ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import children, continue_all, is_alive, send
 from .shim import RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
@@ -21,11 +23,17 @@ SHIM_GRACE_SECONDS = 0.1
 """How long a shim whose container is gone may take to write the exit code before it is killed, too."""
 
 
+LAUNCHER_GRACE_SECONDS = 2.0
+"""How long a launcher may take to tell the end: it has the weight of its container, which may be the least."""
+
+
 class Ender:
     """Ends containers and posts ContainerExited for them."""
 
-    def __init__(self, context: ExecutorContext) -> None:
+    def __init__(self, context: ExecutorContext, end_launcher: Callable[[LiveContainer], None]) -> None:
+        """``end_launcher`` ends the launcher of a container of which nothing else is left."""
         self._context = context
+        self._end_launcher = end_launcher
         self._cgroups = context.cgroups
         self._loop = context.loop
 
@@ -36,10 +44,12 @@ class Ender:
         """
         if held.killed:
             return
+        if held.pooled and not held.pid:
+            return  # once it has begun, this is asked for again
         held.ending = True
         if force:
             held.killed = True
-            self._context.spawn(self._kill_surely(held))
+            self._context.spawn(self._kill_in_slot(held) if held.pooled else self._kill_surely(held))
         elif not self._terminate(held):
             self._context.spawn(self._terminate_soon(held))
 
@@ -50,7 +60,7 @@ class Ender:
         parent caught, and forgets it.
         """
         targets = self._context.processes(held)
-        begun = len(targets) > 1 or any(not is_shim(pid, held.exit_file) for pid in targets)
+        begun = held.pooled or len(targets) > 1 or any(not is_shim(pid, held.exit_file) for pid in targets)
         for pid in targets:
             send(pid, signal.SIGTERM)
         self._cgroups.thaw(held.container_id)
@@ -82,24 +92,68 @@ class Ender:
                     kill_identified(held.pid, held.start)
             await asyncio.sleep(0.002)
 
+    async def _kill_in_slot(self, held: LiveContainer) -> None:
+        """SIGKILL until nothing is left and its launcher has told its end, or has to be killed itself."""
+        self._cgroups.thaw(held.container_id)  # a frozen launcher tells nothing
+        held.frozen = False
+        alone_since: float | None = None
+        while not held.ended:
+            if left := self._cgroups.processes(held.container_id):
+                alone_since = None
+                for pid in left:
+                    send(pid, signal.SIGKILL)
+            await asyncio.sleep(0.001)
+            if not held.ended and self._cgroups.processes(held.container_id):
+                await asyncio.to_thread(self._context.kill, held.container_id)
+            alone_since = alone_since or self._loop.time()
+            if self._loop.time() - alone_since > LAUNCHER_GRACE_SECONDS:
+                self._end_launcher(held)
+            await asyncio.sleep(0.002)
+
+    def pooled_ended(
+        self, held: LiveContainer, settle: Callable[[], ContainerUsage], code: int | None
+    ) -> None:
+        """Its process has ended: end what is left of it, take its figures by ``settle``, and post ContainerExited."""
+        if held.ended:
+            return
+
+        def tell() -> None:
+            usage = settle()
+            held.ended = True
+            known = code if code is not None or not held.killed else 128 + signal.SIGKILL
+            self._context.post(ContainerExited(held.container_id, known, usage))
+
+        try:
+            left = self._cgroups.processes(held.container_id)
+        except OSError as error:
+            LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
+            self._loop.call_later(RETRY_SECONDS, self.pooled_ended, held, settle, code)
+            return
+        if not left:
+            tell()
+            return
+        for pid in left:
+            send(pid, signal.SIGKILL)
+        self._context.spawn(self._end_leftovers(held, tell))
+
     def shim_ended(self, held: LiveContainer, end: Ended) -> None:
         """Its shim has ended: end what is left of it, and post ContainerExited."""
         try:
             if self._cgroups.mode != "none" and not self._cgroups.processes(held.container_id):
                 self._tell_end(held, end)
             else:
-                self._context.spawn(self._end_leftovers(held, end))
+                self._context.spawn(self._end_leftovers(held, lambda: self._tell_end(held, end)))
         except OSError as error:
             # No file descriptor is free, for instance. Its end is reported late then, but with the right code.
             LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
             self._loop.call_later(RETRY_SECONDS, self.shim_ended, held, end)
 
-    async def _end_leftovers(self, held: LiveContainer, end: Ended) -> None:
+    async def _end_leftovers(self, held: LiveContainer, tell: Callable[[], None]) -> None:
         while True:
             await asyncio.to_thread(self._context.kill, held.container_id)
             try:
                 if not await asyncio.to_thread(self._cgroups.processes, held.container_id):
-                    return self._tell_end(held, end)
+                    return tell()
             except OSError as error:
                 LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
             await asyncio.sleep(RETRY_SECONDS)

@@ -99,6 +99,7 @@ class Pauser:
 
     async def _freeze(self, held: LiveContainer, reclaim: bool) -> None:
         """A process that enters a frozen group later is frozen, too."""
+        held.frozen = True
         try:
             await asyncio.to_thread(self._cgroups.freeze, held.container_id)
         except (CgroupError, OSError) as error:
@@ -145,7 +146,7 @@ class Pauser:
 
     def resume(self, held: LiveContainer) -> None:
         """Let it continue, and post ContainerResumed."""
-        held.paused = False
+        held.paused = held.frozen = False
         frozen = self._freezes and self._cgroups.frozen(held.container_id)
         self._cgroups.thaw(held.container_id)
         if not frozen:

@@ -94,6 +94,10 @@ class Preparer:
             self._abandon(ready)
             self._fill_soon()
 
+    def has(self, container_id: str) -> bool:
+        """Whether it is prepared."""
+        return container_id in self._ready
+
     def take(self, spec: ContainerSpec) -> Ready | None:
         """The container, if it is prepared and has not changed: it belongs to the caller now."""
         container_id = spec.container_id

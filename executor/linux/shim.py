@@ -175,15 +175,19 @@ class ShimLauncher:
 
 def check_command(request: LaunchRequest) -> None:
     """Refuse what no shell could start, in a shell's own words. Raises CannotLaunchError."""
-    if not request.command:
-        raise CannotLaunchError("no command was given", 127)
-    name = request.command[0]
-    if not name or name.startswith("-"):
-        raise CannotLaunchError(f"{name!r}: command not found", 127)
+    check_words(request.command)
     if not os.path.isdir(request.working_directory):
         raise CannotLaunchError(f"no working directory {request.working_directory!r}", 126)
     if not os.access(request.working_directory, os.X_OK):
         raise CannotLaunchError(f"the working directory {request.working_directory!r} cannot be entered", 126)
+
+
+def check_words(command: tuple[str, ...]) -> None:
+    """Refuse what is no command. Raises CannotLaunchError."""
+    if not command:
+        raise CannotLaunchError("no command was given", 127)
+    if not command[0] or command[0].startswith("-"):
+        raise CannotLaunchError(f"{command[0]!r}: command not found", 127)
 
 
 def _open_log(path: str) -> int:
@@ -204,7 +208,10 @@ def _launch_error(request: LaunchRequest, error: OSError | ValueError) -> Cannot
 
 
 def command_pid(shim: int) -> int | None:
-    """The pid of the command itself, None before it exists or after its end."""
+    """The pid of the command of a shim, None before it exists or after its end, or if that process is no shim."""
+    words = read_bytes(f"/proc/{shim}/cmdline", 8192).split(b"\0", 2)
+    if len(words) < 3 or words[1] != os.fsencode(SHIM):
+        return None
     found = children(shim)
     return found[0] if found else None
 

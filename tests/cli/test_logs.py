@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
-from yarnopp_cli.cli.frame.options import moment
+from yarnopp_cli.cli.frame.options import BadValueError, moment
 from yarnopp_cli.jobs.logfiles import Stream
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 
@@ -348,7 +347,7 @@ def test_since_takes_a_duration_or_a_time() -> None:
     assert moment("2026-01-31T12:00:00Z") == 1769860800000
     assert moment("2026-01-31T13:00:00+01:00") == 1769860800000
     for wrong in ("soon", "2026-13-01", "0001-01-01", "-5"):
-        with pytest.raises(typer.BadParameter):
+        with pytest.raises(BadValueError):
             moment(wrong)
 
 

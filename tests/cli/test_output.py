@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import typer
 
 from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.cli.frame import output
-from yarnopp_cli.cli.frame.options import duration, size_mb
+from yarnopp_cli.cli.frame.options import BadValueError, duration, size_mb
 from yarnopp_cli.cli.frame.output import OutputClosedError, Printer
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.records.reports import (
@@ -229,7 +228,7 @@ def test_durations(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "5x", "-1", "1 h", "inf", "nan", "1e3", "9" * 400, "m"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(typer.BadParameter):
+    with pytest.raises(BadValueError):
         duration(text)
 
 
@@ -251,7 +250,7 @@ def test_sizes(text: str, megabytes: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "-1", "x", "1.3M", "1X", "9" * 400, "10 M B"])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(typer.BadParameter):
+    with pytest.raises(BadValueError):
         size_mb(text)
 
 

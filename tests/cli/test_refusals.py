@@ -39,6 +39,7 @@ OTHERS = {
     "TypeError",
     "PermissionError",
     "OutputClosedError",
+    "BadValueError",  # the frame makes the three lines of it
     "UpdateContainerError",
 }
 # What no person can do anything about, or never sees: a bug's one line; refusals of a master by a node.

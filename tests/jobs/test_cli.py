@@ -6,7 +6,8 @@ import pytest
 
 from executor.records import Resource
 from tests.cli.test_argv import YARNS_FLAGS, YARNS_VALUES
-from yarnopp_cli.cli.frame.command import REGISTERED, made
+from yarnopp_cli.cli.frame.command import REGISTERED
+from yarnopp_cli.cli.frame.typed import made
 from yarnopp_cli.cli.jobs import dshell, pi, run  # noqa: F401  (pi: registered)
 from yarnopp_cli.errors import UsageError, YoppError
 

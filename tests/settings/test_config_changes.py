@@ -87,7 +87,7 @@ def test_whatever_stands_there_reads_back(given_: dict[str, int], name: str) -> 
 
 
 def test_every_property_can_be_set_in_the_shipped_site() -> None:
-    text = SHIPPED_SITE.read_text()
+    text = Path(SHIPPED_SITE).read_text()
     for name, known in PROPERTIES.items():
         changed = with_values(text, {name: known.default})
         assert changed is not None, name
@@ -105,7 +105,7 @@ def test_the_first_set_copies_the_site_in_effect_and_changes_one_line(
     site = site_of(tmp_path)
     assert out == f"{LENGTH} = 20  (in {site})\n"
     assert err == f"{site} begins as a copy of {SHIPPED_SITE}\n"
-    shipped, mine = SHIPPED_SITE.read_text().splitlines(), site.read_text().splitlines()
+    shipped, mine = Path(SHIPPED_SITE).read_text().splitlines(), site.read_text().splitlines()
     assert [(a, b) for a, b in zip(shipped, mine, strict=True) if a != b] == [
         (f"{LENGTH[17:]} = 10", f"{LENGTH[17:]} = 20")
     ]

@@ -31,7 +31,7 @@ def test_the_site_found_is_the_users_then_the_systems_then_the_shipped(
     load_with: Load, write: Write, no_system_site: str
 ) -> None:
     shipped = load_with(())
-    assert shipped.sources == (str(files.SHIPPED_SITE),)
+    assert shipped.sources == (files.SHIPPED_SITE,)
     assert Path(shipped.sources[0]).name == "yarn-site.toml"
     system = write("etc/yarn-site.toml", f"{MEMORY} = 200")
     assert system == no_system_site

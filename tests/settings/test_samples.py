@@ -62,7 +62,7 @@ def test_the_samples_differ_from_the_local_site_only_in_what_they_show(load_with
 
 
 def test_the_shipped_site_is_the_one_in_configs() -> None:
-    assert SHIPPED_SITE.read_bytes() == (CONFIGS / "yarn-site.toml").read_bytes()
+    assert Path(SHIPPED_SITE).read_bytes() == (CONFIGS / "yarn-site.toml").read_bytes()
 
 
 def test_every_property_of_the_default_file_can_be_taken_from_it(load_with: Load, write: Write) -> None:

@@ -7,24 +7,18 @@ and raises YoppError for what people have to know.
 from __future__ import annotations
 
 import os
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
-
-import typer
 
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from .frame import output
-from .frame.argv import given, own_words, rewrite
-from .frame.command import alarm_kept
-from .tree import build as build
+from .frame.command import alarm_kept, run_with
+from .frame.options import BadValueError
+from .words import given, own_words, understood
 
 EXIT_BUG = 70
 EXIT_BROKEN_PIPE = 141
-
-# typer keeps its own click private; the base of its public BadParameter is the family of all usage errors
-_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 def run(argv: Sequence[str]) -> int:
@@ -38,14 +32,21 @@ def run(argv: Sequence[str]) -> int:
             words(list(argv[2:]))
             return 0
         with alarm_kept():
-            code = _invoke(rewrite(argv))
+            code = _invoke(list(argv))
         output.flush()
     except output.OutputClosedError as error:
         code = _closed(error)
     except YoppError as error:
         code = _fail(error, argv)
-    except _USAGE_ERROR as error:
-        code = _usage(error, argv)
+    except BadValueError as error:
+        code = _fail(
+            UsageError(
+                f"invalid value: {error}",
+                because="it was read while the command ran",
+                hint="`yopp --help` lists the commands, and each has its own",
+            ),
+            argv,
+        )
     except KeyboardInterrupt:
         code = 130
     except OSError as error:
@@ -57,21 +58,34 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _invoke(argv: list[str]) -> int:
+    """Run the command that the words mean: read here where they are well-formed, else by typer."""
+    found = understood(argv)
+    if found is None:
+        from .frame.argv import rewrite
+
+        argv = rewrite(argv)
+        found = understood(argv)
+    if found is not None:
+        return _call(lambda: run_with(*found))
+    from .tree import call
+
     if os.environ.get("PAGER") and output.is_terminal_out() and _asks_for_help(argv):
         from .help.man import through_pager
 
-        return through_pager(lambda: _call(argv))
-    return _call(argv)
+        return through_pager(lambda: _call(lambda: call(argv)))
+    return _call(lambda: call(argv))
 
 
 def _asks_for_help(argv: list[str]) -> bool:
     return any(word in ("-h", "--help") for word in own_words(argv))
 
 
-def _call(argv: list[str]) -> int:
+def _call(command: Callable[[], Any]) -> int:
     try:
-        result = typer.main.get_command(build()).main(args=argv, prog_name="yopp", standalone_mode=False)
-    except SystemExit as exit_:  # typer ends so when a pipe broke under its help
+        result = command()
+    except (
+        SystemExit
+    ) as exit_:  # a command that leaves in the middle, and typer when a pipe broke under its help
         result = exit_.code
     return result if isinstance(result, int) and not isinstance(result, bool) else 0
 
@@ -110,45 +124,6 @@ def _refused(error: OSError, argv: Sequence[str]) -> int:
     )
     output.error(problem)
     return problem.exit_code
-
-
-# What the parser says, to be taken apart: what, because, hint.
-_VALUE = re.compile(r"(invalid value for .*?'): (.*)", re.DOTALL)
-_NO_SUCH = re.compile(
-    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?",
-    re.DOTALL,
-)
-
-
-def _three_lines(message: str, command: str) -> UsageError:
-    """A complaint of the parser about the words after ``command``."""
-    hint = f"`{command} --help` lists what it takes"
-    if found := _VALUE.fullmatch(message):
-        return UsageError(found[1], because=found[2], hint=hint)
-    if found := _NO_SUCH.fullmatch(message):
-        if found[5]:
-            hint = f"did you mean {' or '.join(found[5].rsplit(', ', 1))}? {hint}"
-        return UsageError(
-            f"{found[1]}: {found[3]}", because=f"`{command}` has no {found[2]} of that name", hint=hint
-        )
-    because = f"`{command}` does not take that"
-    if message.startswith("missing "):
-        because = f"`{command}` needs it"
-    elif message.endswith("requires an argument"):
-        because = "nothing follows it"
-    return UsageError(message, because=because, hint=hint)
-
-
-def _usage(error: Any, argv: Sequence[str]) -> int:
-    """Print a usage error of the parser in our three lines; return its exit code."""
-    message = error.format_message().rstrip()
-    context = getattr(error, "ctx", None)
-    if context is not None and message == context.get_help().rstrip():  # a group without its subcommand
-        output.Printer().text(message)
-        return EXIT_USAGE
-    command = context.command_path if context is not None else "yopp"
-    first = message[:1].lower() + message[1:]
-    return _fail(_three_lines(first.rstrip("."), command), argv)
 
 
 def _of_the_executor(error: Exception) -> int:

@@ -1,7 +1,6 @@
 """The command table: every command's name, module, one-line summary and section of the help. Pure data.
 
-The modules are imported only when their command runs, so that ``yopp --help`` costs one import of typer and
-no more.
+The modules are imported only when their command runs.
 """
 
 from __future__ import annotations

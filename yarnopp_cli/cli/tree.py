@@ -1,27 +1,30 @@
-"""The tree of all commands, each module imported when its command is first asked for."""
+"""The tree of all commands as typer has it, and what becomes of a command line that is given to it."""
 
 from __future__ import annotations
 
-from importlib import import_module
+import re
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from ..errors import EXIT_USAGE, UsageError
 from .frame import output
-from .frame.command import REGISTERED, Lazily, group, made
-from .frame.options import examples, new_typer, option
+from .frame.command import REGISTERED
+from .frame.typed import Lazily, examples, group, made, new_typer
 from .table import COMMANDS, SECTIONS
+from .words import load
+
+# typer keeps its own click private; the base of its public BadParameter is the family of all usage errors
+_USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
 
 def _load(name: str) -> Any:
     """The command ``name``, from its module. Raises KeyError if there is none of that name."""
-    entry = COMMANDS[name]
-    for module in (entry.module, *entry.more):
-        import_module(f"{__package__}.{module}")
+    load(name)
     if name in REGISTERED:
         return made(REGISTERED[name])
-    return group(name, entry.summary)
+    return group(name, COMMANDS[name].summary)
 
 
 class _Root(TyperGroup):
@@ -50,7 +53,9 @@ def build() -> typer.Typer:
 
 def _main(
     ctx: typer.Context,
-    version: Annotated[bool, option("--version, -V", "Print the version and exit.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", "-V", metavar=None, help="Print the version and exit.")
+    ] = False,
 ) -> int | None:
     """YARN's opportunistic containers on this host: queue, run, limit and preempt real processes."""
     if version:
@@ -63,3 +68,50 @@ def _main(
     from .help.home import home
 
     return home()
+
+
+def call(argv: list[str]) -> Any:
+    """Have typer read a command line and run it; what its command returns. Raises UsageError, and what commands do."""
+    try:
+        return typer.main.get_command(build()).main(args=argv, prog_name="yopp", standalone_mode=False)
+    except _USAGE_ERROR as error:
+        return _usage(error)
+
+
+def _usage(error: Any) -> int:
+    """A usage error of the parser, raised in our three lines."""
+    message = error.format_message().rstrip()
+    context = getattr(error, "ctx", None)
+    if context is not None and message == context.get_help().rstrip():  # a group without its subcommand
+        output.Printer().text(message)
+        return EXIT_USAGE
+    command = context.command_path if context is not None else "yopp"
+    first = message[:1].lower() + message[1:]
+    raise _three_lines(first.rstrip("."), command) from None
+
+
+# What the parser says, to be taken apart: what, because, hint.
+_VALUE = re.compile(r"(invalid value for .*?'): (.*)", re.DOTALL)
+_NO_SUCH = re.compile(
+    r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?",
+    re.DOTALL,
+)
+
+
+def _three_lines(message: str, command: str) -> UsageError:
+    """A complaint of the parser about the words after ``command``."""
+    hint = f"`{command} --help` lists what it takes"
+    if found := _VALUE.fullmatch(message):
+        return UsageError(found[1], because=found[2], hint=hint)
+    if found := _NO_SUCH.fullmatch(message):
+        if found[5]:
+            hint = f"did you mean {' or '.join(found[5].rsplit(', ', 1))}? {hint}"
+        return UsageError(
+            f"{found[1]}: {found[3]}", because=f"`{command}` has no {found[2]} of that name", hint=hint
+        )
+    because = f"`{command}` does not take that"
+    if message.startswith("missing "):
+        because = f"`{command}` needs it"
+    elif message.endswith("requires an argument"):
+        because = "nothing follows it"
+    return UsageError(message, because=because, hint=hint)

@@ -200,6 +200,7 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
             host, _, port = address.rpartition(":")
             made = socket.create_connection((host or "localhost", int(port)), timeout)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _refuse_strangers(made, address, peer, timeout)
     except (FileNotFoundError, ConnectionRefusedError) as error:
         missing = isinstance(error, FileNotFoundError)
         because = f"there is no socket {path}" if missing else f"nothing listens at {address}"
@@ -210,3 +211,16 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
         ) from None
     made.setblocking(False)
     return made
+
+
+def _refuse_strangers(made: socket.socket, address: str, peer: str, timeout: float) -> None:
+    """Close it, and raise ConnectionFailedError, where another user of this host listens."""
+    from .tcp_peers import stranger_that_serves  # only for TCP
+
+    if because := stranger_that_serves(made, timeout):
+        made.close()
+        raise ConnectionFailedError(
+            f"{peer} at {address} is not trusted",
+            because=because,
+            hint=f"`ss -tlnp` shows who listens at {address}",
+        )

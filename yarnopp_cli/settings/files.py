@@ -8,7 +8,6 @@ import os
 import pwd
 import stat
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from ..errors import ConfigurationError
 from .entries import Reading
@@ -17,7 +16,7 @@ from .suggest import printable_path
 LARGEST_FILE = 4 * 1024 * 1024
 """Bytes. A site file has a few thousand; what is larger is another file, or a device."""
 
-SHIPPED_SITE = Path(os.path.realpath(Path(__file__).with_name("yarn-site.toml")))
+SHIPPED_SITE = os.path.realpath(os.path.join(os.path.dirname(__file__), "yarn-site.toml"))
 """The local site that comes with yopp: in the source tree a link to ``configs/yarn-site.toml``."""
 
 SYSTEM_SITE = "/etc/yopp/yarn-site.toml"
@@ -48,7 +47,7 @@ def candidate_sites(environ: Mapping[str, str]) -> tuple[str, ...]:
     return (
         os.path.join(home_of(environ), ".config/yopp/yarn-site.toml"),
         SYSTEM_SITE,
-        str(SHIPPED_SITE),
+        SHIPPED_SITE,
     )
 
 
@@ -62,7 +61,7 @@ def chosen_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """
     named = list(conf) or [path for path in environ.get("YOPP_CONF", "").split(":") if path]
     if not named:
-        return [next((path for path in candidate_sites(environ) if _exists(path)), str(SHIPPED_SITE))]
+        return [next((path for path in candidate_sites(environ) if _exists(path)), SHIPPED_SITE)]
     files: list[str] = []
     for path in named:
         if not os.path.isdir(path):

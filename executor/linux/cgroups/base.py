@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterator
 
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
-from ...light import Record, field
+from ...light import Record, field, replace
 from ...records import CgroupLimits, ContainerUsage
 from ..procfs import Traces, send, wait_until
 from .files import UnifiedFiles, at, figures, group_processes
+from .slots import SLOT_PREFIX, Gauges, SlotGroup
 from .weights import GroupWeights
 
 LOG = logging.getLogger(__name__)
@@ -34,6 +35,12 @@ FREEZE_SECONDS = 1.8
 """How long a group may take to freeze: its processes do it themselves, once each is given a processor, and those with
 the least weight wait for that. Before Linux 6.6 a greater weight helps only those that start to wait later. Less than
 ``PAUSE_PATIENCE``, for which a pause is waited for."""
+
+HOLD_SECONDS = 0.5
+"""How long a kill waits for the freezer."""
+
+QUICK_KILL_SECONDS = 0.02
+"""How long a first SIGKILL in a slot has, before its processes are frozen for the next one."""
 
 MIB = 1 << 20
 
@@ -90,6 +97,23 @@ class CgroupDriver(abc.ABC):
 
     def started(self, container_id: str, traces: Traces) -> None:  # noqa: B027
         """How the container's processes are recognised where it has no cgroup."""
+
+    def make_slot(self, name: str) -> tuple[SlotGroup, tuple[str, ...]] | None:
+        """Make the group of a slot; it, and the files that its launcher has to join. None where there are no groups.
+
+        Raises CgroupError if the kernel refuses, FileExistsError if the name is taken.
+        """
+        return None
+
+    def slot(self, name: str) -> SlotGroup | None:
+        """The group of a slot that an earlier run made; None where there are no groups."""
+        return None
+
+    def lend(self, container_id: str, slot: SlotGroup) -> None:  # noqa: B027
+        """From now on that group is the container's, in all that is asked by its id, but for its launcher."""
+
+    def give_back(self, container_id: str) -> None:  # noqa: B027
+        """The container has no group any more."""
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:  # noqa: B027
         """Change the limits of a live container. Raises CgroupWriteError if the kernel refuses."""
@@ -179,6 +203,8 @@ class GroupDriver(CgroupDriver):
         self._parents = {name: os.path.join(base, self._relative) for name, base in bases.items()}
         self._unique_bases = tuple(dict.fromkeys(bases.values()))
         self._unique_parents = tuple(dict.fromkeys(self._parents.values()))
+        self._lent: dict[str, SlotGroup] = {}
+        self._slots: set[str] = set()
 
     @property
     def bases(self) -> dict[str, str]:
@@ -186,9 +212,13 @@ class GroupDriver(CgroupDriver):
         return dict(self._bases)
 
     def _group(self, controller: str, container_id: str) -> str:
-        return f"{self._parents[controller]}/{container_id}"
+        lent = self._lent.get(container_id)
+        return f"{self._parents[controller]}/{container_id if lent is None else lent.name}"
 
     def _groups(self, container_id: str) -> tuple[str, ...]:
+        lent = self._lent.get(container_id)
+        if lent is not None:
+            return lent.groups
         return tuple(f"{parent}/{container_id}" for parent in self._unique_parents)
 
     def _unified(self, container_id: str) -> UnifiedFiles:
@@ -199,8 +229,25 @@ class GroupDriver(CgroupDriver):
         """Have this node's group, which exists, take containers."""
 
     @abc.abstractmethod
-    def _write_limits(self, group: Callable[[str], str], limits: CgroupLimits) -> None:
-        """Write all limits; ``group`` is the directory of the group for each controller."""
+    def _write_limits(
+        self, group: Callable[[str], str], limits: CgroupLimits, before: CgroupLimits | None = None
+    ) -> None:
+        """Write all limits; ``group`` is the directory of the group for each controller.
+
+        ``before`` are those that are known to be written already.
+        """
+
+    @abc.abstractmethod
+    def _measure(self, container_id: str, now: float) -> ContainerUsage:
+        """What the group of a container has counted."""
+
+    @abc.abstractmethod
+    def _gauges(self, slot: str) -> Gauges:
+        """Where the figures of a slot's group are."""
+
+    @abc.abstractmethod
+    def _hold(self, container_id: str) -> None:
+        """Freeze it for a kill, if that is possible."""
 
     def _join_file(self, group: str) -> str:
         return "cgroup.procs"
@@ -221,6 +268,10 @@ class GroupDriver(CgroupDriver):
     def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
         """Make its group below each base; one file to join for each."""
         groups = self._groups(check_name(container_id))
+        if container_id.startswith(SLOT_PREFIX):
+            raise CgroupError(
+                f"{container_id!r} cannot name a cgroup", because="the groups of slots are called so"
+            )
         with _making():
             for group in groups:
                 try:
@@ -235,11 +286,70 @@ class GroupDriver(CgroupDriver):
         return tuple(os.path.join(group, self._join_file(group)) for group in groups)
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
-        """Write all limits that the controllers in use know."""
-        self._write_limits(lambda controller: self._group(controller, container_id), limits)
+        """Write the limits that the controllers in use know; in a slot, those that differ."""
+        lent = self._lent.get(container_id)
+        if lent is None:
+            self._write_limits(lambda controller: self._group(controller, container_id), limits)
+            return
+        before, lent.limits = lent.limits, None
+        if before != limits:
+            # The launcher is one more process.
+            wanted, known = (
+                one if one is None or one.pids_max is None else replace(one, pids_max=one.pids_max + 1)
+                for one in (limits, before)
+            )
+            assert wanted is not None
+            self._write_limits(lambda controller: self._group(controller, container_id), wanted, known)
+        lent.limits = limits
+
+    def make_slot(self, name: str) -> tuple[SlotGroup, tuple[str, ...]]:
+        """Below each base; a part that was made before another one failed is removed."""
+        groups = self._groups(name)
+        made: list[str] = []
+        try:
+            for group in groups:
+                os.mkdir(group)
+                made.append(group)
+        except OSError as error:
+            for group in made:
+                remove_group(group)
+            if isinstance(error, FileExistsError):
+                raise
+            raise CgroupError(f"cannot make {group}", because=error.strerror or str(error)) from error
+        self._slots.add(name)
+        return self.slot(name), tuple(os.path.join(group, self._join_file(group)) for group in groups)
+
+    def slot(self, name: str) -> SlotGroup:
+        """Its group below each base."""
+        return SlotGroup(name, self._groups(name), self._gauges(name))
+
+    def lend(self, container_id: str, slot: SlotGroup) -> None:
+        """Until ``give_back`` or ``remove``."""
+        self._slots.add(slot.name)
+        self._lent[check_name(container_id)] = slot
+
+    def give_back(self, container_id: str) -> None:
+        """Does nothing if it has no slot."""
+        self._lent.pop(container_id, None)
+
+    def usage(self, container_id: str, now: float) -> ContainerUsage:
+        """What the kernel has counted for it."""
+        lent = self._lent.get(container_id)
+        if lent is None:
+            return self._measure(container_id, now)
+        return lent.usage(now, len(lent.processes()))
+
+    def _limits_change(self, container_id: str) -> None:
+        """Its limits are being written by other ways than ``set_limits``."""
+        lent = self._lent.get(container_id)
+        if lent is not None:
+            lent.limits = None
 
     def processes(self, container_id: str) -> list[int]:
         """The union over all its groups: while it starts, a process is in some of them only."""
+        lent = self._lent.get(container_id)
+        if lent is not None:
+            return lent.processes()
         found: dict[int, None] = {}
         for group in self._groups(container_id):
             found.update(dict.fromkeys(group_processes(group)))
@@ -268,14 +378,35 @@ class GroupDriver(CgroupDriver):
         return figures(self._unified(container_id), "events").get("frozen") == 1
 
     def kill(self, container_id: str) -> None:
-        """By ``cgroup.kill``, which came with Linux 5.14; on older kernels round after round."""
+        """By ``cgroup.kill``, which came with Linux 5.14; on older kernels, or beside a launcher, round after round."""
+        if container_id in self._lent:
+            self._kill_in_slot(container_id)
+            return
         with contextlib.suppress(CgroupWriteError):
             self._unified(container_id).kill = True
         kill_until_empty(container_id, lambda: self.processes(container_id))
 
+    def _kill_in_slot(self, container_id: str) -> None:
+        """Most die of the first SIGKILL. Those that fork meanwhile are frozen for the next one."""
+        for pid in self.processes(container_id):
+            send(pid, signal.SIGKILL)
+        if wait_until(lambda: not self.processes(container_id), QUICK_KILL_SECONDS):
+            return
+        kill_until_empty(
+            container_id,
+            lambda: self.processes(container_id),
+            before=lambda: self._hold(container_id),
+            after=lambda: self.thaw(container_id),
+        )
+
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
         """Remove all its groups, and what is below them."""
-        return remove_groups(self._groups(check_name(container_id)), wait_seconds, self.delete_delay_seconds)
+        groups = self._groups(check_name(container_id))
+        removed = remove_groups(groups, wait_seconds, self.delete_delay_seconds)
+        if removed:
+            lent = self._lent.pop(container_id, None)
+            self._slots.discard(container_id if lent is None else lent.name)
+        return removed
 
     def remove_parent(self) -> None:
         """Remove this node's group below each base, and empty levels above it."""
@@ -283,14 +414,24 @@ class GroupDriver(CgroupDriver):
             remove_upwards(base, self._relative)
 
     def stale_groups(self) -> list[str]:
-        """Containers that have a group below any base."""
+        """Containers that have a group of their own below any base; and slots of an earlier run that are not lent."""
         names: dict[str, None] = {}
         for parent in self._unique_parents:
             with contextlib.suppress(FileNotFoundError):
                 names.update(
                     (entry.name, None) for entry in os.scandir(parent) if entry.is_dir(follow_symlinks=False)
                 )
-        return list(names)
+        return [name for name in names if name not in self._slots]
+
+
+CPU = ("cpu_shares", "cpu_weight", "cpu_quota_us", "cpu_period_us")
+MEMORY = ("memory_max", "memory_low", "swappiness")
+PIDS = ("pids_max",)
+
+
+def differ(names: tuple[str, ...], limits: CgroupLimits, before: CgroupLimits | None) -> bool:
+    """Whether any of these limits has to be written."""
+    return before is None or any(getattr(limits, name) != getattr(before, name) for name in names)
 
 
 def rounded_up(used: int) -> int:

@@ -16,14 +16,13 @@ from ...core.limits import SHARES
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...records import CgroupLimits, ContainerUsage
 from . import files as kernel
-from .base import UNIFIED, GroupDriver, kill_until_empty, rounded_up
+from .base import CPU, HOLD_SECONDS, MEMORY, PIDS, UNIFIED, GroupDriver, differ, kill_until_empty, rounded_up
 from .files import at, figures, group_processes, number
+from .slots import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
 
 LOG = logging.getLogger(__name__)
 
-HOLD_SECONDS = 0.5
-"""How long a kill waits for the freezer."""
 UNLIMITED = 1 << 60
 """v1 says "no limit" by a number near 2**63, rounded to pages."""
 
@@ -60,15 +59,32 @@ class V1Driver(GroupDriver):
         in_unified = self._has_unified and os.path.dirname(group) == self._parents[UNIFIED]
         return "cgroup.procs" if in_unified else "tasks"
 
-    def _write_limits(self, group: Callable[[str], str], limits: CgroupLimits) -> None:
-        if "cpu" in self._bases:
+    def _write_limits(
+        self, group: Callable[[str], str], limits: CgroupLimits, before: CgroupLimits | None = None
+    ) -> None:
+        if "cpu" in self._bases and differ(CPU, limits, before):
             _write_cpu(at(group("cpu"), kernel.CpuFiles), limits)
-        if "memory" in self._bases:
+        if "memory" in self._bases and differ(MEMORY, limits, before):
             _write_memory(at(group("memory"), kernel.MemoryFiles), limits)
-        if "pids" in self._bases:
+        if "pids" in self._bases and differ(PIDS, limits, before):
             at(group("pids"), kernel.PidsFiles).max = limits.pids_max
 
-    def usage(self, container_id: str, now: float) -> ContainerUsage:
+    def _gauges(self, slot: str) -> Gauges:
+        def gauge(controller: str, file: str, word: str = "", unit: float = 1.0) -> Gauge | None:
+            if controller not in self._bases:
+                return None
+            return Gauge(f"{self._parents[controller]}/{slot}/{file}", word, unit)
+
+        return Gauges(
+            cpu_seconds=gauge("cpuacct", "cpuacct.usage", unit=1e9)
+            or gauge(UNIFIED, "cpu.stat", "usage_usec", 1e6),
+            throttled_seconds=gauge("cpu", "cpu.stat", "throttled_time", 1e9),
+            memory_bytes=gauge("memory", "memory.usage_in_bytes"),
+            memory_peak_bytes=gauge("memory", "memory.max_usage_in_bytes"),
+            oom_kills=gauge("memory", "memory.oom_control", "oom_kill"),
+        )
+
+    def _measure(self, container_id: str, now: float) -> ContainerUsage:
         """From cpuacct (or the bare v2 mount), cpu.stat and the memory hierarchy."""
         cpu_seconds = throttled = 0.0
         memory = peak = oom_kills = 0
@@ -144,6 +160,7 @@ class V1Driver(GroupDriver):
         if "memory" not in self._bases:
             return None
         files = at(self._group("memory", container_id), kernel.MemoryFiles)
+        self._limits_change(container_id)
         with contextlib.suppress(CgroupWriteError):
             files.force_empty = 0
         limit = number(files, "limit_in_bytes")
@@ -155,7 +172,7 @@ class V1Driver(GroupDriver):
 
     def kill(self, container_id: str) -> None:
         """By v2's ``cgroup.kill`` if there is one, else frozen, killed and thawed; until all hierarchies are empty."""
-        if self._has_unified:
+        if self._has_unified or container_id in self._lent:
             return super().kill(container_id)
         before = after = None
         if self._has_freezer:

@@ -7,11 +7,12 @@ import os
 from collections.abc import Callable
 
 from ...core.limits import WEIGHT
-from ...errors import CgroupWriteError
+from ...errors import CgroupError, CgroupWriteError
 from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
-from .base import UNIFIED, CgroupReport, GroupDriver, rounded_up
+from .base import CPU, HOLD_SECONDS, MEMORY, PIDS, UNIFIED, CgroupReport, GroupDriver, differ, rounded_up
 from .files import UnifiedFiles, at, figures, number
+from .slots import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
 
 WANTED = ("cpu", "memory", "pids")
@@ -51,22 +52,45 @@ class V2Driver(GroupDriver):
             level = os.path.join(level, name)
             enable_controllers(level, self._controllers)
 
-    def _write_limits(self, group: Callable[[str], str], limits: CgroupLimits) -> None:
+    def _write_limits(
+        self, group: Callable[[str], str], limits: CgroupLimits, before: CgroupLimits | None = None
+    ) -> None:
         files = at(group(UNIFIED), UnifiedFiles)
-        if "cpu" in self._controllers:
+        if "cpu" in self._controllers and differ(CPU, limits, before):
             files.cpu_weight = min(10_000, max(1, limits.cpu_weight))
             if limits.cpu_quota_us is not None or files.cpu_max[0] is not None:
                 files.cpu_max = (limits.cpu_quota_us, limits.cpu_period_us)
-        if "memory" in self._controllers and (limits.memory_max is not None or files.memory_max is not None):
+        if (
+            "memory" in self._controllers
+            and differ(MEMORY, limits, before)
+            and (limits.memory_max is not None or files.memory_max is not None)
+        ):
             files.memory_low = limits.memory_low
             files.memory_max = limits.memory_max
             # v2 counts swap separately: without this a container over its limit would continue in swap.
             if files.has("memory.swap.max"):
                 files.memory_swap_max = None if limits.memory_max is None else 0
-        if "pids" in self._controllers:
+        if "pids" in self._controllers and differ(PIDS, limits, before):
             files.pids_max = limits.pids_max
 
-    def usage(self, container_id: str, now: float) -> ContainerUsage:
+    def _gauges(self, slot: str) -> Gauges:
+        group = f"{self._parents[UNIFIED]}/{slot}"
+        memory = "memory" in self._controllers
+        return Gauges(
+            cpu_seconds=Gauge(f"{group}/cpu.stat", "usage_usec", 1e6),
+            throttled_seconds=Gauge(f"{group}/cpu.stat", "throttled_usec", 1e6)
+            if "cpu" in self._controllers
+            else None,
+            memory_bytes=Gauge(f"{group}/memory.current") if memory else None,
+            memory_peak_bytes=Gauge(f"{group}/memory.peak") if memory else None,
+            oom_kills=Gauge(f"{group}/memory.events", "oom_kill") if memory else None,
+        )
+
+    def _hold(self, container_id: str) -> None:
+        with contextlib.suppress(CgroupError, OSError):
+            self._freeze(container_id, HOLD_SECONDS)
+
+    def _measure(self, container_id: str, now: float) -> ContainerUsage:
         """From cpu.stat, memory.current, memory.peak and memory.events."""
         files = self._unified(container_id)
         stat = figures(files, "cpu_stat")
@@ -96,6 +120,7 @@ class V2Driver(GroupDriver):
         if "memory" not in self._controllers:
             return None
         files = self._unified(container_id)
+        self._limits_change(container_id)
         if files.has("memory.swap.max"):
             files.memory_swap_max = None
         # It came with Linux 5.19; EAGAIN says that less could be reclaimed than was asked for.

@@ -1,6 +1,6 @@
 """A node in a process of its own, for tests that kill it: starts containers, says so in a file, and waits.
 
-Arguments: directory, cgroup mode, cgroup group. The directory's parent of everything is the test's.
+Arguments: directory, cgroup mode, cgroup group, how many groups are pooled. The directory is all the test's.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ SPECS = (
 TOTAL = Resource(4096, 4)
 
 
-async def main(directory: Path, mode: str, group: str) -> None:
-    settings = ExecutorSettings(cgroups_mount=mode, max_queue_length=10)
+async def main(directory: Path, mode: str, group: str, pooled: int) -> None:
+    settings = ExecutorSettings(cgroups_mount=mode, max_queue_length=10, pooled_groups=pooled)
     machine = ContainerScheduler(
         TOTAL, settings, physical_cores=2, wall_offset=time.time() - time.monotonic()
     )
@@ -76,4 +76,4 @@ async def main(directory: Path, mode: str, group: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    asyncio.run(main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])))

@@ -84,17 +84,19 @@ class Node:
         found: Kind = await soon(lambda: self.found(kind, container_id), f"{kind.__name__} of {container_id}")
         return found
 
-    def launch(self, spec: ContainerSpec, limits: CgroupLimits | None = None) -> ContainerLaunched:
+    async def launch(self, spec: ContainerSpec, limits: CgroupLimits | None = None) -> ContainerLaunched:
+        name = spec.container_id
         self.executor.perform(LaunchContainer(spec, limits or CgroupLimits(pids_max=200)))
-        failed = self.found(ContainerLaunchFailed, spec.container_id)
-        assert failed is None, failed
-        launched = self.found(ContainerLaunched, spec.container_id)
-        assert launched is not None
-        return launched
+        told = await soon(
+            lambda: self.found(ContainerLaunchFailed, name) or self.found(ContainerLaunched, name),
+            f"{name} is launched",
+        )
+        assert isinstance(told, ContainerLaunched), told
+        return told
 
     async def run(self, spec: ContainerSpec, limits: CgroupLimits | None = None) -> ContainerExited:
         """Launch it and wait for its end."""
-        self.launch(spec, limits)
+        await self.launch(spec, limits)
         return await self.told(ContainerExited, spec.container_id)
 
     async def run_again(self, spec: ContainerSpec) -> ContainerExited:

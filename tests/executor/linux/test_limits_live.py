@@ -105,7 +105,7 @@ def test_a_strict_quota_holds_two_spinners_to_half_a_core(tmp_path: Path, cgroup
             # YARN's spelling of half a core: a quota of 0.5 s in a period of 1 s is coarse, so a finer one
             # here.
             limits = CgroupLimits(cpu_quota_us=25_000, cpu_period_us=50_000)
-            node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"), limits)
+            await node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"), limits)
             await spinning(node, ["c1"])
             (cores,) = await cores_used(cgroups, ["c1"], 1.5)
             assert cores <= 0.6, f"{cores:.2f} cores"
@@ -125,7 +125,7 @@ def test_a_strict_vcore_is_one_core_and_not_two(tmp_path: Path, cgroups: CgroupD
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups) as node:
             limits = CgroupLimits(cpu_quota_us=1_000_000, cpu_period_us=1_000_000)
-            node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"), limits)
+            await node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"), limits)
             # The kernel's clock of periods runs already: the first quota may be followed at once by the second one.
             await soon(lambda: cpu_used(node.cgroups, "c1") > 1.05, "it is past its first quota")
             (cores,) = await cores_used(cgroups, ["c1"], 3.0)
@@ -144,9 +144,11 @@ def test_weights_share_a_processor(tmp_path: Path, cgroups: CgroupDriver) -> Non
         if not pin and len(os.sched_getaffinity(0)) > 1:
             pytest.skip("NOT TESTED: no taskset to put both on one processor")
         async with a_node(tmp_path, cgroups) as node:
-            node.launch(a_spec("o", *pin, "sh", "-c", SPIN), CgroupLimits(cpu_shares=2, cpu_weight=1))
+            await node.launch(a_spec("o", *pin, "sh", "-c", SPIN), CgroupLimits(cpu_shares=2, cpu_weight=1))
             await spinning(node, ["o"])
-            node.launch(a_spec("g", *pin, "sh", "-c", SPIN), CgroupLimits(cpu_shares=1024, cpu_weight=100))
+            await node.launch(
+                a_spec("g", *pin, "sh", "-c", SPIN), CgroupLimits(cpu_shares=1024, cpu_weight=100)
+            )
             await spinning(node, ["g"])
             guaranteed, opportunistic = await cores_used(cgroups, ["g", "o"], 1.5)
             assert guaranteed > 8 * opportunistic, f"{guaranteed:.3f} and {opportunistic:.3f} cores"
@@ -158,8 +160,8 @@ def test_over_its_memory_it_dies_and_its_neighbour_lives(tmp_path: Path, cgroups
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups) as node:
             limits = CgroupLimits(memory_max=64 * MIB, memory_low=57 * MIB, pids_max=50)
-            neighbour = node.launch(a_spec("neighbour", "sleep", "1000"), limits)
-            node.launch(a_spec("hog", sys.executable, "-S", "-E", "-c", HOG), limits)
+            neighbour = await node.launch(a_spec("neighbour", "sleep", "1000"), limits)
+            await node.launch(a_spec("hog", sys.executable, "-S", "-E", "-c", HOG), limits)
             exited = await node.told(ContainerExited, "hog")
             assert exited.exit_code == 137
             assert exited.usage.oom_kills == 1
@@ -175,7 +177,7 @@ def test_a_raised_limit_lets_it_live(tmp_path: Path, cgroups: CgroupDriver) -> N
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups) as node:
             waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n" + hog(100)
-            node.launch(
+            await node.launch(
                 a_spec("c1", sys.executable, "-S", "-E", "-c", waits), CgroupLimits(memory_max=64 * MIB)
             )
             node.executor.perform(SetLimits("c1", CgroupLimits(memory_max=400 * MIB)))
@@ -184,7 +186,9 @@ def test_a_raised_limit_lets_it_live(tmp_path: Path, cgroups: CgroupDriver) -> N
             assert (exited.exit_code, exited.usage.oom_kills) == (0, 0), node.output("c1", "stderr")
             assert exited.usage.memory_peak_bytes > 100 * MIB, "more than the first limit"
             # Lowered again, in the other order; nothing refuses it.
-            cgroups.set_limits("c1", CgroupLimits(memory_max=32 * MIB))
+            cgroups.create("c2", CgroupLimits(memory_max=400 * MIB))
+            cgroups.set_limits("c2", CgroupLimits(memory_max=32 * MIB))
+            assert cgroups.remove("c2", 1.0)
 
     asyncio.run(scenario())
 
@@ -219,7 +223,7 @@ def test_frozen_and_killed(tmp_path: Path, cgroups: CgroupDriver) -> None:
     async def scenario() -> None:
         forks = "echo $$ > pid; while :; do sh -c 'sh -c : & setsid sh -c : & wait'; done"
         async with a_node(tmp_path, cgroups) as node:
-            node.launch(a_spec("c1", "sh", "-c", f"({forks}) & {forks}"))
+            await node.launch(a_spec("c1", "sh", "-c", f"({forks}) & {forks}"))
             await soon((tmp_path / "work" / "c1" / "pid").exists, "it runs")
             for _ in range(3):
                 await asyncio.to_thread(cgroups.freeze, "c1")
@@ -241,7 +245,7 @@ def test_frozen_and_killed(tmp_path: Path, cgroups: CgroupDriver) -> None:
 def test_a_paused_container_uses_nothing_and_is_killed(tmp_path: Path, cgroups: CgroupDriver) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups) as node:
-            node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"))
+            await node.launch(a_spec("c1", "sh", "-c", f"({SPIN}) & {SPIN}"))
             await spinning(node, ["c1"])
             node.executor.perform(PauseContainer("c1"))
             await node.told(ContainerPaused, "c1")
@@ -255,8 +259,8 @@ def test_a_paused_container_uses_nothing_and_is_killed(tmp_path: Path, cgroups: 
 
 def test_the_shim_is_outside_and_everything_else_inside(tmp_path: Path, cgroups: CgroupDriver) -> None:
     async def scenario() -> None:
-        async with a_node(tmp_path, cgroups) as node:
-            launched = node.launch(a_spec("c1", "sh", "-c", "setsid sleep 1000 & sleep 1000 & wait"))
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=0)) as node:
+            launched = await node.launch(a_spec("c1", "sh", "-c", "setsid sleep 1000 & sleep 1000 & wait"))
             await soon(lambda: len(cgroups.processes("c1")) == 3, "three processes")
             assert launched.pid not in cgroups.processes("c1")
             own = Path("/proc/self/cgroup").read_text()
@@ -271,7 +275,7 @@ def test_the_shim_is_outside_and_everything_else_inside(tmp_path: Path, cgroups:
 def test_a_group_made_inside_a_container_goes_with_it(tmp_path: Path, cgroups: CgroupDriver) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups) as node:
-            node.launch(a_spec("c1", "sleep", "1000"))
+            await node.launch(a_spec("c1", "sleep", "1000"))
             (pid,) = await soon(lambda: cgroups.processes("c1"), "it is in its group")
             inner = os.path.join(cgroups.path("c1"), "inner", "most")
             os.makedirs(inner)

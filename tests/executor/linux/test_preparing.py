@@ -26,7 +26,7 @@ from .test_limits_live import HOG, MIB
 from .test_recovery import Crashed
 
 MODES = ["none", pytest.param("auto", marks=pytest.mark.cgroup)]
-SETTINGS = ExecutorSettings(prepared_containers=2)
+SETTINGS = ExecutorSettings(prepared_containers=2, pooled_groups=0)
 
 
 @pytest.fixture(params=MODES)
@@ -74,7 +74,7 @@ async def launched_when_ready(node: Node, spec: ContainerSpec, **limits: Any) ->
     (shim,) = shims(node, spec.container_id)
     assert not list((node.directory / "state").glob(f"{spec.container_id}.exit*")), "it has not begun"
     store(node, spec, ContainerState.LAUNCHING)
-    assert node.launch(spec, CgroupLimits(pids_max=200, **limits)).pid == shim
+    assert (await node.launch(spec, CgroupLimits(pids_max=200, **limits))).pid == shim
     return await node.told(ContainerExited, spec.container_id)
 
 
@@ -249,7 +249,7 @@ def test_one_whose_shell_was_killed_is_started_all_the_same(
 
 
 def test_a_node_that_is_killed_leaves_none_that_could_begin(tmp_path: Path) -> None:
-    left = Crashed(tmp_path, "auto")
+    left = Crashed(tmp_path, "auto", 0)
     try:
         exit_file = str(tmp_path / "state" / "queued.exit1")
         until(lambda: shims_of(str(tmp_path / "state")).get(exit_file), "the one that waits is made ready")

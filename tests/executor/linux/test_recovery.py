@@ -28,6 +28,7 @@ from executor.core.scheduler import ContainerScheduler
 from executor.driver import Driver
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
+from executor.linux.procfs import read_stat
 from executor.linux.shim import is_shim, read_exit_file
 from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
@@ -41,12 +42,13 @@ ROOT = Path(__file__).parents[3]
 class Crashed:
     """What is left of a node that was killed."""
 
-    def __init__(self, directory: Path, mode: str) -> None:
+    def __init__(self, directory: Path, mode: str, pooled: int = 20) -> None:
         self.directory = directory
-        self.settings = ExecutorSettings(cgroups_mount=mode, max_queue_length=10)
+        self.settings = ExecutorSettings(cgroups_mount=mode, max_queue_length=10, pooled_groups=pooled)
         self.group = f"test-{os.getpid()}-{time.monotonic_ns():x}"
+        program = "tests.executor.linux.crashing_node"
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.executor.linux.crashing_node", directory, mode, self.group],
+            [sys.executable, "-m", program, directory, mode, self.group, str(pooled)],
             cwd=ROOT,
             stderr=subprocess.PIPE,
         )
@@ -65,10 +67,11 @@ class Crashed:
     def pid(self, container_id: str) -> int:
         return int((self.directory / "work" / container_id / "pid").read_text())
 
-    def shim(self, container_id: str) -> int:
-        left = read_exit_file(str(self.directory / "state" / f"{container_id}.exit1"))
-        assert left is not None
-        return left.pid
+    def parent(self, container_id: str) -> int:
+        """The shim of a container that runs, or its launcher."""
+        found = read_stat(self.pid(container_id))
+        assert found is not None
+        return found.parent
 
     def let_go(self, container_id: str) -> None:
         (self.directory / "work" / container_id / "go").write_text("")
@@ -102,8 +105,9 @@ def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> 
     }
     crashed.let_go("ends-meanwhile")
     until(lambda: not running(pids["ends-meanwhile"]), "it ends while no node is there")
-    os.kill(crashed.shim("loses-its-shim"), signal.SIGKILL)
-    until(lambda: not running(crashed.shim("loses-its-shim")), "its shim dies")
+    parent = crashed.parent("loses-its-shim")
+    os.kill(parent, signal.SIGKILL)
+    until(lambda: not running(parent), "its shim dies")
 
     async def scenario() -> None:
         ended: dict[str, ContainerStatus] = {}
@@ -150,7 +154,8 @@ def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> 
         for name in ("runs", "fills"):
             status = machine.status(name)
             assert status is not None and status.state is ContainerState.RUNNING
-            assert status.pid == crashed.shim(name)
+            pooled = crashed.settings.cgroups_mount != "none"
+            assert status.pid == (pids[name] if pooled else crashed.parent(name))
 
         crashed.let_go("runs")
         await soon(lambda: "runs" in ended, "the adopted one ends")
@@ -217,7 +222,7 @@ def test_a_crash_between_the_start_and_writing_its_pid_down(tmp_path: Path, no_c
         async with a_node(tmp_path, no_cgroups) as node:
             record = launching("c1")
             node.executor.perform(StoreContainer(record))
-            launched = node.launch(record.spec)
+            launched = await node.launch(record.spec)
             await soon(lambda: read_exit_file(str(tmp_path / "state" / "c1.exit1")), "its shim begins")
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
@@ -304,7 +309,7 @@ def test_an_exit_that_comes_while_the_node_looks(tmp_path: Path, no_cgroups: Cgr
     async def scenario() -> None:
         async with a_node(tmp_path, no_cgroups) as node:
             spec = a_spec("c1", "sh", "-c", "echo $$ > pid; until [ -e go ]; do sleep 0.005; done; exit 4")
-            launched = node.launch(spec)
+            launched = await node.launch(spec)
             await soon((tmp_path / "work" / "c1" / "pid").exists, "it runs")
             node.executor.perform(
                 StoreContainer(

@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
 from ...errors import EXIT_FAILURE, EXIT_TIMEOUT, YoppError
 from .naming import ALL
 
@@ -39,7 +37,7 @@ def agree(
         what = f"{what} of {session.yarn.rest.address}"
     several = f"all {len(named)} {what}s" if len(named) > 1 else f"the only {what}, {named[0]}"
     if not session.printer.confirm(f"{verb} {several}?", yes=session.yes or session.dry_run):
-        raise typer.Exit(EXIT_FAILURE)
+        raise SystemExit(EXIT_FAILURE)
 
 
 def polled(look: Callable[[float], T], enough: Callable[[T], bool], seconds: float | None) -> T:

@@ -8,7 +8,6 @@ is a usage error that says so, never a guess.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -53,25 +52,6 @@ def rewrite(argv: Sequence[str]) -> list[str]:
         rest = _take_early(rest, early)
     hadoop = _REWRITERS.get(name)
     return _with_early(early, hadoop(rest) if hadoop is not None else [name, *rest])
-
-
-def own_words(argv: Sequence[str]) -> list[str]:
-    """The words that are for yopp itself, not for a command that it runs."""
-    words = list(argv)
-    if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
-        plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
-        words = words[:plain]
-    return words[: words.index("--")] if "--" in words else words
-
-
-def given(argv: Sequence[str], *options: str) -> list[str]:
-    """The values that these options are given, known from the words alone, as they may not parse."""
-    pairs = itertools.pairwise([*own_words(argv), ""])
-    return [
-        after if word in options else word.partition("=")[2]
-        for word, after in pairs
-        if word.partition("=")[0] in options
-    ]
 
 
 def _take_early(words: list[str], early: list[str]) -> list[str]:

@@ -10,24 +10,19 @@ command takes all of them, so that a script can give them everywhere; those that
 
 from __future__ import annotations
 
-import copy
 import enum
-import inspect
 import os
 import signal
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import typer
-
-from executor.light import Record
+from executor.light import MISSING, Record
 
 from ...errors import EXIT_TIMEOUT, YoppError
 from .options import (
-    NEWEST,
     Color,
     Columns,
     Conf,
@@ -37,7 +32,6 @@ from .options import (
     HereOnly,
     Json,
     Limit,
-    Live,
     NoProgress,
     NoWait,
     Output,
@@ -49,12 +43,10 @@ from .options import (
     Timeout,
     Verbose,
     Watch,
-    Words,
     Yes,
-    examples,
-    new_typer,
 )
 from .output import FORMS, Printer
+from .reading import Parameter, parameters, read
 from .session import Context, Session, chosen, words_of
 
 if TYPE_CHECKING:
@@ -100,6 +92,11 @@ class Command(Record):
     tries: bool | HereOnly
     waits: bool
     settings: dict[str, Any]
+
+    def read(self, words: Sequence[str]) -> dict[str, Any] | None:
+        """The values of all its options and arguments; None for words that only typer understands."""
+        interspersed = self.settings.get("context_settings", {}).get("allow_interspersed_args", True)
+        return read([*own_parameters(self), *added(self)], words, interspersed=interspersed)
 
 
 _PRINTING = ("output", "json", "quiet", "verbose", "color", "no_progress")
@@ -148,54 +145,55 @@ def command(
     return register
 
 
-def made(one: Command) -> Any:
-    """The parser's command of a declaration."""
-    signature = inspect.signature(one.function, eval_str=True)
-    own = [parameter for parameter in signature.parameters.values() if parameter.name != "session"]
-    # typer reads the command's own options alone; those of the frame are the parser's objects already
-    limits: list[HereOnlyOption] = []
-    call = _called(one, own, limits)
-    holder = new_typer()
-    settings = {"epilog": examples(*one.examples)} if one.examples else {}
-    holder.command(one.path.rpartition(" ")[2], **settings | one.settings)(call)
-    parsed: Any = typer.main.get_command(holder)
-    for parameter, option in zip(own, parsed.params, strict=False):
-        marks = get_args(parameter.annotation)[1:]
-        option.completes = next((mark for mark in marks if isinstance(mark, Live | Words)), None)
-        limits += [
-            (parameter, max(option.opts, key=len), mark) for mark in marks if isinstance(mark, HereOnly)
-        ]
+def own_parameters(one: Command) -> Sequence[Parameter]:
+    """The options and arguments that a command declares itself."""
+    return parameters(one.function)
+
+
+def added(one: Command | None) -> Sequence[Parameter]:
+    """The options that the frame adds to a command, in the order of its help; all that there are for None."""
+    if one is None:
+        return _common()
+    taken = {spelling for parameter in own_parameters(one) for spelling in parameter.spellings}
+    return [
+        parameter
+        for parameter in _common()
+        if _wanted(one, parameter.name) and not taken.intersection(parameter.spellings)
+    ]
+
+
+def _wanted(one: Command, name: str) -> bool:
+    if name in _OF_LISTS:
+        return one.lists is not None and (name != "state" or bool(one.lists.states))
+    if name in ("json", "output"):
+        return bool(one.forms)
+    if name in ("engine", "rm"):
+        return one.needs is not Needs.NOTHING
+    return {"timeout": one.bounded, "dry_run": bool(one.tries), "no_wait": one.waits}.get(name, True)
+
+
+def _limits(one: Command) -> Iterator[HereOnlyOption]:
+    """The options that a YARN cluster cannot honour."""
+    for parameter in own_parameters(one):
+        for mark in parameter.marks:
+            if isinstance(mark, HereOnly):
+                default = None if parameter.default is MISSING else parameter.default
+                yield parameter.name, default, max(parameter.spellings, key=len), mark
     if isinstance(one.tries, HereOnly):
-        dry_run = inspect.Parameter("dry_run", inspect.Parameter.KEYWORD_ONLY, default=False)
-        limits.append((dry_run, "--dry-run", one.tries))
-    taken = {spelling for option in parsed.params for spelling in option.opts}
-    parsed.params += [option for option in _added(one) if not taken.intersection(option.opts)]
-    return parsed
+        yield "dry_run", False, "--dry-run", one.tries
 
 
-def _called(
-    one: Command, own: Sequence[inspect.Parameter], limits: Sequence[HereOnlyOption]
-) -> Callable[..., int | None]:
-    """What the parser calls: a function that seems to take the command's own options alone."""
-    names = {parameter.name for parameter in own}
-
-    def call(**values: Any) -> int | None:
-        mine = {name: value for name, value in values.items() if name in names}
-        return _run(one, limits, mine, values)
-
-    call.__doc__ = one.function.__doc__
-    changed = inspect.Signature([one_.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one_ in own])
-    call.__signature__ = changed  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in own}
-    return call
-
-
-def _run(
-    one: Command, limits: Sequence[HereOnlyOption], mine: dict[str, Any], values: Mapping[str, Any]
-) -> int | None:
-    """One run: what all commands have is handled, and the function called with its session."""
+def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
+    """Run a command with the values of all its options: what all commands have is handled here, and the function called
+    with its session."""
+    own = {parameter.name for parameter in own_parameters(one)}
+    mine = {name: value for name, value in values.items() if name in own}
+    if one.bounded and not one.waits and "timeout" not in own and values.get("timeout") is not None:
+        _arm(float(values["timeout"]))
+    if one.needs is Needs.NOTHING:
+        _check(values)
     printer = Printer.of(
-        **{name: values[name] for name in _PRINTING if name in values and name not in mine}, forms=one.forms
+        **{name: values[name] for name in _PRINTING if name in values and name not in own}, forms=one.forms
     )
     context: Context | None = None
     engine: EngineChoice | None = None
@@ -207,7 +205,7 @@ def _run(
         elif one.needs is not Needs.QUIET_HOST:
             engine = choice_of(values)
         if engine is not None and engine.name == "yarn" and one.needs is not Needs.ENGINE:
-            check_remote(one.path, engine, values, limits if one.yarn else None)
+            check_remote(one.path, engine, values, _limits(one) if one.yarn else None)
         named = {name: values[name] for name in ("conf", "define", "run_dir")}
         looks = one.needs in (Needs.CLUSTER, Needs.HOST)
         context = Context.looking(**named) if looks else Context.of(**named)
@@ -261,106 +259,17 @@ def _declarations(
 
 
 @cache
-def _options() -> dict[str, Any]:
-    """The options as the parser's own objects by parameter, to be copied for each command: making one costs a tenth
-    of a ms."""
-    holder = new_typer()
-    holder.command("common")(_declarations)
-    parsed: Any = typer.main.get_command(holder)
-    return {option.name: option for option in parsed.params if option.name != "help"}
+def _common() -> Sequence[Parameter]:
+    return parameters(_declarations)
 
 
-def _noun(one: Command) -> Noun[Any]:
-    assert one.lists is not None, f"{one.path} lists nothing"
-    return one.lists
-
-
-def _added(one: Command) -> Iterator[Any]:
-    """The options that the frame adds to a command, in the order of its help."""
-    for name, declared in _options().items():
-        if name in _OF_LISTS and (one.lists is None or (name == "state" and not one.lists.states)):
-            continue
-        if name in ("json", "output") and not one.forms:
-            continue
-        if name in ("engine", "rm") and one.needs is Needs.NOTHING:
-            continue
-        if name == "timeout" and not one.bounded:
-            continue
-        if (name == "dry_run" and not one.tries) or (name == "no_wait" and not one.waits):
-            continue
-        option = copy.copy(declared)
-        option.completes = None
-        if name == "state":
-            option.completes = Words(lambda: _noun(one).states, several=True)
-        elif name in ("sort", "columns"):
-            option.completes = Words(lambda: [column.key for column in _noun(one).columns(0)], several=True)
-        elif name == "limit" and one.newest:
-            option.help = NEWEST
-        elif name == "timeout":
-            option.callback = None if one.waits else bounded
-        elif name in ("no_progress", "yes"):
-            option.hidden = max(option.opts, key=len) not in one.shows
-        elif one.needs is Needs.NOTHING and name in ("conf", "define", "run_dir", "verbose"):
-            option.hidden = True
-            if name in ("conf", "define"):
-                option.callback = _checked
-        yield option
-
-
-def _checked(context: Any, option: Any, value: Any) -> Any:
+def _check(values: Mapping[str, Any]) -> None:
     """What is named is checked, though this command reads no property. Raises ConfigurationError."""
-    if value:
+    conf, define = values.get("conf"), values.get("define")
+    if conf or define:
         from ...settings.loading import load
 
-        conf, defines = (value, ()) if option.name == "conf" else ((), value)
-        load(tuple(conf), tuple(defines), environ=os.environ, state_dir="/")
-    return value
-
-
-# -- groups ------------------------------------------------------------------------------------------------------
-
-
-class Lazily(MutableMapping[str, Any]):
-    """Commands of the parser by name, each made when it is first asked for."""
-
-    def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
-        self._made: dict[str, Any] = dict.fromkeys(names)
-        self._make = make
-
-    def __getitem__(self, name: str) -> Any:
-        if self._made[name] is None:
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._made
-
-
-def group(name: str, summary: str) -> Any:
-    """The parser's group of the commands registered below ``name``; its help is the summary."""
-    holder = new_typer(callback=_nothing, help=f"{summary}.", no_args_is_help=True)
-    parsed: Any = typer.main.get_command(holder)
-    parsed.name = name
-    below = {path.partition(" ")[2]: one for path, one in REGISTERED.items() if path.startswith(f"{name} ")}
-    parsed.commands = Lazily(below, lambda name: made(below[name]))
-    parsed.epilog = examples(*(one.examples[0] for one in list(below.values())[:2] if one.examples))
-    return parsed
-
-
-def _nothing() -> None:
-    """Stand for a group's callback."""
+        load(tuple(conf or ()), tuple(define or ()), environ=os.environ, state_dir="/")
 
 
 # -- --timeout of a command that does not bound itself ------------------------------------------------------------
@@ -372,14 +281,9 @@ class TimedOutError(YoppError):
     exit_code = EXIT_TIMEOUT
 
 
-def bounded(context: Any, option: Any, seconds: Any) -> Any:
-    """Have this command end with 124 after so many seconds."""
-    if seconds is not None and not context.resilient_parsing:
-        _arm(float(seconds))
-    return seconds
-
-
 def _arm(seconds: float) -> None:
+    """Have this command end with 124 after so many seconds."""
+
     def ring(number: int, frame: object) -> None:
         raise TimedOutError(
             f"not done within {seconds:g} s",
@@ -394,7 +298,8 @@ def _arm(seconds: float) -> None:
 @contextmanager
 def alarm_kept() -> Iterator[None]:
     """Leave the alarm of this process as it was, whatever a command sets within."""
-    if threading.current_thread() is not threading.main_thread():
+    threading = sys.modules.get("threading")  # who has a second thread has imported it
+    if threading is not None and threading.current_thread() is not threading.main_thread():
         yield
         return
     handler, (remaining, interval) = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,8 +15,8 @@ if TYPE_CHECKING:
     from ...client.yarn import YarnClient
 
 
-HereOnlyOption = tuple[inspect.Parameter, str, HereOnly]
-"""An option that a YARN cluster cannot honour: its parameter, how it is typed, and why."""
+HereOnlyOption = tuple[str, Any, str, HereOnly]
+"""An option that a YARN cluster cannot honour: its name, its default, how it is typed, and why."""
 
 
 def choice_of(values: Mapping[str, Any]) -> Choice:
@@ -48,8 +47,8 @@ def check_remote(
             hint="--engine local",
         )
     refused = [("--run-dir", HERE_ONLY)] if values["run_dir"] is not None else []
-    for parameter, spelling, mark in limits:
-        if values[parameter.name] not in (parameter.default, None, False, [], ()):
+    for name, default, spelling, mark in limits:
+        if values[name] not in (default, None, False, [], ()):
             refused.append((spelling, mark))
     for spelling, mark in refused[:1]:
         raise UsageError(

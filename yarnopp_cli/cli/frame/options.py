@@ -9,12 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
-import typer
-
 from executor.light import Record
-
-SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-"""Click's context settings of every command."""
 
 LEAST_INTERVAL = 0.1
 _DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
@@ -24,30 +19,29 @@ _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORE
 _MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p": 1024.0**3}
 
 
-def new_typer(**settings: Any) -> typer.Typer:
-    """A Typer with the manners of all of ours: plain help, ``-h``, no completion options, no pretty
-    tracebacks.
-    """
-    settings.setdefault("context_settings", SETTINGS)
-    return typer.Typer(
-        add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False, **settings
-    )
+class BadValueError(Exception):
+    """A word is no value of its option; the message is for the command line's error."""
 
 
-def examples(*lines: str) -> str:
-    """The end of a help text: an ``Examples:`` paragraph that is not re-wrapped."""
-    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+class Declared(Record):
+    """What is said of an option, or of an argument, which has no ``spellings``. ``settings`` are typer's: min, max,
+    count, parser, envvar, hidden, show_default."""
+
+    spellings: tuple[str, ...]
+    metavar: str | None
+    help: str
+    settings: dict[str, Any]
 
 
 def option(spelled: str, help: str, **settings: Any) -> Any:
-    """A typer option, spelled as its help shows it: ``-n, --num-containers N``."""
+    """An option, spelled as its help shows it: ``-n, --num-containers N``."""
     names, _, metavar = spelled.replace(", -", ",-").partition(" ")
-    return typer.Option(*names.split(","), metavar=metavar or None, help=help, **settings)
+    return Declared(tuple(names.split(",")), metavar or None, help, settings)
 
 
 def argument(metavar: str, help: str, **settings: Any) -> Any:
-    """A typer argument, named as its help shows it: ``ID...``."""
-    return typer.Argument(metavar=metavar, help=help, **settings)
+    """An argument, named as its help shows it: ``ID...``."""
+    return Declared((), metavar, help, settings)
 
 
 Format = enum.StrEnum("Format", "table wide json jsonl tsv name")
@@ -61,16 +55,16 @@ ColorMode = enum.StrEnum("ColorMode", "auto always never")
 
 
 def duration(text: str) -> float:
-    """Seconds from ``90s``, ``5m``, ``1h30m``, ``250ms`` or plain seconds. Raises BadParameter (exit 2)."""
+    """Seconds from ``90s``, ``5m``, ``1h30m``, ``250ms`` or plain seconds. Raises BadValueError (exit 2)."""
     if isinstance(text, (int, float)):  # a default value comes through here too
         return float(text)
     compact = text.strip().lower()
     parts = list(_DURATION.finditer(compact))
     if not parts or "".join(part[0] for part in parts) != compact:
-        raise typer.BadParameter(f"{text!r} is not a duration; write 90s, 5m, 2h or 1h30m")
+        raise BadValueError(f"{text!r} is not a duration; write 90s, 5m, 2h or 1h30m")
     seconds = sum(float(part[1]) * _UNITS[part[2] or ""] for part in parts)
     if not math.isfinite(seconds) or seconds > 1e9:
-        raise typer.BadParameter(f"{text!r} is longer than anybody can wait")
+        raise BadValueError(f"{text!r} is longer than anybody can wait")
     return seconds
 
 
@@ -78,14 +72,14 @@ def interval(text: str) -> float:
     """As ``duration``, for what is done again and again: at least 0.1 s."""
     seconds = duration(text)
     if seconds < LEAST_INTERVAL:
-        raise typer.BadParameter(f"{seconds:g} s is too short: it must be at least {LEAST_INTERVAL} s")
+        raise BadValueError(f"{seconds:g} s is too short: it must be at least {LEAST_INTERVAL} s")
     return seconds
 
 
 def moment(text: str) -> int:
     """Epoch milliseconds from ``10m`` (so long ago) or ISO 8601 (``2026-01-31T12:00:00Z``; without a zone: local).
 
-    Raises BadParameter (exit 2).
+    Raises BadValueError (exit 2).
     """
     if isinstance(text, int):
         return text
@@ -95,27 +89,27 @@ def moment(text: str) -> int:
         try:
             return round(datetime.fromisoformat(text).timestamp() * 1000)
         except (ValueError, OverflowError, OSError) as error:
-            raise typer.BadParameter(f"{text!r} is no time: {error}; write 2026-01-31T12:00:00Z") from None
+            raise BadValueError(f"{text!r} is no time: {error}; write 2026-01-31T12:00:00Z") from None
     try:
         return round((time.time() - duration(text)) * 1000)
-    except typer.BadParameter:
-        raise typer.BadParameter(
+    except BadValueError:
+        raise BadValueError(
             f"{text!r} is neither a duration nor a time; write 10m or 2026-01-31T12:00:00Z"
         ) from None
 
 
 def size_mb(text: str) -> int:
-    """Whole MB from ``512M``, ``2G``, or a bare number of MB as in YARN. Raises BadParameter (exit 2)."""
+    """Whole MB from ``512M``, ``2G``, or a bare number of MB as in YARN. Raises BadValueError (exit 2)."""
     if isinstance(text, int):
         return text
     match = _SIZE.fullmatch(text.strip())
     if not match:
-        raise typer.BadParameter(f"{text!r} is not a size; write 512 (MB), 512M or 2G")
+        raise BadValueError(f"{text!r} is not a size; write 512 (MB), 512M or 2G")
     megabytes = float(match[1]) * _MEGABYTES[match[2].lower()]
     if not math.isfinite(megabytes):
-        raise typer.BadParameter(f"{text!r} is larger than any memory")
+        raise BadValueError(f"{text!r} is larger than any memory")
     if megabytes != int(megabytes):
-        raise typer.BadParameter(f"{text!r} is not a whole number of MB")
+        raise BadValueError(f"{text!r} is not a whole number of MB")
     return int(megabytes)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -177,7 +176,7 @@ class Printer:
         ``bar`` stands before it: pieces of text, each with its style; it is left away where the terminal is narrow.
         """
         if self.progress:
-            columns = max(10, shutil.get_terminal_size().columns - 1)
+            columns = max(10, terminal_size().columns - 1)
             drawn, taken = "", 0
             if bar and columns >= sum(len(piece) for piece, _ in bar) + 30:
                 drawn = "[" + "".join(paint(piece, style, self.color_err) for piece, style in bar) + "] "
@@ -198,7 +197,7 @@ class Printer:
         finally:
             text, _collected = "".join(_collected), None
         lines = text.rstrip("\n").split("\n")
-        rows = max(2, shutil.get_terminal_size().lines - 1)
+        rows = max(2, terminal_size().lines - 1)
         if len(lines) > rows:
             lines = [*lines[: rows - 1], f"… {len(lines) - rows + 1} more lines"]
         _write("\x1b[H" + "".join(f"{line}\x1b[K\n" for line in lines) + "\x1b[J")
@@ -276,7 +275,7 @@ class Printer:
             max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)
         ]
         if is_terminal(sys.stdout):
-            available = shutil.get_terminal_size().columns
+            available = terminal_size().columns
             if not whole:
                 least = [
                     min(cells, 12) if one.flexible else cells
@@ -393,6 +392,13 @@ def is_terminal(stream: TextIO | None) -> bool:
 def json_line(value: Any) -> bytes:
     """One JSON value on one line."""
     return harmless_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
+
+
+def terminal_size() -> os.terminal_size:
+    """The columns and lines of the terminal, or as COLUMNS and LINES say, or 80 by 24."""
+    import shutil  # which where no terminal is written to is not needed
+
+    return shutil.get_terminal_size()
 
 
 def is_terminal_out() -> bool:

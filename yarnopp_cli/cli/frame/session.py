@@ -6,12 +6,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from executor.light import Record, replace
+from executor.light import Record, field, replace
 
 from ...cluster.rundir import RunDir
 from ...errors import UsageError
@@ -116,13 +115,13 @@ class Choice(Record):
     newest: bool = False
 
 
-@dataclass
-class Session:
+class Session(Record, frozen=False):
     """One run of a command. The frame makes it of the options that all commands have, and closes it.
 
     ``timeout`` is None where --timeout is not given or the frame itself bounds the command by it.
     """
 
+    __slots__ = ("__dict__",)
     printer: Printer
     place: Context | None
     yes: bool = False

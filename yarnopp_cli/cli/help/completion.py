@@ -10,17 +10,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import typer
-
 from executor.light import Record
 
 from ...errors import YoppError
-from ..frame.argv import given
 from ..frame.command import Needs, command
 from ..frame.options import Live, Words
 from ..frame.output import WORDS, Printer
 from ..frame.session import Context, Session
 from ..table import ALIASES, COMMANDS
+from ..words import given
 
 SECONDS = 0.25
 """How long the cluster has to tell its ids."""
@@ -186,6 +184,8 @@ def _starting(candidates: list[str], beginning: str) -> list[str]:
 
 
 def _root() -> Any:
+    import typer
+
     from ..tree import build
 
     return typer.main.get_command(build())

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-import typer
-
 from ... import __version__
 from ...errors import YoppError
 from ..frame.command import Needs, command
@@ -38,6 +36,9 @@ def _engine() -> str:
 @command("version", "yopp version", "yopp version --json", needs=Needs.NOTHING)
 def version(session: Session) -> None:
     """Print the versions of yopp and its dependencies."""
+
+    import typer
+
     printer = session.printer
     facts = {
         "version": __version__,

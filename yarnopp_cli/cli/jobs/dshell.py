@@ -11,8 +11,6 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any
 
-import typer
-
 from executor.records import ExecutionType, Resource
 
 from ...errors import (
@@ -27,8 +25,9 @@ from ...jobs.commands import check_text, find_command, portable_environment
 from ...masters import commands as shell
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
-from ..frame.command import Needs, command
-from ..frame.options import ExitCode, ExitRule, argument, duration, option, size_mb
+from ..frame.command import REGISTERED, Needs, command
+from ..frame.options import BadValueError, ExitCode, ExitRule, argument, duration, option, size_mb
+from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
 from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_size, tags
 
@@ -63,7 +62,7 @@ FLAGS_WITHOUT_MEANING = frozenset({"create"})
 
 
 def milliseconds(text: str) -> int:
-    """YARN's plain milliseconds, or a duration with a unit. Raises BadParameter."""
+    """YARN's plain milliseconds, or a duration with a unit. Raises BadValueError."""
     if isinstance(text, int):
         return text
     plain = text.strip()
@@ -73,11 +72,11 @@ def milliseconds(text: str) -> int:
 
 
 def error_codes(text: str) -> tuple[int, ...]:
-    """The exit codes of a comma list. Raises BadParameter."""
+    """The exit codes of a comma list. Raises BadValueError."""
     try:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a list of exit codes; write 1,75") from None
+        raise BadValueError(f"{text!r} is not a list of exit codes; write 1,75") from None
 
 
 def resources(text: str) -> Resource:
@@ -178,53 +177,32 @@ Argv = Annotated[list[str] | None, argument("[-- COMMAND ARG...]", "A command, r
 @functools.cache
 def long_options() -> dict[str, bool]:
     """Each long option in YARN's spelling, with underscores, and whether it takes a value."""
-    import inspect
-    import typing
-
-    found = {"help": False} | {name: name not in FLAGS_WITHOUT_MEANING for name in WITHOUT_MEANING}
-    for parameter in inspect.signature(dshell, eval_str=True).parameters.values():
-        kind, *infos = typing.get_args(parameter.annotation) or (None,)
-        for info in infos:
-            # In an annotation, typer's first spelling stands where a default would.
-            for spelling in (getattr(info, "default", None), *(getattr(info, "param_decls", None) or ())):
-                if isinstance(spelling, str) and spelling.startswith("--"):
-                    found[spelling[2:].replace("-", "_")] = kind is not bool and not getattr(
-                        info, "count", False
-                    )
-    return found
+    return {"help": False} | {
+        spelling[2:].replace("-", "_"): one.takes_value
+        for one in parameters(REGISTERED["dshell"].function)
+        for spelling in one.spellings
+        if spelling.startswith("--")
+    }
 
 
 def _with_options_that_mean_nothing(function: Callable[..., int]) -> Callable[..., int]:
     """The command with YARN's other options too, hidden; those given come as ``without_meaning``."""
-    import inspect
-
-    hints = inspect.signature(function, eval_str=True)
-    extra = [
-        inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=False if name in FLAGS_WITHOUT_MEANING else None,
-            annotation=Annotated[
-                bool if name in FLAGS_WITHOUT_MEANING else str | None,
-                typer.Option("--" + name.replace("_", "-"), hidden=True, help=why or "Accepted, not needed."),
-                WITHOUT_UPLOAD if why else None,
-            ],
-        )
-        for name, why in WITHOUT_MEANING.items()
-    ]
-    kept = [parameter for parameter in hints.parameters.values() if parameter.name != "without_meaning"]
 
     def with_all(session: Session, **values: Any) -> int:
         given = [name for name in WITHOUT_MEANING if values.pop(name) not in (None, False)]
         return in_hadoops_codes(lambda: function(session, **values, without_meaning=given))
 
     with_all.__doc__ = function.__doc__
-    signature = inspect.Signature(
-        [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in kept] + extra
-    )
-    with_all.__signature__ = signature  # type: ignore[attr-defined]
-    with_all.__annotations__ = {name: item.annotation for name, item in signature.parameters.items()}
+    with_all.parameters = [*parameters(function), *map(_without_meaning, WITHOUT_MEANING)]  # type: ignore[attr-defined]
     return with_all
+
+
+def _without_meaning(name: str) -> Parameter:
+    """A hidden option that does nothing."""
+    why, flag = WITHOUT_MEANING[name], name in FLAGS_WITHOUT_MEANING
+    hidden = option(f"--{name.replace('_', '-')}", why or "Accepted, not needed.", hidden=True)
+    kind: Any = Annotated[bool if flag else str | None, hidden, WITHOUT_UPLOAD if why else None]
+    return parameter(name, kind, False if flag else None)
 
 
 def dshell(
@@ -262,6 +240,7 @@ def dshell(
     follow: Follow = False,
     detach: Detach = False,
     debug: Debug = False,
+    *,
     without_meaning: list[str] | None = None,
 ) -> int:
     """Run a shell command or script in containers: YARN's distributed shell, with all its options.

@@ -16,7 +16,6 @@ from ...records.jobs import TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
-    SETTINGS,
     ExitCode,
     ExitRule,
     HereOnly,
@@ -96,7 +95,7 @@ Name = Annotated[str, option("--name NAME", "The application's name.")]
     progress=True,
     tries=True,
     yarn=True,
-    context_settings={**SETTINGS, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
 )
 def run(
     session: Session,

@@ -25,7 +25,7 @@ from ...settings.suggest import nearest
 from ...settings.values import Refused, Value, from_text, to_text
 from ...views.columns import Column
 from ..frame.command import Needs, command
-from ..frame.options import SETTINGS, DryRun, argument
+from ..frame.options import DryRun, argument
 from ..frame.output import Printer
 from ..frame.session import Context, Session
 from .config import Key, document
@@ -38,7 +38,7 @@ SITE = "yarn-site.toml"
     "yopp config set yarn.nodemanager.opportunistic-containers-max-queue-length 20",
     "yopp config set --dry-run yopp.run.memory-mb 256",
     needs=Needs.QUIET_HOST,
-    context_settings={**SETTINGS, "ignore_unknown_options": True},  # -1 is a value
+    context_settings={"ignore_unknown_options": True},  # -1 is a value
 )
 def set_(
     session: Session,

@@ -145,7 +145,7 @@ class _Stream:
 
 
 def _beginning(text: str | None) -> tuple[int, int]:
-    """The number and the time after which to begin; 0 where it does not count. Raises BadParameter."""
+    """The number and the time after which to begin; 0 where it does not count. Raises BadValueError."""
     if text is None:
         return 0, 0
     if text.isascii() and text.isdigit() and len(text) < 19:

@@ -1,0 +1,156 @@
+"""The group of one slot of a pool: lent to one container after the other, each with figures of its own.
+
+The kernel counts from the making of a group. What one container has used is the difference to what the group had
+counted when it was lent; the peak of memory is reset where the kernel can. Files of figures stay open, which makes a
+reading cost a third. ``cgroup.procs`` is opened for each reading: v1 keeps a list for as long as it is open.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+
+from ...light import Record
+from ...records import CgroupLimits, ContainerUsage
+from .files import group_processes
+
+SLOT_PREFIX = "yopp-slot-"
+"""How the names of slots' groups begin. No container may be called so."""
+
+
+LASTING_PEAK_BYTES = 8 << 20
+"""A higher peak that cannot be reset ends the use of a group: the next container's would be unknown below it."""
+
+
+class Gauge(Record):
+    """A figure of a group: the file it is in, the word before it if the file has several, and how many make one."""
+
+    path: str
+    word: str = ""
+    unit: float = 1.0
+
+
+class Gauges(Record):
+    """Where a driver finds its figures; None for what it does not know."""
+
+    cpu_seconds: Gauge | None = None
+    throttled_seconds: Gauge | None = None
+    memory_bytes: Gauge | None = None
+    memory_peak_bytes: Gauge | None = None
+    oom_kills: Gauge | None = None
+
+
+class Baseline(Record):
+    """What a group had counted when it was lent. ``peak`` is 0 if the kernel has reset it."""
+
+    cpu_seconds: float = 0.0
+    throttled_seconds: float = 0.0
+    oom_kills: int = 0
+    peak: int = 0
+
+
+class SlotGroup:
+    """A slot's group, in all hierarchies (``groups``). ``launcher`` lives in it, and is not the container's.
+
+    ``limits`` are those last written, None if that is not known. ``frozen`` is set while it may be frozen.
+    """
+
+    def __init__(self, name: str, groups: tuple[str, ...], gauges: Gauges) -> None:
+        self.name = name
+        self.groups = groups
+        self.launcher = 0
+        self.limits: CgroupLimits | None = None
+        self.baseline = Baseline()
+        self._gauges = gauges
+        self._fds: dict[str, int] = {}
+        self._resettable = True
+        self._highest = 0
+
+    def lend(self) -> Baseline:
+        """From now on figures count from zero."""
+        self._highest = 0
+        peak = self._gauges.memory_peak_bytes
+        self.baseline = Baseline(
+            self._read(self._gauges.cpu_seconds),
+            self._read(self._gauges.throttled_seconds),
+            int(self._read(self._gauges.oom_kills)),
+            0 if peak is None or self._reset(peak) else int(self._read(peak)),
+        )
+        return self.baseline
+
+    def processes(self) -> list[int]:
+        """What is in the group but the launcher: the union over all its hierarchies."""
+        found: dict[int, None] = {}
+        for group in self.groups:
+            found.update(dict.fromkeys(group_processes(group)))
+        found.pop(self.launcher, None)
+        return list(found)
+
+    def usage(self, now: float, processes: int) -> ContainerUsage:
+        """What the container has used that has the group now."""
+        gauges, baseline = self._gauges, self.baseline
+        memory = int(self._read(gauges.memory_bytes))
+        peak = int(self._read(gauges.memory_peak_bytes))
+        if peak <= baseline.peak:
+            peak = (
+                0  # an earlier container's, which this kernel cannot reset: the highest sample has to suffice
+            )
+        self._highest = max(self._highest, peak, memory)
+        return ContainerUsage(
+            cpu_seconds=max(0.0, self._read(gauges.cpu_seconds) - baseline.cpu_seconds),
+            memory_bytes=memory,
+            memory_peak_bytes=self._highest,
+            throttled_seconds=max(0.0, self._read(gauges.throttled_seconds) - baseline.throttled_seconds),
+            oom_kills=max(0, int(self._read(gauges.oom_kills)) - baseline.oom_kills),
+            processes=processes,
+            sampled_at=now,
+        )
+
+    def memory(self) -> int:
+        """What is charged to the group now, in bytes."""
+        return int(self._read(self._gauges.memory_bytes))
+
+    def is_spoilt(self) -> bool:
+        """Whether the next container would have to bear what this one has left: groups below its own, or a peak of
+        memory that this kernel does not reset."""
+        for group in self.groups:
+            with contextlib.suppress(OSError):
+                if os.stat(group).st_nlink > 2:
+                    return True
+        return not self._resettable and self._read(self._gauges.memory_peak_bytes) > LASTING_PEAK_BYTES
+
+    def close(self) -> None:
+        """Close the files of figures."""
+        for fd in self._fds.values():
+            os.close(fd)
+        self._fds.clear()
+
+    def _open(self, path: str) -> int:
+        fd = self._fds.get(path)
+        if fd is None:
+            try:
+                fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            except OSError:
+                fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            self._fds[path] = fd
+        return fd
+
+    def _reset(self, peak: Gauge) -> bool:
+        """Whether the highest memory begins anew: on v1; on v2 since Linux 6.12."""
+        if self._resettable:
+            try:
+                os.write(self._open(peak.path), b"0\n")
+            except OSError:
+                self._resettable = False
+        return self._resettable
+
+    def _read(self, gauge: Gauge | None) -> float:
+        """0 if there is no such file, or the group is gone."""
+        if gauge is None:
+            return 0
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            text = os.pread(self._open(gauge.path), 4096, 0)
+            if gauge.word:
+                text = text.split(gauge.word.encode() + b" ", 1)[1].split(None, 1)[0]
+            return int(text) / gauge.unit
+        return 0

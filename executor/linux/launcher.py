@@ -1,0 +1,247 @@
+"""The program of a pool's processes: one small zygote, and forked from it a launcher for each group.
+
+It runs by itself (``python -I -S launcher.py SOCKET``) and imports next to nothing: ``signal`` alone takes 8 ms. A
+launcher takes 1 ms and a few hundred KB, because it shares the pages of its zygote. It joins its group once, and lives
+there. What it starts is born in the group, so nobody joins one for a container. It never decides: ``pool.py`` tells it
+what to start, one container after the other.
+
+Its journal is what a later run of the node reads (``slots.py`` has its lines): ``begin`` is written before anything is
+started, so a container that has no such line has not begun, and never does once its launcher is dead.
+"""
+
+from __future__ import annotations
+
+import _signal  # type: ignore[import-not-found]
+import _socket
+import errno
+import gc
+import marshal
+import os
+import sys
+
+LARGEST = 1 << 18
+"""No message is longer."""
+
+ZYGOTE_MESSAGE = 1 << 16
+
+COMPACT_BYTES = 1 << 16
+"""A journal that is longer begins anew with the next container: its node has taken note of all that ended before."""
+
+IGNORED = (1, 2, 3, 10, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 26, 27, 29, 30)
+"""The numbers of the signals that a launcher ignores, since a container may signal all that it can reach: HUP, INT,
+QUIT, USR1, USR2, PIPE and all others that neither stop it nor tell of a fault. No container inherits that."""
+
+_OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+_UNPROTECTED = b"-1000"
+SHELL = "/bin/sh"
+
+
+class NotStartedError(Exception):
+    """A container that does not begin: its exit code, and why."""
+
+
+def zygote(control: _socket.socket) -> None:
+    """Fork a launcher for each message, which brings the launcher's socket, until the other end is closed."""
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # launchers need no reaping
+    _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    gc.disable()
+    gc.freeze()
+    while True:
+        message, ancillary, _, _ = control.recvmsg(
+            ZYGOTE_MESSAGE, _socket.CMSG_SPACE(4), _socket.MSG_CMSG_CLOEXEC
+        )
+        if not message:
+            return
+        fd = int.from_bytes(ancillary[0][2][:4], sys.byteorder)
+        try:
+            child = os.fork()
+        except OSError as error:
+            os.write(fd, marshal.dumps(("refused", f"cannot fork: {error.strerror}")))
+            child = -1
+        if child == 0:
+            control.close()
+            journal, joins = marshal.loads(message)
+            try:
+                launcher(fd, journal, joins)
+            finally:
+                os._exit(0)
+        os.close(fd)
+
+
+def launcher(fd: int, journal_path: str, joins: list[str]) -> None:
+    """Join the group, then start what is told, until the other end of the socket is closed."""
+    os.setsid()
+    _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
+    for number in IGNORED:
+        _signal.signal(number, _signal.SIG_IGN)
+    try:
+        for path in joins:
+            _write(path, b"0")
+        journal = os.open(journal_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        header = b"launcher %d %d\n" % (os.getpid(), _start_of(os.getpid()))
+        os.write(journal, header)
+        shield = Shield()
+    except OSError as error:
+        os.write(fd, marshal.dumps(("refused", f"{error.filename or journal_path}: {error.strerror}")))
+        return
+    _tell(fd, ("ready", *map(int, header.split()[1:])))
+    room = bytearray(LARGEST)
+    commands = _socket.socket(fileno=fd)
+    written = 0
+    while length := commands.recv_into(room):
+        name, begin, *request = marshal.loads(memoryview(room)[:length])
+        try:
+            if written > COMPACT_BYTES:
+                os.ftruncate(journal, 0)
+                written = os.write(journal, header)
+            os.write(journal, begin)
+        except OSError as error:
+            # Half a line may be there, and half a line is none only at the end.
+            os.ftruncate(journal, 0)
+            written = COMPACT_BYTES + 1
+            _tell(fd, ("failed", name, 125, f"cannot write {journal_path}: {error.strerror}"))
+            continue
+        try:
+            pid = _start(shield, *request)
+        except NotStartedError as error:
+            written += len(begin) + _note(journal, b"end %d\n" % error.args[0])
+            _tell(fd, ("failed", name, *error.args))
+            continue
+        start = _start_of(pid)
+        written += len(begin) + _note(journal, b"pid %d %d\n" % (pid, start))
+        _tell(fd, ("started", name, pid, start))
+        _, status = os.waitpid(pid, 0)
+        code = status >> 8 if status & 127 == 0 else 128 + (status & 127)
+        written += _note(journal, b"end %d\n" % code)
+        _tell(fd, ("ended", name, code, 0))
+        os.chdir("/")
+
+
+def _note(journal: int, line: bytes) -> int:
+    try:
+        return os.write(journal, line)
+    except OSError:
+        return 0  # no room: the node hears of it all the same, unless it dies first
+
+
+def _tell(fd: int, message: tuple[str | int, ...]) -> None:
+    try:  # noqa: SIM105 (contextlib takes 10 ms to import)
+        os.write(fd, marshal.dumps(message))
+    except OSError:
+        pass  # the node has died: its next run reads the journal
+
+
+class Shield:
+    """Keeps the OOM killer from a launcher, where that is permitted; what it starts has the value of before."""
+
+    def __init__(self) -> None:
+        self._fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
+        self._before = os.pread(self._fd, 16, 0).strip()
+        self.up()
+
+    def up(self) -> None:
+        """From now on it is spared."""
+        if self._fd >= 0:
+            try:
+                os.pwrite(self._fd, _UNPROTECTED, 0)
+            except OSError:
+                os.close(self._fd)
+                self._fd = -1
+
+    def down(self) -> None:
+        """What is started now may be killed as any other."""
+        if self._fd >= 0:
+            os.pwrite(self._fd, self._before, 0)
+
+
+def _start(
+    shield: Shield,
+    command: list[str],
+    environment: dict[str, str],
+    directory: str,
+    out: str,
+    err: str,
+) -> int:
+    """The pid of the command, which has begun. Raises NotStartedError."""
+    stdout = stderr = -1
+    try:
+        _enter(directory)
+        stdout = _open(out)
+        stderr = stdout if err == out else _open(err)
+        actions = [
+            (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_DUP2, stdout, 1),
+            (os.POSIX_SPAWN_DUP2, stderr, 2),
+        ]
+        program = _find(command[0], environment)
+        shield.down()
+        if program:
+            try:
+                return os.posix_spawn(
+                    program, command, environment, file_actions=actions, setsid=True, setsigdef=IGNORED
+                )
+            except OSError as error:
+                if error.errno == errno.E2BIG:
+                    raise NotStartedError(126, f"cannot start {command[0]!r}: {error.strerror}") from None
+        # A shell tells what is wrong, on the container's own standard error and by its code; it also runs a script
+        # that names no interpreter.
+        words = [SHELL, "-c", 'exec "$@"', SHELL, *command]
+        return os.posix_spawn(SHELL, words, environment, file_actions=actions, setsid=True, setsigdef=IGNORED)
+    except ValueError as error:  # a NUL in a word, an = in a variable's name
+        raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
+    except OSError as error:
+        raise NotStartedError(125, f"cannot start {command[0]!r}: {error.strerror}") from None
+    finally:
+        shield.up()
+        for fd in {stdout, stderr} - {-1}:
+            os.close(fd)
+
+
+def _enter(directory: str) -> None:
+    try:
+        os.chdir(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotStartedError(126, f"no working directory {directory!r}") from None
+    except OSError:
+        raise NotStartedError(126, f"the working directory {directory!r} cannot be entered") from None
+
+
+def _open(path: str) -> int:
+    try:
+        # An earlier run may have left a FIFO there: nobody waits for its reader.
+        fd = os.open(path, _OUTPUT, 0o640)
+    except OSError as error:
+        raise NotStartedError(125, f"cannot write {path}: {error.strerror}") from None
+    os.set_blocking(fd, True)
+    return fd
+
+
+def _find(name: str, environment: dict[str, str]) -> str:
+    """The file of a command, as a shell finds it in the container's own PATH; "" if there is none."""
+    if "/" in name:
+        return name
+    for folder in environment.get("PATH", "").split(":"):
+        path = f"{folder or '.'}/{name}"
+        if os.access(path, os.X_OK) and not os.path.isdir(path):
+            return path
+    return ""
+
+
+def _start_of(pid: int) -> int:
+    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return int(os.read(fd, 4096).rpartition(b")")[2].split()[19])
+    finally:
+        os.close(fd)
+
+
+def _write(path: str, text: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text)
+    finally:
+        os.close(fd)
+
+
+if __name__ == "__main__":
+    zygote(_socket.socket(fileno=int(sys.argv[1])))

@@ -1,0 +1,445 @@
+"""A pool of slots: groups made before the containers that they hold, each with a launcher resident in it.
+
+To make a group for a container and to join it takes milliseconds, which the kernel mostly waits. A slot's launcher
+(``launcher.py``) has joined once. What it starts is born in the group, and says so over a socket, which also tells its
+end: nothing is made, watched or removed for one container. A slot holds one container at a time. Before the next one
+all that is left in its group is ended, and figures begin anew.
+
+Slots are made when they are needed, one to spare, and go when nobody has needed them for a while. If this process dies
+its launchers go on until their containers have ended, and write down how (``slots.py``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import marshal
+import os
+import signal
+import socket
+import subprocess
+import sys
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..errors import CgroupError
+from ..records import CgroupLimits, ContainerUsage
+from . import launcher
+from .cgroups.base import MIB
+from .cgroups.slots import SLOT_PREFIX, SlotGroup
+from .context import ExecutorContext, LiveContainer
+from .procfs import read_stat, send
+from .shim import LaunchRequest, kill_identified
+from .slots import begin_line, can_be_written, journal_path, read_journal, remove_journal
+
+LOG = logging.getLogger(__name__)
+
+IDLE_SECONDS = 10.0
+"""How long a slot stays that nobody needs; the zygote stays as long again without any slot."""
+
+CHECK_SECONDS = 1.0
+"""How often launchers that should be doing something are looked at."""
+
+START_SECONDS = 60.0
+"""How long a launcher may take to start a container: with the least weight on a busy machine it waits long."""
+
+READY_SECONDS = 10.0
+"""How long a new launcher may take to join its group."""
+
+RETRY_SECONDS = 60.0
+"""How long no slot is made after one could not be made."""
+
+LARGEST_REQUEST = 100_000
+"""A request that is longer goes the way without a pool: a socket takes twice that."""
+
+LEFT_BYTES = 4 * MIB
+"""How much memory, mostly cache of files, a container may leave to the next one in its slot. The kernel would take it
+back when that one needs it; but it counts in its figures."""
+
+KILLED = 128 + signal.SIGKILL
+
+
+@dataclass(eq=False)
+class Slot:
+    """One slot. ``held`` is the container in it, ``message`` what its launcher is still to be told."""
+
+    group: SlotGroup
+    journal: str
+    sock: socket.socket
+    held: LiveContainer | None = None
+    request: LaunchRequest | None = None
+    limits: CgroupLimits = field(default_factory=CgroupLimits)
+    message: bytes = b""
+    start: int = 0
+    since: float = 0.0
+    base_bytes: int = 0
+    ready: bool = False
+
+
+class Pool:
+    """Up to ``limit`` slots; none if that is 0, or where there are no groups.
+
+    ``began`` is called when a container runs, with its pid; ``ended`` when its process has ended, with a function that
+    frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be started, with its exit
+    code and why; ``refused`` when it has to be started without a pool. All from the loop, never from ``launch``.
+    """
+
+    def __init__(
+        self,
+        context: ExecutorContext,
+        limit: int,
+        *,
+        began: Callable[[LiveContainer], None],
+        ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int], None],
+        failed: Callable[[LiveContainer, int, str], None],
+        refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
+    ) -> None:
+        self._context = context
+        self._cgroups = context.cgroups
+        self._loop = context.loop
+        self._limit = limit if self._cgroups.mode != "none" and sys.getfilesystemencoding() == "utf-8" else 0
+        self._began, self._ended, self._failed, self._refused = began, ended, failed, refused
+        self._idle: list[Slot] = []
+        self._slots: list[Slot] = []
+        self._zygote: Zygote | None = None
+        self._number = 0
+        self._unusable_until = 0.0
+        self._said = False
+        self._checking: asyncio.TimerHandle | None = None
+        self._needed_at = 0.0
+
+    @property
+    def used(self) -> bool:
+        """Whether containers are started in slots, as far as there are enough."""
+        return self._limit > 0 and self._loop.time() >= self._unusable_until
+
+    def launch(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> bool:
+        """Begin to start a container within its limits; False if it has to be started without a pool.
+
+        Raises CgroupError if the kernel refuses the limits.
+        """
+        if not self.used or not can_be_written(held.container_id):
+            return False
+        slot = self._idle.pop() if self._idle else self._make()
+        if slot is None:
+            return False
+        self._cgroups.lend(held.container_id, slot.group)
+        try:
+            self._cgroups.set_limits(held.container_id, limits)
+            begin = begin_line(held.container_id, slot.group.lend())
+            slot.message = marshal.dumps(
+                (
+                    held.container_id,
+                    begin,
+                    list(request.command),
+                    request.environment,
+                    request.working_directory,
+                    request.stdout,
+                    request.stderr,
+                )
+            )
+        except CgroupError:
+            self._cgroups.give_back(held.container_id)
+            self._free(slot)
+            raise
+        if len(slot.message) > LARGEST_REQUEST:
+            slot.message = b""
+            self._cgroups.give_back(held.container_id)
+            self._free(slot)
+            return False
+        slot.held, slot.request, slot.limits = held, request, limits
+        held.pooled = True
+        self._needed_at = slot.since = self._loop.time()
+        if slot.ready:
+            self._send(slot)
+        if self._checking is None:
+            self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
+        return True
+
+    def release(self, held: LiveContainer) -> None:
+        """End the launcher of a container of which nothing is left but that: it does not tell the end."""
+        for slot in self._slots:
+            if slot.held is held:
+                kill_identified(slot.group.launcher, slot.start)
+
+    async def close(self) -> None:
+        """End idle slots. Launchers of containers that still run end with them."""
+        self._limit = 0
+        if self._checking is not None:
+            self._checking.cancel()
+        idle, self._idle = self._idle, []
+        for slot in list(self._slots):
+            if slot.held is None and slot not in idle:
+                idle.append(slot)  # it is being made
+        for slot in list(self._slots):
+            self._forget(slot)
+        await asyncio.gather(*(asyncio.to_thread(self._remove, slot) for slot in idle))
+        if self._zygote is not None:
+            await asyncio.to_thread(self._zygote.close)
+
+    # ---- slots come and go
+
+    def _make(self) -> Slot | None:
+        """A new slot, whose launcher is on its way; None if there are enough, or none can be made."""
+        if len(self._slots) >= self._limit:
+            return None
+        theirs: socket.socket | None = None
+        try:
+            if self._zygote is None or not self._zygote.alive():
+                self._zygote = Zygote()
+            group, joins = self._make_group()
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ours.setblocking(False)
+            slot = Slot(group, journal_path(self._context.directories.state, group.name), ours)
+            slot.since = self._loop.time()
+            self._zygote.fork(theirs, slot.journal, joins)
+        except (CgroupError, OSError) as error:
+            self._cannot(str(error))
+            return None
+        finally:
+            if theirs is not None:
+                theirs.close()
+        self._slots.append(slot)
+        self._loop.add_reader(ours.fileno(), self._readable, slot)
+        return slot
+
+    def _make_group(self) -> tuple[SlotGroup, tuple[str, ...]]:
+        while True:
+            self._number += 1
+            name = f"{SLOT_PREFIX}{self._number}"
+            if os.path.exists(journal_path(self._context.directories.state, name)):
+                continue  # an earlier run's, still needed
+            with contextlib.suppress(FileExistsError):
+                made = self._cgroups.make_slot(name)
+                if made is None:
+                    raise CgroupError("this host has no groups")
+                return made
+
+    def _cannot(self, why: str) -> None:
+        self._unusable_until = self._loop.time() + RETRY_SECONDS
+        (LOG.debug if self._said else LOG.warning)(
+            "no slot can be made, so containers are started one by one: %s", why
+        )
+        self._said = True
+
+    def _grow(self) -> None:
+        """Have one to spare: a container that others make room for should not have to wait for it."""
+        if self._slots and not self._idle and self.used:
+            self._make()
+
+    def _free(self, slot: Slot) -> None:
+        slot.held = slot.request = None
+        slot.since = self._loop.time()
+        if slot.ready and slot in self._slots:
+            self._idle.append(slot)
+
+    def _forget(self, slot: Slot) -> None:
+        """Talk to its launcher no more: it ends as soon as it has nothing to do."""
+        if slot in self._slots:
+            self._slots.remove(slot)
+            self._loop.remove_reader(slot.sock.fileno())
+            slot.sock.close()
+            slot.group.close()
+
+    def _remove(self, slot: Slot) -> None:
+        """Remove a slot whose launcher has ended, or is about to. Blocks."""
+        if not self._cgroups.remove(slot.group.name, 1.0):
+            self._context.kill(slot.group.name)
+            if not self._cgroups.remove(slot.group.name, 1.0):
+                LOG.warning("the group %s cannot be removed", slot.group.name)
+        remove_journal(slot.journal)
+
+    def _check(self) -> None:
+        """Look at what should have happened, and let go what nobody needs."""
+        now = self._loop.time()
+        for slot in [one for one in self._idle if now - one.since > IDLE_SECONDS]:
+            if now - self._needed_at > IDLE_SECONDS:
+                self._idle.remove(slot)
+                self._forget(slot)
+                self._context.spawn(asyncio.to_thread(self._remove, slot))
+        for slot in list(self._slots):
+            if not slot.ready:
+                if now - slot.since > READY_SECONDS:
+                    self._cannot("a launcher did not come")
+                    self._lost(slot)
+                continue
+            if slot.held is not None:
+                found = read_stat(slot.group.launcher)
+                if found is not None and found.state == "T" and not slot.held.paused:
+                    send(slot.group.launcher, signal.SIGCONT)
+                if not slot.held.pid and now - slot.since > START_SECONDS:
+                    kill_identified(slot.group.launcher, slot.start)
+        if self._zygote is not None and not self._slots and now - self._needed_at > 2 * IDLE_SECONDS:
+            self._context.spawn(asyncio.to_thread(self._zygote.close))
+            self._zygote = None
+        again = self._slots or self._zygote is not None
+        self._checking = self._loop.call_later(CHECK_SECONDS, self._check) if again else None
+
+    # ---- what launchers say
+
+    def _send(self, slot: Slot) -> None:
+        message, slot.message = slot.message, b""
+        try:
+            slot.sock.send(message)
+        except OSError as error:
+            LOG.debug("the launcher of %s is gone: %s", slot.group.name, error)
+            # Its end comes from the socket.
+
+    def _readable(self, slot: Slot) -> None:
+        try:
+            data = slot.sock.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        if not data:
+            self._lost(slot)
+            return
+        kind, *rest = marshal.loads(data)
+        match kind:
+            case "ready":
+                slot.group.launcher, slot.start = rest
+                slot.base_bytes = slot.group.memory()
+                slot.ready = True
+                if slot.message:
+                    self._send(slot)
+                else:
+                    self._free(slot)
+            case "refused":
+                self._cannot(rest[0])
+            case "started":
+                self._started(slot, *rest[1:])
+            case "failed":
+                held = self._done(slot)
+                if held is not None:
+                    self._failed(held, *rest[1:])
+            case "ended":
+                held = slot.held
+                if held is not None:
+                    self._ended(held, lambda: self._settle(slot, held), rest[1])
+
+    def _started(self, slot: Slot, pid: int, start: int) -> None:
+        held = slot.held
+        if held is None:
+            return
+        held.pid, held.start = pid, start
+        self._began(held)
+        if not self._idle and len(self._slots) < self._limit:
+            self._loop.call_soon(self._grow)
+
+    def _done(self, slot: Slot) -> LiveContainer | None:
+        """The slot is free; who was in it."""
+        held = slot.held
+        if held is not None:
+            self._cgroups.give_back(held.container_id)
+            self._free(slot)
+        return held
+
+    def _settle(self, slot: Slot, held: LiveContainer) -> ContainerUsage:
+        """Nothing of a container is left: its figures. The next one may come, if the slot is as it was."""
+        if held.frozen:
+            self._cgroups.thaw(held.container_id)
+        usage = slot.group.usage(self._context.clock(), 0)
+        if slot not in self._slots:
+            self._cgroups.give_back(held.container_id)
+        elif slot.group.is_spoilt():
+            self._cgroups.give_back(held.container_id)
+            slot.held = None
+            self._forget(slot)
+            self._context.spawn(asyncio.to_thread(self._remove, slot))
+        elif usage.memory_bytes > slot.base_bytes + LEFT_BYTES:
+            self._cgroups.give_back(held.container_id)
+            slot.held = None
+            self._context.spawn(self._empty(slot))
+        else:
+            self._done(slot)
+        return usage
+
+    async def _empty(self, slot: Slot) -> None:
+        """Have the kernel take back what memory the last container has left, mostly cache of files."""
+        slot.group.limits = None
+        try:
+            await asyncio.to_thread(self._cgroups.reclaim, slot.group.name)
+        except (CgroupError, OSError) as error:
+            LOG.debug("the memory of %s is kept: %s", slot.group.name, error)
+        self._free(slot)
+
+    def _lost(self, slot: Slot) -> None:
+        """A launcher has ended, or was never there."""
+        if slot not in self._slots:
+            return
+        if slot in self._idle:
+            self._idle.remove(slot)
+        self._forget(slot)
+        held, slot.held = slot.held, None
+        self._context.spawn(self._clear(slot, held))
+
+    async def _clear(self, slot: Slot, held: LiveContainer | None) -> None:
+        """End what outlived a launcher, and tell what became of its container; then start that elsewhere, or never."""
+        if held is None:
+            await asyncio.to_thread(self._remove, slot)
+            return
+        self._cgroups.give_back(held.container_id)
+        await asyncio.to_thread(self._context.kill, slot.group.name)
+        journal = await asyncio.to_thread(read_journal, slot.journal)
+        last = journal.begun[-1] if journal.begun else None
+        if last is None or last.container_id != held.container_id:
+            await asyncio.to_thread(self._remove, slot)
+            held.pooled = False
+            assert slot.request is not None
+            self._refused(held, slot.request, slot.limits)
+            return
+        if not held.pid:
+            held.pid, held.start = last.pid or slot.group.launcher, last.start
+            self._began(held)
+        usage = slot.group.usage(self._context.clock(), 0)
+        self._ended(held, lambda: usage, KILLED if last.code is None else last.code)
+        slot.group.close()
+        await asyncio.to_thread(self._remove, slot)
+
+
+class Zygote:
+    """The process that forks launchers."""
+
+    def __init__(self) -> None:
+        """Raises OSError if it cannot be started."""
+        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._ours.setblocking(False)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", _program(), str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+
+    def alive(self) -> bool:
+        """Whether it can fork."""
+        return self._process.poll() is None
+
+    def fork(self, theirs: socket.socket, journal: str, joins: tuple[str, ...]) -> None:
+        """Begin to fork a launcher, which has that end of a socket. Raises OSError."""
+        message = marshal.dumps((journal, list(joins)))
+        rights = array("i", [theirs.fileno()])
+        self._ours.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+    def close(self) -> None:
+        """End it; its launchers go on. Blocks."""
+        self._ours.close()
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _program() -> str:
+    """The compiled launcher if Python keeps one, which saves some milliseconds at each start."""
+    compiled = getattr(launcher, "__cached__", None)
+    return compiled if compiled and os.path.exists(compiled) else launcher.__file__

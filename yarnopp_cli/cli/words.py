@@ -1,0 +1,64 @@
+"""Which command the words of a command line name, and what else can be told of them before anything is imported."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from .frame.command import REGISTERED, Command
+from .table import COMMANDS
+
+_HADOOPS = frozenset(
+    {"app", "attempt", "container", "dshell", "logs", "node", "pi", "queue", "rmadmin", "top"}
+)
+"""The commands that have options of Hadoop's too, which look like several of ours in one word."""
+
+
+def understood(argv: Sequence[str]) -> tuple[Command, dict[str, Any]] | None:
+    """The command that is typed, and the values of its options; None for what only the whole parser understands."""
+    if not argv or argv[0] not in COMMANDS:
+        return None
+    name, depth = argv[0], 1
+    if COMMANDS[name].group:
+        if len(argv) < 2 or argv[1].startswith("-"):
+            return None
+        name, depth = " ".join(argv[:2]), 2
+    rest = argv[depth:]
+    if argv[0] in _HADOOPS and any(map(_may_be_hadoops, rest)):
+        return None
+    load(argv[0], name)
+    command = REGISTERED.get(name)
+    values = None if command is None else command.read(rest)
+    return None if command is None or values is None else (command, values)
+
+
+def _may_be_hadoops(word: str) -> bool:
+    return word[:1] == "-" and len(word) > 3 and word[1] != "D" and word[1:4].isalpha()
+
+
+def load(name: str, path: str = "") -> None:
+    """Import the modules of a command, which register what can be typed; with ``path`` only until that is there."""
+    for module in (COMMANDS[name].module, *COMMANDS[name].more):
+        if path not in REGISTERED:
+            import_module(f"{__package__}.{module}")
+
+
+def own_words(argv: Sequence[str]) -> list[str]:
+    """The words that are for yopp itself, not for a command that it runs."""
+    words = list(argv)
+    if words[:1] == ["run"]:  # what follows its first plain word belongs to the command that it runs
+        plain = next((i for i, word in enumerate(words[1:], 1) if not word.startswith("-")), len(words))
+        words = words[:plain]
+    return words[: words.index("--")] if "--" in words else words
+
+
+def given(argv: Sequence[str], *options: str) -> list[str]:
+    """The values that these options are given, known from the words alone, as they may not parse."""
+    pairs = itertools.pairwise([*own_words(argv), ""])
+    return [
+        after if word in options else word.partition("=")[2]
+        for word, after in pairs
+        if word.partition("=")[0] in options
+    ]
