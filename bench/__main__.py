@@ -27,6 +27,8 @@ PROGRAMS: dict[str, Sequence[str]] = {
     "idle": (),
     "allocation": (),
     "handover": (),
+    "launch": (),
+    "core": ("--budget", "8"),
     "tui": (),
 }
 """What the whole run gives each of them."""

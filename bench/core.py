@@ -1,37 +1,36 @@
-#!/usr/bin/env python3
 """What the pure core costs a container, and whether that grows with the cluster, the queues or the jobs.
 
-    bench/core.py [nodes] [queued] [asked] [jobs] [--guaranteed] [--large] [--budget SECONDS] [--profile FILE]
-
-One ResourceManager, its NodeManagers and its masters run in virtual time without any I/O (``world.py``). Prints a table
-of CPU microseconds a container: of all nodes' machines, the RM's, the masters', and together; and the ratio to the
-first row of each part. A loop beside the work measures how fast this host is at that moment, and figures are given at
-the speed of the first row. The goal: within 1.5 of the first row from 1 to 10,000 nodes, from 10 to 50,000 queued
+One ResourceManager, its NodeManagers and its masters run in virtual time without any I/O (``world.py``): CPU
+microseconds a container of all nodes' machines, of the RM's, the masters' and together, and the ratio to the first
+row of each part. A loop beside the work measures how fast this host is at that moment, and figures are given at the
+speed of the first row. The goal: within 1.5 of the first row from 1 to 10,000 nodes, from 10 to 50,000 queued
 containers (in a node's queue, or as asks at the RM) and from 1 to 1,000 jobs. A row that takes more than ``--budget``
-CPU seconds is cut short, and marked: its queues were not emptied.
+CPU seconds is cut short: its queues were not emptied.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import cProfile
 import resource
 import sys
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from world import Cluster, World, reading_ns  # first: it finds the project
 
 from executor.records import ExecutionType, Resource
 from executor.settings import ExecutorSettings
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.settings.declarations import ResourceManagerSettings
 
+from .harness import Table, program
+from .world import Cluster, World, reading_ns
+
 TASK = Resource(1024, 1)
 VCORES = 4
-GOAL = 1.5
+SHORT_TASKS = 4000
+"""The most in a row of the short form."""
 SLICE = 0.1
 """CPU seconds after which the speed of the host is measured again."""
 
@@ -129,59 +128,69 @@ def measure(case: Case, kind: ExecutionType, budget: float, reading: float) -> M
     )
 
 
-def main() -> None:
-    """Measure the parts asked for."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; all by default")
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this program takes besides what all do."""
     parser.add_argument(
-        "--guaranteed", action="store_true", help="guaranteed containers instead of opportunistic"
+        "parts", nargs="*", choices=[[], *PARTS], help="nodes, queued, asked, jobs; all by default"
     )
+    parser.add_argument("--guaranteed", action="store_true", help="instead of opportunistic containers")
     parser.add_argument(
         "--large", action="store_true", help="with the largest row of each part, some minutes"
     )
     parser.add_argument("--row", type=int, help="only this row of the parts")
-    parser.add_argument("--budget", type=float, default=60.0, help="CPU seconds a row, at most")
+    parser.add_argument("--budget", type=float, help="CPU seconds a row, at most (60; short 2)")
     parser.add_argument("--profile", help="write a profile of everything to this file")
-    options = parser.parse_args()
-    if unknown := set(options.parts) - PARTS.keys():
-        parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    kind = ExecutionType.GUARANTEED if options.guaranteed else ExecutionType.OPPORTUNISTIC
-    profile = None
-    if options.profile:
-        import cProfile
 
-        profile = cProfile.Profile()
-    reading = reading_ns()
-    print(f"CPU µs a container, {kind.value.lower()}; {VCORES} a node run at once, 0.5 to 1.5 s each")
-    print(f"{'':10}{'':>8}{'nodes':>8}{'RM':>8}{'masters':>9}{'all':>8}{'ratio':>7}{'calls':>7}{'RSS MB':>8}")
-    reference = None
-    for part in options.parts or PARTS:
+
+def tables(given: argparse.Namespace) -> Iterable[Table]:
+    """One table."""
+    profile = cProfile.Profile() if given.profile else None
+    kind = ExecutionType.GUARANTEED if given.guaranteed else ExecutionType.OPPORTUNISTIC
+    table = Table(
+        f"CPU of the pure core, us a container, {kind.value.lower()}; {VCORES} a node at once, 0.5 to 1.5 s each",
+        ("by", "number", "nodes", "RM", "masters", "all", "of the first", "calls", "RSS MB"),
+    )
+    reading, reference, cut = reading_ns(), None, []
+    for part in given.parts or PARTS:
         rows, largest = PARTS[part]
         first = None
-        for number, case in [*rows, *([largest] if options.large or options.row == largest[0] else [])]:
-            if options.row is not None and number != options.row:
+        for number, case in [*rows, *([largest] if given.large or given.row == largest[0] else [])]:
+            if (given.row or number) != number or (given.short and case.tasks > SHORT_TASKS):
                 continue
-            if profile is not None:
-                profile.enable()
-            found = measure(case, kind, options.budget, reading)
-            if profile is not None:
-                profile.disable()
+            with profile or contextlib.nullcontext():
+                found = measure(case, kind, given.budget or (2.0 if given.short else 60.0), reading)
             reference = reference or found.unit
             cost = {name: one * reference / found.unit for name, one in found.cpu.items()}
             total = sum(cost.values())
             first = first or total
             memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-            print(
-                f"{part:10}{number:8}{cost['nm']:8.0f}{cost['rm']:8.0f}{cost['master']:9.0f}{total:8.0f}"
-                f"{total / first:7.2f}{sum(found.calls.values()):7.1f}{memory:8}"
-                + ("" if found.whole else f"  cut short after {found.launched}"),
-                flush=True,
+            calls = sum(found.calls.values())
+            table.rows.append(
+                (
+                    part,
+                    f"{number:,}",
+                    cost["nm"],
+                    cost["rm"],
+                    cost["master"],
+                    total,
+                    total / first,
+                    calls,
+                    str(memory),
+                )
             )
+            if not found.whole:
+                cut.append(f"{part} {number:,} after {found.launched:,} containers")
+    if cut:
+        table.notes.append(f"cut short: {', '.join(cut)}")
     if profile is not None:
-        profile.dump_stats(options.profile)
+        profile.dump_stats(given.profile)
+    yield table
+
+
+def main() -> int:
+    """Measure and print."""
+    return program(__doc__, tables, options)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -92,6 +92,8 @@ class TaskSpooler(Runner):
     LOOP = 'n=$1; shift; while [ $n -gt 0 ]; do tsp -n "$@" >/dev/null; n=$((n-1)); done'
 
     def __init__(self, submitters: int = 1) -> None:
+        if submitters > 1:
+            self.name = f"task-spooler, {submitters} shells at once"
         self._home = tempfile.TemporaryDirectory(prefix="yobench")
         self._submitters = submitters
         self._socket = f"{self._home.name}/socket"

@@ -10,14 +10,10 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from executor.core import commands as ec
 from executor.core import events as ee
