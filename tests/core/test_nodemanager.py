@@ -479,7 +479,9 @@ def test_a_master_that_nothing_could_run_ends_and_is_told(node: World) -> None:
 
 
 def task(number: int, *arguments: str, template: str = f"{APP}/0") -> TaskToStart:
-    return TaskToStart(cid(number), template, number, Resource(64, 1), ExecutionType.OPPORTUNISTIC, arguments=arguments)
+    return TaskToStart(
+        cid(number), template, number, Resource(64, 1), ExecutionType.OPPORTUNISTIC, arguments=arguments
+    )
 
 
 TEMPLATE = LaunchTemplate(

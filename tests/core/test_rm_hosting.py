@@ -401,6 +401,13 @@ def test_a_detached_job_that_no_node_can_hold_is_refused_at_once() -> None:
     assert told.end is not None and told.end.message
 
 
+def test_a_job_of_an_earlier_life_of_the_rm_is_said_to_have_ended_with_it() -> None:
+    cluster, _ = cluster_with()
+    with pytest.raises(ApplicationNotFoundError) as refusal:
+        cluster.ask(WatchJobRequest("application_1_0001"))
+    assert "the ResourceManager was restarted" in refusal.value.because
+
+
 def test_where_masters_are_not_hosted_the_client_is_told_so() -> None:
     cluster, _ = cluster_with(hosted_masters=False)
     with pytest.raises(MastersNotHostedError):

@@ -38,6 +38,7 @@ from ...records.container_protocol import (
     UpdateContainersRequest,
     UpdateContainersResponse,
 )
+from ...records.ids import ApplicationId
 from ...records.jobs import JobSpec, TaskState, as_rows
 from ...records.master_protocol import (
     AllocateRequest,
@@ -170,6 +171,7 @@ class HostedMasters:
         """What is new of a job; None where it is told later."""
         job = self._jobs.get(request.application_id)
         if job is None:
+            self._check_life(request.application_id)
             app = self._rm.application(request.application_id)
             if (end := self._ends.get(app.id)) is None:
                 raise ApplicationNotFoundError(
@@ -188,6 +190,17 @@ class HostedMasters:
         job.watchers.append(watcher)
         self._show(job)
         return None
+
+    def _check_life(self, application_id: str) -> None:
+        """Raise ApplicationNotFoundError for a job of an earlier ResourceManager, which ended with that."""
+        started = self._rm.identity.cluster_timestamp
+        if ApplicationId.parse(application_id).cluster_timestamp != started:
+            raise ApplicationNotFoundError(
+                f"{application_id} doesn't exist in the RM",
+                because="the ResourceManager was restarted, and its master, which lived there, ended with it",
+                hint="submit the job again",
+                sought=application_id,
+            )
 
     def stop(self, request: client.StopJobRequest) -> client.StopJobResponse:
         """End a job in order."""
