@@ -10,8 +10,8 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 
 from ..cluster.rundir import RunDir

@@ -6,8 +6,7 @@ in the order of their commands.
 
 from __future__ import annotations
 
-from typing import Any
-
+from executor.hints import Any
 from executor.light import Record
 
 from ..errors import YoppError

@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from executor.hints import TYPE_CHECKING, Any
 from executor.light import replace
 from executor.records import Resource
 
