@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 from executor.causes import CauseKind, of_kind
 from executor.hints import Any
@@ -88,13 +89,13 @@ class Task(Record, frozen=False):
     __hash__ = object.__hash__
 
     @classmethod
-    def all_of(cls, phase_index: int, phase: PhaseSpec) -> list[Task]:
+    def all_of(cls, phase_index: int, phase: PhaseSpec) -> Iterator[Task]:
         """A phase's tasks as planned."""
-        return [
+        return (
             cls(phase_index, phase, spec, number, spec.execution_type, spec.priority, shown_number=number)
             for spec in phase.tasks
             for number in range(spec.number, spec.number + spec.count)
-        ]
+        )
 
     def report(self) -> TaskReport:
         """It as it is now."""
@@ -185,6 +186,11 @@ class Tally:
                 self.noted["waited"] += 1
                 self.noted["wait_ms_total"] += task.wait_ms
                 self.noted["wait_ms_max"] = max(self.noted["wait_ms_max"], task.wait_ms)
+
+    def drop(self, count: int) -> None:
+        """So many tasks that wait were never made, and will not be."""
+        self.counts[TaskState.WAITING] -= count
+        self.counts[TaskState.KILLED] += count
 
     def note_pauses(self, status: ContainerStatus) -> None:
         """Learn from an ended container how long it was paused, and for what."""
