@@ -37,13 +37,8 @@ from ..records.requests import (
     UpdateContainerRequest,
 )
 from . import messages as m
+from .ends import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS
 from .tasks import Task
-
-RETRY_SECONDS = 0.2
-PATIENCE_SECONDS = 20.0
-"""How often a lost RM is called again, and how long before the job gives up."""
-TELL_SECONDS = 1.0
-"""How long an RM may be lost before people are told."""
 
 
 class _Batch(Record, frozen=False):

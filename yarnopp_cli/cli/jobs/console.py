@@ -13,7 +13,7 @@ from ...errors import EXIT_FAILURE, YoppError
 from ...jobs import progress
 from ...jobs.output import OutputFollower, Sink
 from ...jobs.watching import SignalWatch
-from ...masters.messages import EndMaster, StopRequested
+from ...masters.ends import EndMaster, StopRequested
 from ...masters.tasks import Tally
 from ...records.client_protocol import SubmitApplicationResponse
 from ...records.jobs import JobSpec, TaskReport, TaskState

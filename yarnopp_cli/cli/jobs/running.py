@@ -18,7 +18,7 @@ from ...jobs.client import ON_DEMAND, JobClient
 from ...jobs.commands import without_values
 from ...jobs.follower import JobFollower
 from ...jobs.watching import Left, SignalWatch
-from ...masters.messages import EndMaster
+from ...masters.ends import EndMaster
 from ...masters.tasks import Tally
 from ...records.client_protocol import (
     KillApplicationRequest,
@@ -31,7 +31,6 @@ from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplication
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
 from ...settings.declarations import ResourceManagerSettings
-from ..frame.actions import polled
 from ..frame.output import Printer
 from ..frame.session import Session
 from .console import EXIT_READER_GONE, JobConsole, Shown
@@ -349,6 +348,8 @@ def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport |
             return spoken_of > 0 or not report.containers_allocated
         # The master's own container is one of those that run.
         return spoken_of > 1
+
+    from ..frame.actions import polled
 
     return polled(lambda _: client.report(application_id), begun, BEGIN_SECONDS)
 
