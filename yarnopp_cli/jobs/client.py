@@ -37,6 +37,7 @@ from ..records.methods import Request, ResponseT
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
+from ..rpc.plain import TooLargeError
 from ..settings.declarations import ApplicationSettings
 from ..views.text import number_of
 
@@ -136,8 +137,8 @@ class JobClient:
     def submit(
         self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
     ) -> SubmitApplicationResponse:
-        """Submit, waiting out a cluster that is ending itself; ``otherwise`` where the RM hosts no masters, or there is
-        no ``request``. Raises YoppError.
+        """Submit, waiting out a cluster that is ending itself; ``otherwise`` where the RM hosts no masters, the job is
+        too large for one message, or there is no ``request``. Raises YoppError.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -159,7 +160,7 @@ class JobClient:
         if request is not None:
             try:
                 return self.open().call(request)
-            except MastersNotHostedError:
+            except (MastersNotHostedError, TooLargeError):
                 pass
         return self.open().call(otherwise())
 
