@@ -30,7 +30,7 @@ from yarnopp_cli.records.client_protocol import GetClusterNodesRequest
 from .cluster import Cluster, stamps
 from .harness import Table, program
 from .master import Master
-from .model import utilisation, waiting
+from .model import phase_of, utilisation, waiting
 from .native import tool
 
 LENGTHS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -61,7 +61,7 @@ class Kind:
         """The utilisation that heartbeats allow."""
         if self.execution is ExecutionType.GUARANTEED:
             return waiting(seconds, self.beat, self.beat)
-        return utilisation(seconds, self.beat, self.beat, self.queue)
+        return utilisation(seconds, self.beat, self.beat, self.queue, self.slots)
 
     @property
     def name(self) -> str:
@@ -111,7 +111,7 @@ class Slot(threading.Thread):
 
     def _drive(self, master: Master) -> None:
         kind, size = self._kind, Resource(16, VCORES // self._kind.slots)
-        tick = time.monotonic() + kind.beat * (self._number + 0.5) / kind.slots
+        tick = time.monotonic() + kind.beat * phase_of(self._number)
         ended: set[str] = set()
         asked = 0
         while time.monotonic() < self._until:
