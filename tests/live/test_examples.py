@@ -125,7 +125,8 @@ class Stage:
         return sorted(ports) == ["45454", "45455"] and sizes == [NODE, NODE]
 
     def _nodes(self) -> list[dict[str, Any]]:
-        return list(self.yopp.json("node", "list")["nodes"]["node"])
+        found = self.yopp.json("node", "list")["nodes"]  # null where there is none
+        return list(found["node"]) if found else []
 
     def _queues(self) -> list[dict[str, str]]:
         return list(self.yopp.json("queue", "list")["queues"]["queue"])
