@@ -91,11 +91,12 @@ class Meter:
     """What a piece of work uses: ``seconds`` of clock, ``cpu`` of our trees, ``others`` in cores.
 
     ``cpu`` counts the processes below ``roots`` (a runner's daemons) and the children that this process has reaped.
-    ``others`` is what the machine was busy with besides, and this process.
+    With ``this``, also this process itself and those of its children that live. ``others`` is what the machine was busy
+    with besides, and this process.
     """
 
-    def __init__(self, roots: Roots = tuple) -> None:
-        self._roots = roots
+    def __init__(self, roots: Roots = tuple, *, this: bool = False) -> None:
+        self._roots, self._this = roots, this
         self.seconds = self.cpu = self.others = 0.0
 
     def __enter__(self) -> Meter:
@@ -106,10 +107,12 @@ class Meter:
 
     def __exit__(self, *exception: object) -> None:
         self.seconds = time.monotonic() - self._begun
-        busy, here = busy_seconds() - self._busy, time.process_time() - self._self
+        busy, here = busy_seconds() - self._busy, 0.0 if self._this else time.process_time() - self._self
         self.cpu = self._now() - self._ours
         if self.seconds > 0.5:  # the kernel counts in ticks
             self.others = max(0.0, (busy - here - self.cpu) / self.seconds)
 
     def _now(self) -> float:
+        if self._this:
+            return cpu_seconds([os.getpid()])
         return cpu_seconds(self._roots()) + reaped_seconds()

@@ -13,7 +13,6 @@ import shutil
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -92,6 +91,8 @@ class TaskSpooler(Runner):
     LOOP = 'n=$1; shift; while [ $n -gt 0 ]; do tsp -n "$@" >/dev/null; n=$((n-1)); done'
 
     def __init__(self, submitters: int = 1) -> None:
+        if submitters > 1:
+            self.name = f"task-spooler, {submitters} shells at once"
         self._home = tempfile.TemporaryDirectory(prefix="yobench")
         self._submitters = submitters
         self._socket = f"{self._home.name}/socket"
@@ -200,7 +201,7 @@ def missing() -> list[str]:
 
 
 def rivals(stack: ExitStack) -> list[Runner]:
-    """The floor, and everybody who is installed; ``stack`` ends their daemons. Says on stderr who is missing."""
+    """The floor, and everybody who is installed; ``stack`` ends their daemons. ``missing`` says who is not."""
     tool("floor"), tool("task")  # compiled before anything is timed
     found: list[Runner] = [Floor(), Xargs()]
     if shutil.which("tsp"):
@@ -213,6 +214,4 @@ def rivals(stack: ExitStack) -> list[Runner]:
         queue = HyperQueue()
         stack.callback(queue.close)
         found.append(queue)
-    for line in missing():
-        sys.stderr.write(f"{line}\n")
     return found

@@ -55,6 +55,8 @@ class RMAppManager:
         user: str,
         connection_id: int,
         leaf: LeafQueue[RMAppAttempt],
+        *,
+        hosted: bool = False,
     ) -> RMApp:
         """Take a valid submission in and start its first attempt."""
         app_id = str(application_id)
@@ -68,6 +70,7 @@ class RMAppManager:
             max_attempts=min(submission.max_attempts, limit) if submission.max_attempts > 0 else limit,
             submitted_at_ms=self._rm.now_ms,
             leaf=leaf,
+            hosted=hosted,
             counted_until=self._rm.now,
             tracking_url=self._rm.proxy_url(app_id),
         )
@@ -98,9 +101,12 @@ class RMAppManager:
             last_contact=self._rm.now,
             started_at_ms=self._rm.now_ms,
         )
+        attempt.opportunistic_asks.watch = self._rm.opportunistic_waiting.asked
+        attempt.guaranteed_asks.watch = lambda size: self._rm.scheduler.asked(attempt, size)
         app.attempts.append(attempt)
-        app.leaf.attempts[attempt_id] = attempt
-        words = {"attempt": attempt_id, "master": "client" if app.unmanaged else "container"}
+        app.leaf.enter(attempt)
+        place = "ResourceManager" if app.hosted else "client" if app.unmanaged else "container"
+        words = {"attempt": attempt_id, "master": place}
         self._rm.history.add(EventKind.ATTEMPT_STARTED, app=app.id, words=words)
         if app.unmanaged:
             self._rm.move(attempt, AttemptEvent.LAUNCHED)
@@ -277,9 +283,9 @@ class RMAppManager:
             table.clear()
         attempt.updates.clear()
         attempt.am_ask = None
-        attempt.app.leaf.attempts.pop(attempt.id, None)
+        attempt.app.leaf.leave(attempt)
         self._rm.changes.guaranteed = True
-        self._rm.opportunistic_waiting.pop(attempt.id, None)
+        self._rm.opportunistic_waiting.remove(attempt.id)
         self._rm.changes.attempts.pop(attempt.id, None)
         self._rm.deadlines.clear(Due(DueKind.MASTER_LIVENESS, attempt.id))
         self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))

@@ -6,14 +6,18 @@ It never retries and never starts anything.
 from __future__ import annotations
 
 import select
-import socket
 import time
-from typing import Any, cast
+from _socket import AF_UNIX, SOCK_STREAM, socket
+
+from executor.hints import TYPE_CHECKING, Any, cast
 
 from ..errors import ConnectionFailedError, YoppError
 from ..records.methods import Request, ResponseT
 from .plain import MessageError, decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
+
+if TYPE_CHECKING:
+    import socket as sockets
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds that ``call`` waits unless told otherwise."""
@@ -184,12 +188,12 @@ class Connection:
             self._end = ConnectionFailedError(f"lost the connection to {self.peer}", because=because)
 
 
-def _connect(address: str, peer: str, timeout: float) -> socket.socket:
+def _connect(address: str, peer: str, timeout: float) -> socket:
     path = address.removeprefix("unix:")
     is_path = path.startswith("/") or address.startswith("unix:")
     try:
         if is_path:
-            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            made = socket(AF_UNIX, SOCK_STREAM)
             try:
                 made.settimeout(timeout)
                 made.connect(path)
@@ -197,10 +201,13 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
                 made.close()
                 raise
         else:
+            import socket as sockets  # which calls over Unix sockets can do without
+
             host, _, port = address.rpartition(":")
-            made = socket.create_connection((host or "localhost", int(port)), timeout)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            _refuse_strangers(made, address, peer, timeout)
+            found = sockets.create_connection((host or "localhost", int(port)), timeout)
+            found.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            _refuse_strangers(found, address, peer, timeout)
+            made = found
     except (FileNotFoundError, ConnectionRefusedError) as error:
         missing = isinstance(error, FileNotFoundError)
         because = f"there is no socket {path}" if missing else f"nothing listens at {address}"
@@ -213,7 +220,7 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
     return made
 
 
-def _refuse_strangers(made: socket.socket, address: str, peer: str, timeout: float) -> None:
+def _refuse_strangers(made: sockets.socket, address: str, peer: str, timeout: float) -> None:
     """Close it, and raise ConnectionFailedError, where another user of this host listens."""
     from .tcp_peers import stranger_that_serves  # only for TCP
 

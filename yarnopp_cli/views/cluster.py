@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from executor.causes import Cause
+from executor.hints import Any
 from executor.records import ContainerState, OpportunisticContainersStatus, Resource
 
 from ..errors import EXIT_NO_SUCH, InvalidIdError, UsageError, YoppError
@@ -20,7 +20,6 @@ from ..records.reports import (
     QueueReport,
     YarnApplicationState,
 )
-from . import queues as queue_view
 from .text import timestamp
 
 _YARN = "org.apache.hadoop.yarn."
@@ -225,6 +224,8 @@ def scheduler(queues: Sequence[QueueReport]) -> dict[str, Any]:
 
 def _queue_tree(queue: QueueReport, queues: Sequence[QueueReport]) -> dict[str, Any]:
     """One queue as ``yopp queue status --json`` prints it, its capacities by partition, and those below it."""
+    from . import queues as queue_view
+
     found = queue_view.document(queue)
     capacities = ("capacity", "usedCapacity", "maxCapacity")
     absolute = ("absoluteCapacity", "absoluteUsedCapacity", "absoluteMaxCapacity")

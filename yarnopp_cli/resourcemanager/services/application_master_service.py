@@ -33,7 +33,7 @@ from ..app_manager import AM_SHUTDOWN, RMAppManager
 from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
-from ..entities import HeldCall, RMAppAttempt
+from ..entities import HOSTED, HeldCall, RMAppAttempt
 from ..lives import AttemptState, Phase
 
 
@@ -65,7 +65,8 @@ class ApplicationMasterService:
             raise InvalidStateError(
                 f"{attempt.id} has ended", because=attempt.diagnostics or f"it is {attempt.state.value}"
             )
-        self._spoke(attempt, call.connection_id)
+        if call.connection_id != HOSTED:
+            self._spoke(attempt, call.connection_id)
         self._manager.registered(attempt)
         return master.RegisterApplicationMasterResponse(
             minimum=self._rm.minimum_allocation,
@@ -136,8 +137,19 @@ class ApplicationMasterService:
         ``remote`` are containers that its node's DistributedScheduler allocated; None where it has none.
         """
         attempt = self._attempt(request.attempt_id, request.token)
-        app = attempt.app
         held = HeldCall(call.call_id, request.response_id, remote is not None)
+        self.serve(attempt, held, request, call.connection_id, remote)
+
+    def serve(
+        self,
+        attempt: RMAppAttempt,
+        held: HeldCall,
+        request: master.AllocateRequest,
+        connection_id: int = HOSTED,
+        remote: tuple[Container, ...] | None = None,
+    ) -> None:
+        """The same of the master of ``attempt``, which is known to speak for it."""
+        app = attempt.app
         self._supersede(attempt)
         if attempt.ended or attempt.state is AttemptState.FINISHING:
             response = master.AllocateResponse(attempt.response_id, command=AM_SHUTDOWN)
@@ -145,7 +157,8 @@ class ApplicationMasterService:
             return
         if attempt.state is not AttemptState.RUNNING:
             raise InvalidStateError(f"the master of {app.id} has not registered yet")
-        self._spoke(attempt, call.connection_id)
+        if connection_id != HOSTED:
+            self._spoke(attempt, connection_id)
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
         for container in remote or ():
@@ -173,8 +186,12 @@ class ApplicationMasterService:
         if request.updates:
             self._updates.request(attempt, request.updates)
         if attempt.opportunistic_asks.outstanding:
-            self._rm.opportunistic_waiting.setdefault(attempt.id, attempt)
-            self._rm.changes.opportunistic = True
+            bounded = self._rm.settings.max_allocations_per_heartbeat > 0  # this call gives it new turns
+            known = attempt.id in self._rm.opportunistic_waiting
+            self._rm.opportunistic_waiting.add(attempt)
+            contended = self._rm.opportunistic_waiting.contended
+            if request.asks or request.blacklist_removals or bounded or contended or not known:
+                self._rm.changes.opportunistic = True
         self._rm.hold(attempt, held, min(request.wait_ms, self._rm.settings.am_expiry_interval_ms))
         self._rm.news_for_master(attempt)
 
@@ -197,7 +214,8 @@ class ApplicationMasterService:
         """The grace of a lost client has passed."""
         app = self._rm.live.get(application_id)
         if app is not None and not app.ended:
-            self._manager.fail_attempt(app.attempt, f"its client is gone: the master of {app.id} ran in it")
+            why = "it was a foreground job" if app.hosted else f"the master of {app.id} ran in it"
+            self._manager.fail_attempt(app.attempt, f"its client is gone: {why}")
 
     def expired(self, attempt_id: str) -> None:
         """A master's liveness deadline has come: it has failed if it has really been silent so long."""
@@ -265,7 +283,7 @@ class ApplicationMasterService:
         node_sizes = scheduler.node_sizes.keys()
         sizes = [check_request(ask, self._rm.settings, node_sizes) for ask in request.asks]
         for label in {ask.node_label_expression for ask in request.asks if ask.num_containers > 0}:
-            check_label(label, scheduler.places())
+            check_label(label, scheduler.label_sets())
         strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
         for ask, size in zip(request.asks, sizes, strict=True):
             if ask.num_containers <= 0:
@@ -316,7 +334,7 @@ class ApplicationMasterService:
                 self._manager.refuse(app, str(faults[0]))
                 continue
             if not attempt.opportunistic_asks.outstanding:
-                self._rm.opportunistic_waiting.pop(attempt.id, None)
+                self._rm.opportunistic_waiting.remove(attempt.id)
             if attempt.held is None:
                 attempt.refusal = faults[0]
             else:
@@ -330,7 +348,7 @@ class ApplicationMasterService:
         ask = group[0]
         try:
             check_size(ask.resource, self._rm.settings, self._rm.scheduler.node_sizes.keys())
-            check_label(ask.request.node_label_expression, self._rm.scheduler.places())
+            check_label(ask.request.node_label_expression, self._rm.scheduler.label_sets())
             if table is attempt.guaranteed_asks:
                 attempt.app.leaf.check_size(ask.resource)
             if not ask.relax and ask.locations:
@@ -359,7 +377,7 @@ class ApplicationMasterService:
             if execution_type is ExecutionType.GUARANTEED:
                 self._rm.changes.guaranteed = True
         if not attempt.opportunistic_asks.outstanding:
-            self._rm.opportunistic_waiting.pop(attempt.id, None)
+            self._rm.opportunistic_waiting.remove(attempt.id)
 
     def _release(self, attempt: RMAppAttempt, container_id: str) -> None:
         container = attempt.containers.get(container_id)
