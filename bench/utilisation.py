@@ -183,7 +183,7 @@ def plot(target: Path, found: Found) -> None:
     from matplotlib.figure import Figure
 
     with rc_context({"svg.hashsalt": "yopp", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+        figure = Figure(figsize=(9.6, 4.2), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.subplots()
         for kind in dict.fromkeys(kind for kind, _ in found):
@@ -203,7 +203,7 @@ def plot(target: Path, found: Found) -> None:
         )
         axes.set_xticks(LENGTHS, [f"{seconds:g}" for seconds in LENGTHS])
         axes.minorticks_off()
-        axes.legend(fontsize=7, loc="lower right")
+        figure.legend(fontsize=8, loc="outside right upper")
         axes.grid(alpha=0.3)
         figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
 
