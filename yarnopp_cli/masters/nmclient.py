@@ -59,6 +59,8 @@ class Starts:
 
     def take(self, now: float) -> list[CallNode]:
         """The calls to be made now: one a node, or a few for very many containers."""
+        if not self._ready and not self._retries:
+            return []
         calls = [self._filtered(retry.call) for retry in self._retries if retry.due <= now]
         self._retries = [retry for retry in self._retries if retry.due > now]
         by_node: dict[tuple[str, str], list[Task]] = {}
