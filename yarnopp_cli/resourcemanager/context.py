@@ -62,6 +62,8 @@ class KeepHistory:
 class DueKind(enum.Enum):
     """What is due. Each says whose id goes with it, where one does."""
 
+    __hash__ = object.__hash__  # enum's own is a call in Python
+
     #: a node's heartbeat was held as long as it may be (node)
     HELD_HEARTBEAT = "HELD_HEARTBEAT"
     #: a master's allocate call was held as long as it may be (attempt)
