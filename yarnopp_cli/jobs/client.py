@@ -36,6 +36,7 @@ from ..records.methods import Request, ResponseT
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
+from ..rpc.plain import TooLargeError
 from ..settings.declarations import ApplicationSettings
 from ..views.text import number_of
 
@@ -132,8 +133,8 @@ class JobClient:
     def submit(
         self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
     ) -> SubmitApplicationResponse:
-        """Submit, waiting out a cluster that is ending itself; ``otherwise`` where the RM hosts no masters, or there is
-        no ``request``. Raises YoppError.
+        """Submit, waiting out a cluster that is ending itself; ``otherwise`` where the RM hosts no masters, the job is
+        too large for one message, or there is no ``request``. Raises YoppError.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -155,7 +156,7 @@ class JobClient:
         if request is not None:
             try:
                 return self.open().call(request)
-            except MastersNotHostedError:
+            except (MastersNotHostedError, TooLargeError):
                 pass
         return self.open().call(otherwise())
 

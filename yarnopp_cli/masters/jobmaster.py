@@ -54,7 +54,7 @@ STOP_PATIENCE_SECONDS = 5.0
 START_FAILURES = 3
 """How often a node may refuse to start one task's container before the task has failed."""
 
-MOST_ASKED = 10_000
+MOST_ASKED = 5_000
 """How many tasks wait for containers at once; the others of a larger phase are made when these have theirs. So no step
 is long, however large the job is.
 """
