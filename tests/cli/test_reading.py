@@ -19,6 +19,7 @@ from yarnopp_cli.cli.frame.argv import rewrite
 from yarnopp_cli.cli.frame.command import REGISTERED, Command, added, own_parameters
 from yarnopp_cli.cli.frame.reading import Parameter
 from yarnopp_cli.cli.table import COMMANDS
+from yarnopp_cli.cli.words import given as given_values
 from yarnopp_cli.cli.words import load, understood
 from yarnopp_cli.errors import YoppError
 
@@ -180,3 +181,8 @@ def test_a_short_command_imports_no_more_than_it_needs(words: str, run_dir: Path
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert HEAVY.isdisjoint(ended.stdout.split())
+
+
+def test_values_are_told_from_the_words_alone() -> None:
+    assert given_values([], "-o") == []
+    assert given_values(["ps", "-o", "json", "--output=tsv", "-o"], "-o", "--output") == ["json", "tsv", ""]

@@ -56,7 +56,7 @@ def own_words(argv: Sequence[str]) -> list[str]:
 def given(argv: Sequence[str], *options: str) -> list[str]:
     """The values that these options are given, known from the words alone, as they may not parse."""
     words = own_words(argv)
-    pairs = zip(words, [*words[1:], ""], strict=True)
+    pairs = zip(words, [*words, ""][1:], strict=True)
     return [
         after if word in options else word.partition("=")[2]
         for word, after in pairs
