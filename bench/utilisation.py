@@ -30,7 +30,7 @@ from yarnopp_cli.records.client_protocol import GetClusterNodesRequest
 from .cluster import Cluster, stamps
 from .harness import Table, program
 from .master import Master
-from .model import utilisation, waiting
+from .model import phase_of, utilisation, waiting
 from .native import tool
 
 LENGTHS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -61,7 +61,7 @@ class Kind:
         """The utilisation that heartbeats allow."""
         if self.execution is ExecutionType.GUARANTEED:
             return waiting(seconds, self.beat, self.beat)
-        return utilisation(seconds, self.beat, self.beat, self.queue)
+        return utilisation(seconds, self.beat, self.beat, self.queue, self.slots)
 
     @property
     def name(self) -> str:
@@ -70,6 +70,11 @@ class Kind:
         if self.execution is ExecutionType.GUARANTEED:
             return f"guaranteed, {when}"
         return f"opportunistic, queue of {self.queue}, {when}"
+
+
+Cell = tuple[Kind, float]
+"""A kind, and the seconds of its tasks."""
+Found = dict[Cell, float]
 
 
 def measured(lines: Iterable[Sequence[int]], slots: int, begin: float, end: float) -> float:
@@ -106,7 +111,7 @@ class Slot(threading.Thread):
 
     def _drive(self, master: Master) -> None:
         kind, size = self._kind, Resource(16, VCORES // self._kind.slots)
-        tick = time.monotonic() + kind.beat * (self._number + 0.5) / kind.slots
+        tick = time.monotonic() + kind.beat * phase_of(self._number)
         ended: set[str] = set()
         asked = 0
         while time.monotonic() < self._until:
@@ -144,43 +149,41 @@ def cell(cluster: Cluster, node: str, kind: Kind, seconds: float, span: float, f
 
 def span_of(kind: Kind, seconds: float, *, short: bool) -> float:
     """The seconds that a cell is measured: some turns of its slots, and all its phases."""
-    turns = (2 if short else 4) * (seconds + kind.beat)
+    turns = (2 if short else 3) * (seconds + kind.beat)
     return max(turns, 1.0 if short else 4.0) + seconds
 
 
-def one_cluster(
-    beat: float, kinds: Sequence[Kind], lengths: Sequence[float], given: argparse.Namespace
-) -> dict[tuple[Kind, float], float]:
-    """Every kind in every length, on a node each; one length after the other."""
-    periodic = [f"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms={round(1000 * beat)}",
-                "yopp.nodemanager.heartbeat-mode=periodic"] if beat else []  # fmt: skip
-    queue = "yarn.nodemanager.opportunistic-containers-max-queue-length=1000"
-    found: dict[tuple[Kind, float], float] = {}
-    properties = [queue, *periodic, *given.define]
+def one_cluster(beat: float, turns: Sequence[Sequence[Cell]], given: argparse.Namespace) -> Found:
+    """The cells of each turn at once, on a node each; one turn after the other."""
+    properties = ["yarn.nodemanager.opportunistic-containers-max-queue-length=1000", *given.define]
+    if beat:
+        properties.append(f"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms={round(1000 * beat)}")
+        properties.append("yopp.nodemanager.heartbeat-mode=periodic")
+    found: Found = {}
+    most = max(map(len, turns))
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(Cluster(*properties, vcores=VCORES, memory=1024, nodes=len(kinds)))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yobench")))
+        cluster = stack.enter_context(Cluster(*properties, vcores=VCORES, memory=1024, nodes=most))
         nodes = [one.node_id for one in cluster.call(GetClusterNodesRequest()).nodes]
-        pool = stack.enter_context(ThreadPoolExecutor(len(kinds)))
-        for seconds in lengths:
-            cells = [
-                pool.submit(
-                    cell, cluster, node, kind, seconds, span_of(kind, seconds, short=given.short), folder
-                )
-                for kind, node in zip(kinds, nodes, strict=True)
+        pool = stack.enter_context(ThreadPoolExecutor(most))
+        for turn in turns:
+            spans = [span_of(*one, short=given.short) for one in turn]
+            running = [
+                pool.submit(cell, cluster, node, *one, span, folder)
+                for one, span, node in zip(turn, spans, nodes, strict=False)
             ]
-            found |= {(kind, seconds): one.result() for kind, one in zip(kinds, cells, strict=True)}
+            found |= {one: result.result() for one, result in zip(turn, running, strict=True)}
     return found
 
 
-def plot(target: Path, found: dict[tuple[Kind, float], float]) -> None:
+def plot(target: Path, found: Found) -> None:
     """Draw the curves: measured as points and lines, the model of those that wait for heartbeats as dashes."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
 
     with rc_context({"svg.hashsalt": "yopp", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+        figure = Figure(figsize=(9.6, 4.2), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.subplots()
         for kind in dict.fromkeys(kind for kind, _ in found):
@@ -200,7 +203,7 @@ def plot(target: Path, found: dict[tuple[Kind, float], float]) -> None:
         )
         axes.set_xticks(LENGTHS, [f"{seconds:g}" for seconds in LENGTHS])
         axes.minorticks_off()
-        axes.legend(fontsize=7, loc="lower right")
+        figure.legend(fontsize=8, loc="outside right upper")
         axes.grid(alpha=0.3)
         figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
 
@@ -221,10 +224,14 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
     fast = [Kind(guaranteed, 1.0), *(Kind(opportunistic, 1.0, queue) for queue in QUEUES)]
     event = [Kind(guaranteed, 0.0), Kind(opportunistic, 0.0, 2)]
     # the shortest tasks are the busiest: not those of two clusters at once
-    turns = [(3.0, slow, lengths), (1.0, fast, lengths[::-1]), (0.0, event, lengths)]
-    found: dict[tuple[Kind, float], float] = {}
-    with ThreadPoolExecutor(len(turns)) as pool:
-        for one in [pool.submit(one_cluster, beat, kinds, order, given) for beat, kinds, order in turns]:
+    plans: list[tuple[float, list[list[Cell]]]] = [
+        (3.0, [[(kind, seconds) for kind in slow for seconds in lengths]]),
+        (1.0, [[(kind, seconds) for kind in fast] for seconds in lengths[::-1]]),
+        (0.0, [[(kind, seconds) for kind in event] for seconds in lengths]),
+    ]
+    found: Found = {}
+    with ThreadPoolExecutor(len(plans)) as pool:
+        for one in [pool.submit(one_cluster, beat, turns, given) for beat, turns in plans]:
             found |= one.result()
     table = Table(
         "Utilisation of slots by the length of their tasks, % (of the model)",

@@ -12,8 +12,8 @@ import sys
 import types
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
 
+from executor.hints import Any, TypeVar
 from executor.light import MISSING, Record, defaults_of
 
 from ..errors import YoppError
@@ -27,6 +27,10 @@ _Converters = tuple[_Converter | None, _Converter]
 
 class MessageError(YoppError):
     """A message is not of the form that its type declares; ``because`` names the place in it."""
+
+
+class TooLargeError(MessageError):
+    """A call is longer than any line that a daemon accepts: nothing was sent."""
 
 
 class _Mismatch(Exception):
@@ -44,11 +48,11 @@ class _Mismatch(Exception):
 
 
 def encode_call(call_id: int, request: Request[Any]) -> bytes:
-    """One line that makes a call. Raises MessageError for a line that no daemon accepts."""
+    """One line that makes a call. Raises TooLargeError for a line that no daemon accepts."""
     message = {"jsonrpc": "2.0", "id": call_id, "method": request.METHOD, "params": encode(request)}
     line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
     if len(line) > MAX_LINE_BYTES:
-        raise MessageError(
+        raise TooLargeError(
             f"{request.METHOD} is too large to be sent",
             because=f"it has {len(line):,} bytes, and {MAX_LINE_BYTES:,} are the limit",
         )

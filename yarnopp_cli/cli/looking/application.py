@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
 
+from executor.hints import TYPE_CHECKING, Any
 from executor.records import ExecutionType
 
 from ...errors import ApplicationNotFoundError, UsageError
@@ -32,6 +32,7 @@ from ..frame.filters import (
 from ..frame.naming import applications, one_of, words
 from ..frame.options import (
     HERE_ONLY,
+    Annotated,
     ApplicationIds,
     Ids,
     Live,
@@ -185,11 +186,12 @@ def lifetime(
             hint="`yopp app lifetime ID 365d`",
         )
     expires = 0 if unlimited else session.now_ms + round(seconds * 1000)
-    until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
+    may = "would be allowed to run" if session.dry_run else "may run"
+    limit = f"{may} until {timestamp(expires)}" if expires else f"{may} without a time limit"
     _change(
         session,
         rm.UpdateApplicationTimeoutsRequest(_one(session, application), expires, session.dry_run),
-        lambda _: f"{'would be one that ' if session.dry_run else ''}{until}",
+        lambda _: limit,
         lambda one: {"timeout": timeout_document(one, session.now_ms)},
     )
 
