@@ -36,11 +36,6 @@ class Finder:
         """Look at the journals of launchers, before anything is asked."""
         self._begun = survey(self._directories.state)
 
-    def launcher(self, container_id: str) -> tuple[int, int]:
-        """The pid and start time of the launcher of a container that was found in a slot."""
-        begun = self._begun[container_id]
-        return begun.launcher, begun.launcher_start
-
     def cleaned(self, container_id: str) -> None:
         """A container was removed, and its end need not be known any more: a journal goes with its last one."""
         for path, told in list(self._journals.items()):
@@ -104,6 +99,7 @@ class Finder:
             held = LiveContainer(
                 container_id, record.pid, record.process_start, "", pooled=True, journal=path
             )
+            held.launcher = begun.launcher, begun.launcher_start
             held.frozen = self._cgroups.frozen(container_id)
             held.paused = held.frozen or all_stopped(self._context.processes(held))
             return ContainerRecovered(record, True, held.paused, None, usage, group), held

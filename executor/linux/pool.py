@@ -106,6 +106,7 @@ class Pool:
         self._idle: list[Slot] = []
         self._slots: list[Slot] = []
         self._zygote: Zygote | None = None
+        self._adopted: list[LiveContainer] = []
         self._number = 0
         self._unusable_until = 0.0
         self._said = False
@@ -118,10 +119,7 @@ class Pool:
         return self._limit > 0 and self._loop.time() >= self._unusable_until
 
     def launch(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> bool:
-        """Begin to start a container within its limits; False if it has to be started without a pool.
-
-        Raises CgroupError if the kernel refuses the limits.
-        """
+        """Begin to start a container within its limits; False if it has to be started without a pool."""
         if not self.used or not can_be_written(held.container_id):
             return False
         slot = self._idle.pop() if self._idle else self._make()
@@ -140,10 +138,12 @@ class Pool:
                     request.stderr,
                 )
             )
-        except CgroupError:
+        except CgroupError as error:
+            # What the kernel refuses here it may accept in a group where nobody was before.
+            LOG.debug("%s is not used again: %s", slot.group.name, error)
             self._cgroups.give_back(held.container_id)
-            self._free(slot)
-            raise
+            self._retire(slot)
+            return False
         if len(slot.message) > LARGEST_REQUEST:
             slot.message = b""
             self._cgroups.give_back(held.container_id)
@@ -154,15 +154,13 @@ class Pool:
         self._needed_at = slot.since = self._loop.time()
         if slot.ready:
             self._send(slot)
-        if self._checking is None:
-            self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
+        self._check_soon()
         return True
 
-    def release(self, held: LiveContainer) -> None:
-        """End the launcher of a container of which nothing is left but that: it does not tell the end."""
-        for slot in self._slots:
-            if slot.held is held:
-                kill_identified(slot.group.launcher, slot.start)
+    def adopt(self, held: LiveContainer) -> None:
+        """See to it that the launcher of an earlier run, too, is not left standing."""
+        self._adopted.append(held)
+        self._check_soon()
 
     async def close(self) -> None:
         """End idle slots. Launchers of containers that still run end with them."""
@@ -243,6 +241,13 @@ class Pool:
             slot.sock.close()
             slot.group.close()
 
+    def _retire(self, slot: Slot) -> None:
+        """Use a slot that holds nobody no more."""
+        if slot in self._idle:
+            self._idle.remove(slot)
+        self._forget(slot)
+        self._context.spawn(asyncio.to_thread(self._remove, slot))
+
     def _remove(self, slot: Slot) -> None:
         """Remove a slot whose launcher has ended, or is about to. Blocks."""
         if not self._cgroups.remove(slot.group.name, 1.0):
@@ -251,14 +256,16 @@ class Pool:
                 LOG.warning("the group %s cannot be removed", slot.group.name)
         remove_journal(slot.journal)
 
+    def _check_soon(self) -> None:
+        if self._checking is None:
+            self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
+
     def _check(self) -> None:
         """Look at what should have happened, and let go what nobody needs."""
         now = self._loop.time()
         for slot in [one for one in self._idle if now - one.since > IDLE_SECONDS]:
             if now - self._needed_at > IDLE_SECONDS:
-                self._idle.remove(slot)
-                self._forget(slot)
-                self._context.spawn(asyncio.to_thread(self._remove, slot))
+                self._retire(slot)
         for slot in list(self._slots):
             if not slot.ready:
                 if now - slot.since > READY_SECONDS:
@@ -266,22 +273,25 @@ class Pool:
                     self._lost(slot)
                 continue
             if slot.held is not None:
-                found = read_stat(slot.group.launcher)
-                if found is not None and found.state == "T" and not slot.held.paused:
-                    send(slot.group.launcher, signal.SIGCONT)
+                _continue(slot.held)
                 if not slot.held.pid and now - slot.since > START_SECONDS:
                     kill_identified(slot.group.launcher, slot.start)
+        self._adopted = [held for held in self._adopted if not held.ended]
+        for held in self._adopted:
+            _continue(held)
         if self._zygote is not None and not self._slots and now - self._needed_at > 2 * IDLE_SECONDS:
             self._context.spawn(asyncio.to_thread(self._zygote.close))
             self._zygote = None
-        again = self._slots or self._zygote is not None
-        self._checking = self._loop.call_later(CHECK_SECONDS, self._check) if again else None
+        self._checking = None
+        if self._slots or self._adopted or self._zygote is not None:
+            self._check_soon()
 
     # ---- what launchers say
 
     def _send(self, slot: Slot) -> None:
         message, slot.message = slot.message, b""
         assert slot.held is not None
+        slot.held.launcher = slot.group.launcher, slot.start
         try:
             slot.sock.send(begin_line(slot.held.container_id, slot.group.lend()) + message)
         except OSError as error:
@@ -348,8 +358,7 @@ class Pool:
         elif slot.group.is_spoilt():
             self._cgroups.give_back(held.container_id)
             slot.held = None
-            self._forget(slot)
-            self._context.spawn(asyncio.to_thread(self._remove, slot))
+            self._retire(slot)
         elif usage.memory_bytes > slot.base_bytes + LEFT_BYTES:
             self._cgroups.give_back(held.container_id)
             slot.held = None
@@ -399,6 +408,14 @@ class Pool:
         self._ended(held, lambda: usage, KILLED if last.code is None else last.code)
         slot.group.close()
         await asyncio.to_thread(self._remove, slot)
+
+
+def _continue(held: LiveContainer) -> None:
+    """Continue the launcher of a container, if somebody has stopped it."""
+    launcher, _ = held.launcher
+    found = read_stat(launcher) if launcher else None
+    if found is not None and found.state == "T":
+        send(launcher, signal.SIGCONT)
 
 
 class Zygote:
