@@ -1,155 +1,130 @@
-#!/usr/bin/env python3
-"""How soon a guaranteed container starts on a node full of busy opportunistic ones, by pausing and by killing them.
+"""How soon a guaranteed container runs on a node that opportunistic ones fill, by pausing and by killing them.
 
-    bench/preemption.py [--runs N] [--limit MS] [-D KEY=VALUE...]
+Two spinning opportunistic containers hold both vcores, and the newcomer wants both. "At the node": from just before the
+call that starts it there. "From the library": from just before it is asked for. "From the shell": from the start of
+`yopp run`. Each to the newcomer's first instruction, which it writes down itself. An idle node is the floor.
 
-Measures the time from the arrival of the guaranteed container at its node (the time in its record) to its first
-instruction (it prints the clock), in ms, over N runs. The floor, measured in the same run, is the same container on
-an idle node. Exits with 1 if a median is above the limit (20 ms). The node ignores the load of other programs, so
-that they pause no container; -D yopp.nodemanager.pressure.enabled=true includes them, as in the shipped site file.
+In a kernel with cgroup v2 alone: .ci/in-uml .venv/bin/python -m bench.preemption --short
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import shutil
+import itertools
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from executor.records import ExecutionType, Resource
+
+from .cluster import Cluster, first_stamp, yopp
+from .harness import Table, program, quantile
+from .master import Master
+from .native import tool
+
 PAUSE = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"
 MECHANISM = "yopp.nodemanager.pause-mechanism"
-CALM = "yopp.nodemanager.pressure.enabled=false"
 CASES = {
-    "idle node (the floor)": ("", ()),
-    "by pausing, signals": ("spin", (f"{PAUSE}=true",)),
-    "by pausing, freezer": ("spin", (f"{PAUSE}=true", f"{MECHANISM}=freezer")),
-    "by killing": ("spin", (f"{PAUSE}=false",)),
+    "idle node (floor)": None,
+    "by pausing, signals": (f"{PAUSE}=true",),
+    "by pausing, freezer": (f"{PAUSE}=true", f"{MECHANISM}=freezer"),
+    "by killing": (f"{PAUSE}=false",),
 }
-SPIN = "while :; do :; done"
+SPINNERS = 2
+BOTH = Resource(100, 2)
 
 
-class Bench:
-    """One cluster of one node of 2 vcores."""
-
-    def __init__(self, home: Path, properties: tuple[str, ...]) -> None:
-        script = Path(sys.executable).with_name("yopp")
-        self.yopp = [str(script)] if script.exists() else [sys.executable, "-m", "yarnopp_cli"]
-        self.home = home
-        self.environment = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "PYTHONPATH": str(ROOT),
-            "YOPP_RUN_DIR": str(home / "run"),
-        }
-        defines = [word for one in properties for word in ("-D", one)]
-        self.run("up", "--vcores", "2", "--memory", "1024", *defines)
-
-    def run(self, *words: str) -> str:
-        """Run one command that must succeed; return its output."""
-        ended = subprocess.run(
-            [*self.yopp, *words],
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-        )
-        if ended.returncode:
-            raise RuntimeError(f"{words}: {ended.stderr}")
-        return ended.stdout
-
-    def containers(self, *words: str) -> list[dict[str, Any]]:
-        """Return the documents of `container list`."""
-        found = json.loads(self.run("container", "list", "--json", *words))["containers"]
-        return list(found["container"]) if found else []
-
-    def until_running(self, number: int) -> None:
-        """Wait until ``number`` opportunistic containers run."""
-        deadline = time.monotonic() + 30
-        while sum(c["yopp"]["state"] == "RUNNING" for c in self.containers("--type", "O")) < number:
-            if time.monotonic() > deadline:
-                raise RuntimeError("the spinners do not run")
-            time.sleep(0.05)
-
-    def once(self) -> float:
-        """Return the ms from a guaranteed container's arrival at its node to its first instruction."""
-        stamp = (
-            float(self.run("run", "--vcores", "2", "--memory", "100", "bash", "-c", "echo $EPOCHREALTIME"))
-            * 1e3
-        )
-        arrived = self.containers("-a", "--type", "G")[-1]["yopp"]["queuedSince"]
-        return stamp - arrived
+def newcomer(cluster: Cluster, master: Master, file: Path) -> tuple[float, float]:
+    """Ask for a guaranteed container and start it; the ms to its first instruction from the call, and from the ask."""
+    asked = time.monotonic()
+    granted = master.acquire(1, ExecutionType.GUARANTEED, BOTH)
+    called = time.monotonic()
+    master.start(granted, [*tool("task"), str(file)])
+    begun = first_stamp(file)
+    master.until_completed(1)
+    return 1000 * (begun - called), 1000 * (begun - asked)
 
 
-def measure(name: str, spinners: str, properties: tuple[str, ...], runs: int) -> list[float]:
-    """Return the times of one case; none if this host cannot run it."""
-    home = Path(tempfile.mkdtemp(prefix="yobench"))
-    bench: Bench | None = None
-    job: subprocess.Popen[bytes] | None = None
-    try:
-        try:
-            bench = Bench(home, properties)
-        except RuntimeError as error:
-            sys.stderr.write(f"{name}: {error}\n")
-            return []
-        if spinners:
-            words = [*bench.yopp, "run", "-O", "-n", "2", "--memory", "100", "sh", "-c", SPIN]
-            job = subprocess.Popen(
-                words, env=bench.environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
+def from_shell(cluster: Cluster, file: Path) -> float:
+    """The same by `yopp run`, in ms from its start."""
+    words = [*yopp(), "run", "-q", "--vcores", "2", "--memory", "100", "--", *tool("task"), str(file)]
+    begun = time.monotonic()
+    subprocess.run(words, env=cluster.environment, stdin=subprocess.DEVNULL, check=True, capture_output=True)
+    return 1000 * (first_stamp(file) - begun)
+
+
+class Case:
+    """A cluster of one node in one of the cases, and its times in ms, of the node, the library and the shell."""
+
+    def __init__(self, stack: ExitStack, properties: tuple[str, ...] | None, define: list[str]) -> None:
+        self.cluster = stack.enter_context(Cluster(*(properties or ()), *define, memory=1024))
+        self.full = properties is not None
+        self.node: list[float] = []
+        self.library: list[float] = []
+        self.shell: list[float] = []
+        self._master = Master(self.cluster.socket)
+        stack.callback(self._master.finish)
+        if self.full:
+            spin = ["sh", "-c", "while :; do :; done"]
+            words = ["run", "-q", "-O", "-n", str(SPINNERS), "--memory", "100", "--", *spin]
+            job = self.cluster.start(*words)
+            stack.callback(job.wait)
+            stack.callback(job.kill)
+
+    def turn(self, files: Iterator[Path], *, shell: bool) -> None:
+        """One newcomer, of the library's or of the shell's."""
+        if self.full:
+            self.cluster.until_running(SPINNERS)
+        if shell:
+            self.shell.append(from_shell(self.cluster, next(files)))
+            return
+        node, library = newcomer(self.cluster, self._master, next(files))
+        self.node.append(node)
+        self.library.append(library)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this program takes besides what all do."""
+    parser.add_argument("--runs", type=int, help="newcomers of the library a case (200; short 10)")
+    parser.add_argument("--shell", type=int, help="newcomers of the shell a case (20; short 2)")
+
+
+def tables(given: argparse.Namespace) -> Iterable[Table]:
+    """One table. One case after the other: two would have their spinners beside each other."""
+    runs, shells = given.runs or (10 if given.short else 200), given.shell or (2 if given.short else 20)
+    table = Table(
+        f"A guaranteed newcomer on a full node, ms to its first instruction ({runs} runs, {shells} from the shell)",
+        ("the node", "at the node", "99 %", "from the library", "99 %", "from the shell", "largest"),
+    )
+    for name, properties in CASES.items():
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yobench")))
+            files = (folder / str(turn) for turn in itertools.count())
+            try:
+                case = Case(stack, properties, given.define)
+            except RuntimeError as error:  # no freezer here
+                table.notes.append(f"{name}: {str(error).splitlines()[0]}")
+                table.rows.append((name,))
+                continue
+            for shell, count in ((False, runs), (True, shells)):
+                for _ in range(count + 1):
+                    case.turn(files, shell=shell)
+            del case.node[0], case.library[0], case.shell[0]  # these have warmed the caches
+            table.rows.append(
+                (name, statistics.median(case.node), quantile(case.node, 0.99), statistics.median(case.library),
+                 quantile(case.library, 0.99), statistics.median(case.shell), max(case.shell))
             )  # fmt: skip
-        times = []
-        for turn in range(runs + 1):
-            if spinners:
-                bench.until_running(2)
-            taken = bench.once()
-            if turn:  # the first one warms the caches
-                times.append(taken)
-        return times
-    finally:
-        if job is not None:
-            job.kill()
-            job.wait()
-        if bench is not None:
-            subprocess.run(
-                [*bench.yopp, "down", "-y", "--force"],
-                env=bench.environment,
-                capture_output=True,
-                check=False,
-            )
-        shutil.rmtree(home, ignore_errors=True)
+    yield table
 
 
 def main() -> int:
-    """Measure and print; return 1 if a median is above the limit."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--runs", type=int, default=11)
-    parser.add_argument("--limit", type=float, default=20.0)
-    parser.add_argument(
-        "-D", dest="define", action="append", default=[], help="set a property of the clusters"
-    )
-    given = parser.parse_args()
-    over = 0
-    sys.stdout.write(f"{'arrival to first instruction, ms':34} {'median':>8} {'min':>8} {'max':>8}\n")
-    for name, (spinners, properties) in CASES.items():
-        times = measure(name, spinners, (CALM, *properties, *given.define), given.runs)
-        if not times:
-            sys.stdout.write(f"{name:34} {'n/a':>8}\n")
-            continue
-        median = statistics.median(times)
-        over += median > given.limit
-        sys.stdout.write(f"{name:34} {median:8.1f} {min(times):8.1f} {max(times):8.1f}\n")
-        sys.stdout.flush()
-    return 1 if over else 0
+    """Measure and print."""
+    return program(__doc__, tables, options)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,7 @@
-#!/usr/bin/env python3
 """The CPU cost of `yopp top`, with canned snapshots in which every value changes each time.
 
-    bench/tui.py [--rows 20 200 1000] [--frames 40] [--idle 10]
-
-For each number of containers: the CPU time of one frame (a new snapshot sorted by CPU, drawn completely at 120x40),
-of one key, and of a loop of plain Python in the same run as the floor, because machines are noisy. Then the CPU use
-of an idle app at one snapshot per second. Budgets: a frame of 200 rows 120 ms, idle 2 % of a core.
+For each number of containers: the CPU time of one frame (a new snapshot by CPU, drawn completely at 120x40) and
+of one key; and the CPU use of an idle app at one snapshot a second. The floor is a loop of plain Python.
 """
 
 from __future__ import annotations
@@ -15,16 +11,13 @@ import asyncio
 import statistics
 import sys
 import time
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+from collections.abc import Iterable
 
 from tests.tui.driving import NEVER, Driver
 from tests.tui.fake import FakeSource, cluster
 from yarnopp_cli.tui.app import YoppTop
 
-FRAME_BUDGET_MS = 120.0
-IDLE_BUDGET_PERCENT = 2.0
+from .harness import Table, program
 
 
 def floor_ms() -> float:
@@ -77,25 +70,31 @@ async def idle(rows: int, seconds: float) -> float:
     return used
 
 
-def main() -> int:
-    """Measure and print; return 1 if a budget is exceeded."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this program takes besides what all do."""
+    parser.add_argument("--rows", type=int, nargs="*", help="containers (20 200 1000; short 20 200)")
+    parser.add_argument("--frames", type=int, help="frames of each (40; short 10)")
+    parser.add_argument("--idle", type=float, help="seconds without a key (10; short 3)")
+
+
+def tables(given: argparse.Namespace) -> Iterable[Table]:
+    """One table."""
+    table = Table(
+        "yopp top, ms of CPU", ("containers", "frame", "largest", "key", "floor: a million additions")
     )
-    parser.add_argument("--rows", type=int, nargs="*", default=[20, 200, 1000])
-    parser.add_argument("--frames", type=int, default=40)
-    parser.add_argument("--idle", type=float, default=10.0)
-    options = parser.parse_args()
-    late = False
-    print(f"{'rows':>6} {'frame ms':>9} {'largest':>9} {'key ms':>8} {'floor ms':>9}")
-    for rows in options.rows:
+    for count in given.rows or ((20, 200) if given.short else (20, 200, 1000)):
         floor = floor_ms()
-        frame, largest, key = asyncio.run(frames(rows, options.frames))
-        print(f"{rows:>6} {frame:>9.1f} {largest:>9.1f} {key:>8.1f} {floor:>9.1f}")
-        late = late or (rows <= 200 and frame > FRAME_BUDGET_MS)
-    used = asyncio.run(idle(20, options.idle))
-    print(f"idle, 20 containers, one snapshot per second: {used:.2f} % of a core")
-    return int(late or used > IDLE_BUDGET_PERCENT)
+        table.rows.append(
+            (str(count), *asyncio.run(frames(count, given.frames or (10 if given.short else 40))), floor)
+        )
+    used = asyncio.run(idle(20, given.idle or (3.0 if given.short else 10.0)))
+    table.notes.append(f"with 20 containers, no key and one snapshot a second it uses {used:.2f} % of a core")
+    yield table
+
+
+def main() -> int:
+    """Measure and print."""
+    return program(__doc__, tables, options)
 
 
 if __name__ == "__main__":

@@ -15,62 +15,68 @@ A library of its own; it knows nothing of clusters.
 
     asyncio.run(main())
 
-Importing this package loads plain data only; what needs asyncio, psutil or cgroupspy is loaded when it is first used.
+Importing this package loads nothing; each of its names is loaded when it is first used.
 How it works: ``executor/core/__init__.py``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from .causes import Cause, CauseKind
-from .errors import (
-    CgroupError,
-    CgroupUnavailableError,
-    CgroupWriteError,
-    ContainerNotFoundError,
-    ExecutorError,
-    InvalidResourceError,
-    InvalidTransitionError,
-    LaunchError,
-    StateStoreError,
-)
-from .records import (
-    CgroupLimits,
-    ContainerExitStatus,
-    ContainerQueuingLimit,
-    ContainerRecord,
-    ContainerSpec,
-    ContainerState,
-    ContainerStatus,
-    ContainerSubState,
-    ContainerUsage,
-    ExecutionType,
-    OpportunisticContainersStatus,
-    Resource,
-    ResourceUtilization,
-    exit_status_name,
-)
-from .settings import ExecutorSettings
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
+    from .causes import Cause, CauseKind
+    from .errors import (
+        CgroupError,
+        CgroupUnavailableError,
+        CgroupWriteError,
+        ContainerNotFoundError,
+        ExecutorError,
+        InvalidResourceError,
+        InvalidTransitionError,
+        LaunchError,
+        StateStoreError,
+    )
     from .executor import Executor, ExecutorStats, Job
     from .linux.cgroups import CgroupReport, discover
     from .linux.host import HostLimits, host_limits
+    from .records import (
+        CgroupLimits,
+        ContainerExitStatus,
+        ContainerQueuingLimit,
+        ContainerRecord,
+        ContainerSpec,
+        ContainerState,
+        ContainerStatus,
+        ContainerSubState,
+        ContainerUsage,
+        ExecutionType,
+        OpportunisticContainersStatus,
+        Resource,
+        ResourceUtilization,
+        exit_status_name,
+    )
+    from .settings import ExecutorSettings
 
 __distribution__ = "yopp"
 """Which distribution this package belongs to: PyPI has another one that installs a package of this name."""
 
-_LAZY = {
-    "Executor": "executor",
-    "ExecutorStats": "executor",
-    "Job": "executor",
-    "HostLimits": "linux.host",
-    "host_limits": "linux.host",
-    "CgroupReport": "linux.cgroups",
-    "discover": "linux.cgroups",
+_MODULES = {
+    "causes": "Cause CauseKind",
+    "errors": (
+        "CgroupError CgroupUnavailableError CgroupWriteError ContainerNotFoundError ExecutorError "
+        "InvalidResourceError InvalidTransitionError LaunchError StateStoreError"
+    ),
+    "records": (
+        "CgroupLimits ContainerExitStatus ContainerQueuingLimit ContainerRecord ContainerSpec "
+        "ContainerState ContainerStatus ContainerSubState ContainerUsage ExecutionType "
+        "OpportunisticContainersStatus Resource ResourceUtilization exit_status_name"
+    ),
+    "settings": "ExecutorSettings",
+    "executor": "Executor ExecutorStats Job",
+    "linux.host": "HostLimits host_limits",
+    "linux.cgroups": "CgroupReport discover",
 }
-
 __all__ = [
     "Cause",
     "CauseKind",
@@ -109,9 +115,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    module = _LAZY.get(name)
-    if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+    for module, names in _MODULES.items():
+        if name in names.split():
+            import importlib
 
-    return getattr(importlib.import_module(f".{module}", __name__), name)
+            found = globals()[name] = getattr(importlib.import_module(f".{module}", __name__), name)
+            return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
     from collections.abc import Callable
     from dataclasses import Field
     from typing import Any, ClassVar, TypeVar, dataclass_transform
@@ -107,6 +108,29 @@ def _annotation(kind: type, name: str) -> str:
     raise AttributeError(name)
 
 
+class _Pattern:
+    """A regular expression that is compiled when it is first used."""
+
+    __slots__ = ("_arguments", "finditer", "fullmatch", "match", "search", "sub")
+
+    def __init__(self, *arguments: Any) -> None:
+        self._arguments = arguments
+
+    def __getattr__(self, name: str) -> Any:
+        import re
+
+        compiled = re.compile(*self._arguments)
+        for method in self.__slots__[1:]:
+            setattr(self, method, getattr(compiled, method))
+        return getattr(compiled, name)
+
+
+def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
+    """A regular expression that is compiled when it is first used: half a millisecond that most commands save."""
+    lazy: Any = _Pattern(text, flags)
+    return lazy  # type: ignore[no-any-return]
+
+
 # -- methods that are compiled for each class when they are first called -------------------------------------------
 
 
@@ -160,7 +184,30 @@ def _pending(name: str) -> Any:
     return method
 
 
-_METHODS = {name: _pending(name) for name in ("__init__", "__eq__", "__hash__")}
+def _begin(self: Any, *arguments: Any, **named: Any) -> None:
+    """``__init__`` of a class until it has made some records: to compile one takes as long as that."""
+    kind: Any = next(one for one in type(self).__mro__ if vars(one).get("__init__") is _begin)
+    kind.__made__ += 1
+    fields, positional = kind.__defaults__, kind.__match_args__
+    if kind.__made__ <= _MADE_PLAINLY and len(arguments) <= len(positional) and fields.keys() >= named.keys():
+        values = dict(zip(positional, arguments, strict=False))
+        if values.keys().isdisjoint(named):
+            values |= named
+            for name, default in fields.items():
+                value = values.get(name, default)
+                if value is default:
+                    if value is MISSING:
+                        break
+                    if type(value) is _Declared:
+                        value = default.default_factory()
+                setattr(self, name, value)
+            else:
+                return
+    _compiled(kind, "__init__")(self, *arguments, **named)  # which says what is wrong with the arguments, too
+
+
+_MADE_PLAINLY = 20
+_METHODS = {"__init__": _begin, "__eq__": _pending("__eq__"), "__hash__": _pending("__hash__")}
 _ORDER = {"__lt__": "<", "__le__": "<=", "__gt__": ">", "__ge__": ">="}
 _ORDERING = {name: _pending(name) for name in _ORDER}
 _FIELDS = _Fields()
@@ -209,12 +256,10 @@ class _Declaring(type):
         namespace["__notes__"] = notes
         namespace["__match_args__"] = tuple([one for one in defaults if one not in named])
         namespace["__dataclass_fields__"] = _FIELDS
+        namespace["__made__"] = 0
         for method, pending in (_METHODS | _ORDERING if order else _METHODS).items():
             namespace.setdefault(method, pending)
         return super().__new__(cls, name, bases, namespace, **options)
-
-    def __init__(cls, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments)
 
 
 class Record(metaclass=_Declaring):

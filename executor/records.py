@@ -7,7 +7,6 @@ nor file, and import nothing but the standard library, so that any layer may use
 from __future__ import annotations
 
 import enum
-import signal
 from typing import Any
 
 from .causes import Cause
@@ -90,6 +89,8 @@ def exit_status_name(status: int) -> str:
         if status <= 0:
             return ContainerExitStatus(status).name
         if 128 < status < 192:
+            import signal
+
             return signal.Signals(status - 128).name
     except ValueError:
         pass
@@ -117,6 +118,8 @@ class Resource(Record, order=True):
 
     def at_least_zero(self) -> Resource:
         """This with negative dimensions raised to zero."""
+        if self.memory >= 0 and self.vcores >= 0:
+            return self
         return Resource(max(0, self.memory), max(0, self.vcores))
 
     def __str__(self) -> str:

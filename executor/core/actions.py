@@ -21,7 +21,18 @@ from .commands import (
     ResumeContainer,
     SetLimits,
 )
-from .container import DONE, KILLING, PAUSED, RUNNING, SCHEDULED, Container, DeadlineKind, Kill, Pause
+from .container import (
+    DONE,
+    KILLING,
+    NOTHING,
+    PAUSED,
+    RUNNING,
+    SCHEDULED,
+    Container,
+    DeadlineKind,
+    Kill,
+    Pause,
+)
 from .reclaim import reclaimable
 
 PAUSE_PATIENCE = 2.0
@@ -88,6 +99,8 @@ class ContainerActions(ContainerBook):
         room = self._room_for_opportunistic()
         if room is None:
             return None
+        if not self._opportunistic.waits:
+            return None
         spare = (room - self._guaranteed.needed - self._handover.kept).at_least_zero()
         return self._opportunistic.next_fitting(spare, self._epoch_ms)
 
@@ -103,7 +116,7 @@ class ContainerActions(ContainerBook):
         """
         if self._recovering:
             return
-        needed = Resource()
+        needed = NOTHING
         for waiting in chain((None,), self._guaranteed):
             more = needed if waiting is None else needed + waiting.needed
             if not self._make_room(self._shortage(more), waiting) and waiting is not None:
@@ -127,9 +140,12 @@ class ContainerActions(ContainerBook):
 
     def _shortage(self, needed: Resource) -> Resource:
         """What is missing for ``needed`` once everything on its way back is there."""
-        returning = sum((container.is_giving_back for container in self._active.values()), Resource())
-        if needed == Resource():
-            return (self._tracker.overdrawn - returning).at_least_zero()
+        overdrawn = self._tracker.overdrawn
+        if needed == NOTHING and overdrawn == NOTHING:
+            return NOTHING
+        returning = sum((container.is_giving_back for container in self._active.values()), NOTHING)
+        if needed == NOTHING:
+            return (overdrawn - returning).at_least_zero()
         short = (needed - self._tracker.free_for_guaranteed - returning).at_least_zero()
         return Resource(short.memory if needed.memory > 0 else 0, short.vcores if needed.vcores > 0 else 0)
 
@@ -138,7 +154,7 @@ class ContainerActions(ContainerBook):
 
         False, and nothing is touched, if that is impossible.
         """
-        if short == Resource():
+        if short == NOTHING:
             return True
         can_pause = self._settings.use_pause_for_preemption
         running = [

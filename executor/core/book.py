@@ -21,13 +21,16 @@ from ..records import (
 from ..settings import ExecutorSettings
 from .applications import Applications
 from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
-from .container import KILLING, PAUSED, PAUSING, Container, ContainerDeadline, DeadlineKind
+from .container import KILLING, NOTHING, PAUSED, PAUSING, Container, ContainerDeadline, DeadlineKind
 from .estimates import LOOKED_AT, RecentMean, Running, Waiting, WaitStatistics, expected_starts, remaining
 from .limits import cgroup_limits
 from .machine import Deadlines
 from .queues import ORDERS, ContainerQueue, OpportunisticQueue, admission_of
 from .reclaim import POLICIES, paused_memory_of
 from .tracker import Handover, ResourceUtilizationTracker, UtilizationBasedTracker
+
+ESTIMATE_HOLDS = 0.05
+"""Seconds for which heartbeats tell an estimate of the wait before it is made anew."""
 
 
 class ContainerBook:
@@ -90,6 +93,8 @@ class ContainerBook:
         self._waits = WaitStatistics()
         self._shed = 0
         self._last_asked = Resource()
+        #: the last estimate: when it was made, how many waited then, for which size, and the seconds
+        self._estimate: tuple[float, int, Resource, float] | None = None
         self._next_sequence = 1
         self._recovering = False
         self._now = 0.0
@@ -158,16 +163,24 @@ class ContainerBook:
             for container in chain(self._live.values(), self._forgotten.values(), self._finished.values())
         ]
 
-    def opportunistic_status(self, now: float | None = None) -> OpportunisticContainersStatus:
-        """What a heartbeat reports of opportunistic containers. ``now`` is by default that of the last ``handle``."""
+    def opportunistic_status(
+        self, now: float | None = None, *, roughly: bool = False
+    ) -> OpportunisticContainersStatus:
+        """What a heartbeat reports of opportunistic containers. ``now`` is by default that of the last ``handle``.
+
+        ``roughly``: an estimate of the wait that is a moment old will do, for as many as wait now.
+        """
         held = self._tracker.allocated_to(ExecutionType.OPPORTUNISTIC)
-        active = [container for container in self._active.values() if container.is_opportunistic]
-        paused = sum(container.state is PAUSED for container in active)
-        wait = self._estimated_wait(self._now if now is None else now)
+        active = paused = 0
+        for container in self._active.values():
+            if container.is_opportunistic:
+                active += 1
+                paused += container.state is PAUSED
+        wait = (self._rough_wait if roughly else self._estimated_wait)(self._now if now is None else now)
         lent = self._lent
         queued = self._opportunistic.queued_needed
         return OpportunisticContainersStatus(
-            running=len(active) - paused,
+            running=active - paused,
             memory_used=held.memory,
             vcores_used=held.vcores,
             queued=len(self._opportunistic),
@@ -196,12 +209,26 @@ class ContainerBook:
         ahead = len(self._guaranteed) + len(self._opportunistic)
         if ahead == 0 and self._last_asked.fits_in(self._tracker.available):
             return 0.0
+        self._estimate = None
         newcomer = Waiting(0.0, self._last_asked, self._last_asked)
         starts = self._expected_starts(now, LOOKED_AT, newcomer)
         if not starts or math.isinf(starts[-1]):
             return None
         looked_at = len(starts) - 1
-        return starts[-1] * max(ahead / looked_at, 1.0) if looked_at else starts[-1]
+        seconds = starts[-1] * max(ahead / looked_at, 1.0) if looked_at else starts[-1]
+        self._estimate = (now, ahead, self._last_asked, seconds)
+        return seconds
+
+    def _rough_wait(self, now: float) -> float | None:
+        """The same of a moment ago, in proportion to how many wait now. A busy node sends hundreds of heartbeats in a
+        second, and the seconds that containers wait do not change so fast."""
+        if self._estimate is not None:
+            made_at, ahead, size, seconds = self._estimate
+            waiting = len(self._guaranteed) + len(self._opportunistic)
+            alike = size is self._last_asked or size == self._last_asked
+            if now - made_at < ESTIMATE_HOLDS and alike and 0 < waiting <= 2 * ahead:
+                return seconds * (waiting + 1) / (ahead + 1)
+        return self._estimated_wait(now)
 
     def _expected_starts(
         self, now: float, limit: int | None = None, last: Waiting | None = None
@@ -213,30 +240,37 @@ class ContainerBook:
         running = [container for container in self._active.values() if container.state is not PAUSED]
         # guaranteed ones first, then the paused ones, then by arrival
         line = list(islice(chain(self._guaranteed, self._opportunistic.paused, self._opportunistic), limit))
-        known = [self._expected_seconds(container) for container in chain(running, line)]
+        # those of one application last equally long, except where their master told how long
+        learned: dict[str, float | None] = {}
+        known: list[float | None] = []
+        for container in chain(running, line):
+            spec = container.spec
+            if spec.duration_hint_ms > 0:
+                known.append(spec.duration_hint_ms / 1000)
+                continue
+            if spec.application_id not in learned:
+                expected = self._applications.expected_seconds(container)
+                learned[spec.application_id] = self._durations.mean if expected is None else expected
+            known.append(learned[spec.application_id])
         measured = [seconds for seconds in known if seconds is not None]
         if not measured:
             return []
         mean = sum(measured) / len(measured)
-        seconds = [mean if one is None else one for one in known]
-        nothing = Resource()
         ends = []
-        for container, expected in zip(running, seconds, strict=False):
+        for container, seconds in zip(running, known, strict=False):
             given_back = container.is_giving_back
-            if given_back != nothing:
+            if given_back is not NOTHING and given_back != NOTHING:
                 ends.append(Running(0.0, given_back))
             else:
-                ends.append(Running(remaining(expected, container.ran_seconds(now)), container.allocated))
-        waiting = [
-            Waiting(remaining(expected, container.ran), container.needed, container.resource)
-            for container, expected in zip(line, seconds[len(running) :], strict=True)
-        ]
-        return expected_starts(self._tracker.available, ends, [*waiting, last] if last else waiting)
-
-    def _expected_seconds(self, container: Container) -> float | None:
-        """How long it is expected to run in all; None for unknown. Failed containers count, too."""
-        expected = self._applications.expected_seconds(container)
-        return self._durations.mean if expected is None else expected
+                left = remaining(mean if seconds is None else seconds, container.ran_seconds(now))
+                ends.append(Running(left, container.allocated))
+        waiting = []
+        for container, seconds in zip(line, known[len(running) :], strict=True):
+            left = remaining(mean if seconds is None else seconds, container.ran)
+            waiting.append(Waiting(left, container.needed, container.resource))
+        if last is not None:
+            waiting.append(last)
+        return expected_starts(self._tracker.available, ends, waiting)
 
     @property
     def _epoch_ms(self) -> int:

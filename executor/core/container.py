@@ -232,6 +232,8 @@ class Container:
     @property
     def needed(self) -> Resource:
         """What it lacks to run: all of its resource while queued, its vcores while paused."""
+        if self.allocated is NOTHING:
+            return self.spec.resource
         return (self.spec.resource - self.allocated).at_least_zero()
 
     @property

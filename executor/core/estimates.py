@@ -106,24 +106,39 @@ class Pool(NamedTuple):
 
 
 def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[Waiting]) -> list[float]:
-    """When each of ``line`` starts on one node, first come, first served; infinite for never."""
-    found = [at for at, _, _ in future([Node(free, running, line)], in_order=True)]
-    return found + [math.inf] * (len(line) - len(found))
+    """When each of ``line`` starts on one node, first come, first served; infinite for never.
+
+    Plain numbers in one loop: a node does this for each container that comes.
+    """
+    memory, vcores = free.memory, free.vcores
+    ends = [(left, at, size.memory, size.vcores) for at, (left, size, _) in enumerate(running)]
+    heapq.heapify(ends)
+    number, clock = len(ends), 0.0
+    starts: list[float] = []
+    for left, needed, held, _ in line:
+        while needed.memory > memory or needed.vcores > vcores:
+            if not ends:
+                return starts + [math.inf] * (len(line) - len(starts))
+            clock, _, more_memory, more_vcores = heapq.heappop(ends)
+            memory, vcores = memory + more_memory, vcores + more_vcores
+        memory, vcores = memory - needed.memory, vcores - needed.vcores
+        starts.append(clock)
+        if left is not None:
+            number += 1
+            heapq.heappush(ends, (clock + left, number, held.memory, held.vcores))
+    return starts
 
 
-def future(
-    nodes: Sequence[Node], pools: Sequence[Pool] = (), *, in_order: bool = False
-) -> Iterator[tuple[float, Any, list[Any]]]:
+def future(nodes: Sequence[Node], pools: Sequence[Pool] = ()) -> Iterator[tuple[float, Any, list[Any]]]:
     """What starts, in the order of time: (when, its tag, the tags of all that ended until then).
 
     It ends when all have started, nothing ends any more, or MOST_STEPS are taken. When room becomes free on a node,
-    its own containers start in their order, then those of the pools. ``in_order``: none starts before those in front
-    of it; else one that does not fit is overtaken. Plain numbers in one loop: a node does this with every heartbeat.
+    its own containers start in their order, then those of the pools; one that does not fit is overtaken.
     """
     free = [(one.free.memory, one.free.vcores) for one in nodes]
     shared = [([one.waiting] * one.number, True, 0, 0) for one in pools]
     queues = [
-        [_queue(one.line, in_order), *(queue for queue, pool in zip(shared, pools, strict=True) if at in pool.nodes)]
+        [_queue(one.line), *(queue for queue, pool in zip(shared, pools, strict=True) if at in pool.nodes)]
         for at, one in enumerate(nodes)
     ]  # fmt: skip
     ends = [
@@ -168,8 +183,8 @@ def future(
         freed = (at,)
 
 
-def _queue(line: Sequence[Waiting], in_order: bool) -> tuple[list[Waiting], bool, int, int]:
+def _queue(line: Sequence[Waiting]) -> tuple[list[Waiting], bool, int, int]:
     """What waits, whether it may not be overtaken, and the least that any of it needs."""
-    if in_order or not line:
-        return [*line], in_order, 0, 0
+    if not line:
+        return [], False, 0, 0
     return [*line], False, min(one.needed.memory for one in line), min(one.needed.vcores for one in line)

@@ -36,6 +36,7 @@ def check(
     for execution_type in ExecutionType:
         held = (c.allocated for c in active.values() if c.execution_type is execution_type)
         assert tracker.allocated_to(execution_type) == sum(held, Resource()), execution_type
+    assert tracker.unallocated == tracker.total - sum((c.allocated for c in active.values()), Resource())
     for container_id, container in live.items():
         assert container_id == container.container_id
         assert container.state is not DONE, f"{container_id} is live and done"

@@ -153,8 +153,8 @@ class ContainerQueue:
         """Put it in its place. A place in the middle, which is rare, costs a sort."""
         last = next(reversed(self._line.values()), None)
         self._line[container.container_id] = container
-        self._needs[container.container_id] = container.needed
-        self._needed += container.needed
+        self._needs[container.container_id] = needed = container.needed
+        self._needed += needed
         if last is not None and last.sequence > container.sequence:
             self._line = OrderedDict(
                 (other.container_id, other) for other in sorted(self._line.values(), key=lambda c: c.sequence)
@@ -213,6 +213,11 @@ class OpportunisticQueue:
         """The number of places that are taken."""
         return len(self._queued) + (len(self._paused) if self._counts_paused else 0)
 
+    @property
+    def waits(self) -> bool:
+        """Whether anything is queued or paused here."""
+        return bool(self._queued or self._paused)
+
     def __contains__(self, container: Container) -> bool:
         return container in self._queued or container.container_id in self._paused
 
@@ -233,6 +238,8 @@ class OpportunisticQueue:
     @property
     def needed(self) -> Resource:
         """What all of them need together to run."""
+        if not self._paused:
+            return self._queued.needed
         return sum((container.needed for container in self._paused.values()), self._queued.needed)
 
     def in_order(self) -> list[Container]:

@@ -19,27 +19,36 @@ class ResourceUtilizationTracker:
     """What the containers of a node hold. ``total`` is what all of them together may have."""
 
     def __init__(self, total: Resource) -> None:
-        self.total = total
+        self._total = total
         self._allocated = dict.fromkeys(ExecutionType, _NOTHING)
+        self.allocated = _NOTHING
+        """What containers of both types hold."""
+        self.unallocated = total
+        """The total less what is allocated; below zero where containers were resized, or the node shrank."""
+        self.available = total
+        """What may still be allocated, never below zero."""
 
     @property
-    def allocated(self) -> Resource:
-        """What containers of both types hold."""
-        return self._allocated[ExecutionType.GUARANTEED] + self._allocated[ExecutionType.OPPORTUNISTIC]
+    def total(self) -> Resource:
+        """What all containers together may have."""
+        return self._total
+
+    @total.setter
+    def total(self, total: Resource) -> None:
+        """The node has another size."""
+        self._total = total
+        self._sum_up()
+
+    def _sum_up(self) -> None:
+        """Sums are asked for more often than they change."""
+        held = self._allocated
+        self.allocated = held[ExecutionType.GUARANTEED] + held[ExecutionType.OPPORTUNISTIC]
+        self.unallocated = self._total - self.allocated
+        self.available = self.unallocated.at_least_zero()
 
     def allocated_to(self, execution_type: ExecutionType) -> Resource:
         """What containers of one type hold."""
         return self._allocated[execution_type]
-
-    @property
-    def unallocated(self) -> Resource:
-        """The total less what is allocated; below zero where containers were resized, or the node shrank."""
-        return self.total - self.allocated
-
-    @property
-    def available(self) -> Resource:
-        """What may still be allocated, never below zero."""
-        return self.unallocated.at_least_zero()
 
     def fits(self, resource: Resource) -> bool:
         """Whether that much may be allocated now. Where a dimension is overdrawn, nothing of it fits."""
@@ -53,6 +62,8 @@ class ResourceUtilizationTracker:
     @property
     def overdrawn(self) -> Resource:
         """What is held beyond the total and has to be given back."""
+        if self.unallocated is self.available:
+            return _NOTHING
         return (_NOTHING - self.unallocated).at_least_zero()
 
     def fits_guaranteed(self, resource: Resource) -> bool:
@@ -62,10 +73,12 @@ class ResourceUtilizationTracker:
     def acquire(self, execution_type: ExecutionType, resource: Resource) -> None:
         """Allocate; the caller has asked ``fits`` or has a reason not to."""
         self._allocated[execution_type] += resource
+        self._sum_up()
 
     def release(self, execution_type: ExecutionType, resource: Resource) -> None:
         """Give back."""
         self._allocated[execution_type] -= resource
+        self._sum_up()
 
     def transfer(self, resource: Resource, source: ExecutionType, target: ExecutionType) -> None:
         """Count what a container holds under its new type."""
@@ -110,6 +123,8 @@ class Handover:
     @property
     def kept(self) -> Resource:
         """What no opportunistic container may start on."""
+        if not self._kept:
+            return _NOTHING
         return sum((resource for _, resource in self._kept), _NOTHING)
 
     def left(self, resource: Resource, now: float) -> None:

@@ -17,6 +17,9 @@ LOG = logging.getLogger(__name__)
 
 _EXIT_FILE = re.compile(r"(.+)\.exit(\d+)\Z", re.DOTALL)
 
+LOG_MODE = 0o750
+"""Of the log directories of applications and containers (container-executor.c, ``create_container_log_dirs``)."""
+
 
 class Directories:
     """Private directories (``work``), logs, and exit files beside the records (``state``) of one node.
@@ -52,7 +55,7 @@ class Directories:
         private = self.private(spec.container_id)
         try:
             os.makedirs(private, mode=0o700, exist_ok=True)
-            os.makedirs(self.log(spec), mode=0o755, exist_ok=True)
+            self._make_log(spec)
             for name, text in spec.files.items():
                 if not name or name in (".", "..") or "/" in name or "\0" in name:
                     raise CannotLaunchError(f"{name!r} cannot be the name of a file of the container")
@@ -64,6 +67,19 @@ class Directories:
                     file.write(text.encode("utf-8", "surrogateescape"))
         except (OSError, UnicodeEncodeError) as error:
             raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+
+    def _make_log(self, spec: ContainerSpec) -> None:
+        path = self.log(spec)
+        try:
+            os.mkdir(path, LOG_MODE)
+        except FileExistsError:
+            if not os.path.isdir(path):
+                raise
+        except FileNotFoundError:
+            parent = os.path.dirname(path)
+            if self.logs_are_its_own(spec):  # only the application's is missing
+                os.makedirs(parent, mode=LOG_MODE, exist_ok=True)
+            os.makedirs(path, mode=LOG_MODE, exist_ok=True)
 
     def remove_private(self, container_id: str, *, thoroughly: bool) -> bool:
         """Remove a private directory; only an empty one, unless ``thoroughly``. Whether it is gone."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
@@ -17,9 +18,13 @@ from aiohttp import web
 
 from tests.rpc.test_server import serving
 from tests.strangers import HANG_UPS, NOBODY_UID, OWN_UID, Stranger, http_request, rpc_request
+from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.machine.calls import CallReceived
-from yarnopp_cli.rpc import tcp
-from yarnopp_cli.rpc.tcp import NOBODY, Peer, TcpCaller, peer_in
+from yarnopp_cli.records.client_protocol import GetClusterNodesRequest
+from yarnopp_cli.rpc import tcp_peers
+from yarnopp_cli.rpc.blocking import Connection
+from yarnopp_cli.rpc.tcp import TcpCaller
+from yarnopp_cli.rpc.tcp_peers import NOBODY, Peer, peer_in
 from yarnopp_cli.web import http
 from yarnopp_cli.web.listening import listen
 
@@ -88,7 +93,7 @@ def test_ipv4_is_the_same_in_both_tables_and_from_both_kinds_of_sockets() -> Non
 
 def test_a_connection_that_the_kernel_does_not_know_is_nobodys() -> None:
     for ip in ("127.0.0.1", "::1"):
-        assert peer_in(tcp._tables(), (ip, 1), (ip, 2)) == NOBODY
+        assert peer_in(tcp_peers._tables(), (ip, 1), (ip, 2)) == NOBODY
 
 
 @contextmanager
@@ -116,7 +121,7 @@ def test_a_caller_is_known_as_long_as_its_socket_is_open() -> None:
 def test_another_socket_by_the_same_addresses_is_another_caller(monkeypatch: pytest.MonkeyPatch) -> None:
     """The port was taken anew since, perhaps by root."""
     known = [Peer(1000, 77)]
-    monkeypatch.setattr(tcp, "peer_in", lambda *_: known[0])
+    monkeypatch.setattr(tcp_peers, "peer_in", lambda *_: known[0])
     with accepted() as (_, caller):
         assert caller.uid() == 1000
         for other in (Peer(1000, 78), Peer(0, 78), Peer(0, 77), NOBODY):
@@ -132,7 +137,7 @@ def test_another_socket_by_the_same_addresses_is_another_caller(monkeypatch: pyt
 
 def test_a_dead_connection_is_not_the_living_one_that_took_its_port(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reset before it was accepted, so that its port is free: a row of root's there does not belong to it."""
-    monkeypatch.setattr(tcp, "peer_in", lambda *_: Peer(0, 1))
+    monkeypatch.setattr(tcp_peers, "peer_in", lambda *_: Peer(0, 1))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = socket.create_connection(listener.getsockname())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
@@ -144,7 +149,7 @@ def test_a_dead_connection_is_not_the_living_one_that_took_its_port(monkeypatch:
 
 def test_a_uid_that_stands_for_many_users_is_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a user namespace all whom it does not have are called by one number, which may be the daemon's own."""
-    monkeypatch.setattr(tcp, "_unmapped_uid", lambda: OWN_UID)
+    monkeypatch.setattr(tcp_peers, "_unmapped_uid", lambda: OWN_UID)
     with accepted() as (_, caller):
         assert caller.uid() == -1
 
@@ -285,3 +290,45 @@ def test_who_hangs_up_while_his_body_comes_changes_nothing() -> None:
         assert changed == []
 
     run(test)
+
+
+LISTENER = """
+import os, socket, sys
+if int(sys.argv[1]) != os.geteuid():
+    os.setgroups([]); os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+caller, _ = listener.accept()
+caller.settimeout(20)
+print("%d bytes" % len(caller.recv(100)), flush=True)
+"""
+
+
+@pytest.mark.parametrize("uid", UIDS)
+def test_a_caller_tells_nothing_to_another_users_server(uid: int) -> None:
+    """Who listens on a daemon's port in its place would get tokens otherwise."""
+    listener = subprocess.Popen(
+        [sys.executable, "-I", "-c", LISTENER, str(uid)], stdout=subprocess.PIPE, text=True, cwd="/"
+    )
+    assert listener.stdout is not None
+    address = f"localhost:{listener.stdout.readline().strip()}"
+    if uid == OWN_UID:
+        with Connection(address) as connection:
+            connection.send(GetClusterNodesRequest())
+            assert listener.stdout.readline() != "0 bytes\n"
+    else:
+        with pytest.raises(ConnectionFailedError, match="is not trusted") as refused:
+            Connection(address)
+        assert refused.value.because == f"user {uid} listens there, not you or root"
+        assert listener.stdout.readline() == "0 bytes\n"
+    listener.communicate(timeout=30)
+
+
+def test_a_server_that_does_not_accept_is_nobodys() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        with pytest.raises(ConnectionFailedError) as refused:
+            Connection(f"localhost:{listener.getsockname()[1]}", timeout=0.05)
+        assert refused.value.because.startswith("whose it is is not known")
+        accepted, _ = listener.accept()
+        with accepted:
+            assert accepted.recv(100) == b""

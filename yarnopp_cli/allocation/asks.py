@@ -8,7 +8,7 @@ execution type.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, field
 
 from executor.records import ExecutionType, Resource
@@ -81,10 +81,12 @@ class AskTable:
     was shed or preempted, then by age. (YARN serves the least important first, which shows where not all can
     be served.)
 
-    Finding the next ask, and skipping all asks that cannot be served, costs the same for five and 50,000.
+    Finding the next ask, and skipping all asks that cannot be served, costs the same for five and 50,000. ``watch`` is
+    told the size of asks of a new shape, and None when nothing is outstanding any more.
     """
 
     def __init__(self) -> None:
+        self.watch: Callable[[Resource | None], None] | None = None
         self._asks: dict[AskKey, Ask] = {}
         self._groups: dict[_Shape, OrderedDict[AskKey, Ask]] = {}
         self._shapes: dict[AskKey, _Shape] = {}
@@ -148,10 +150,12 @@ class AskTable:
 
     def clear(self) -> None:
         """Nothing is wanted any more."""
+        was, self.outstanding = self.outstanding, 0
         self._asks.clear()
         self._groups.clear()
         self._shapes.clear()
-        self.outstanding = 0
+        if was and self.watch is not None:
+            self.watch(None)
 
     def _set_outstanding(self, ask: Ask, number: int) -> None:
         number = max(0, number)
@@ -172,9 +176,15 @@ class AskTable:
             if not group:
                 del self._groups[old]
         if new is not None:
-            self._groups.setdefault(new, OrderedDict())[key] = ask
+            if new not in self._groups:
+                self._groups[new] = OrderedDict()
+                if self.watch is not None:
+                    self.watch(ask.resource)
+            self._groups[new][key] = ask
             self._shapes[key] = new
             self._asks[key] = ask
+        elif not self._groups and self.watch is not None:
+            self.watch(None)
 
 
 def _wanted_at(locations: dict[str, int]) -> int:
@@ -252,13 +262,12 @@ def check_size(
     return resource
 
 
-def check_label(label: str, nodes: Iterable[ClusterNode], *, what: str = "an ask") -> None:
+def check_label(label: str, known: Collection[tuple[str, ...]], *, what: str = "an ask") -> None:
     """Raise InvalidResourceRequestError if no node there is could ever serve this label ("" for none).
 
-    An ask for a label goes to nodes that have it, one without to nodes that have none (YARN's partitions). With
-    no nodes the ask waits for the first.
+    An ask for a label goes to nodes that have it, one without to nodes that have none (YARN's partitions). ``known``
+    are the labels of nodes, each set once. With no nodes the ask waits for the first.
     """
-    known = [node.labels for node in nodes]
     if not known or any(label in labels if label else not labels for labels in known):
         return
     if not label:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass, field
+from typing import Any
 
 from executor.records import OpportunisticContainersStatus, Resource
 
@@ -29,7 +30,8 @@ class ClusterNode:
 
     ``guaranteed`` is what the scheduler has allocated here. ``claims`` are the unreported opportunistic
     containers. ``awaited``: a guaranteed container waits for room here. What is claimed in sum, what is free
-    and how long the queue is follow from the other fields; ``recompute`` keeps them so.
+    and how long the queue is follow from the other fields; ``recompute`` keeps them so, and enters the node in the
+    lists of what changed of those who ``watch`` it.
     """
 
     node_id: str
@@ -50,6 +52,7 @@ class ClusterNode:
     queue_length: int = 0
     queue_room: int = 0
     free_share: float = 0.0
+    watchers: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.recompute()
@@ -68,6 +71,17 @@ class ClusterNode:
             self.free_memory / total.memory if total.memory > 0 else 0.0,
             self.free_vcores / total.vcores if total.vcores > 0 else 0.0,
         )
+        for changed in self.watchers:
+            changed[self.node_id] = None
+
+    def watch(self, changed: dict[str, Any]) -> None:
+        """Enter the node there whenever what it could take may have changed."""
+        if not any(known is changed for known in self.watchers):
+            self.watchers.append(changed)
+
+    def unwatch(self, changed: dict[str, Any]) -> None:
+        """No more of that."""
+        self.watchers = [known for known in self.watchers if known is not changed]
 
     def names(self, location: str) -> bool:
         """Whether ``location`` (host, node id or rack) means this node."""

@@ -18,10 +18,11 @@ class LoadComparator:
 
     ``by_wait``: load is measured in milliseconds of waiting instead of containers queued. ``takes_first``: a
     container goes to the first of the least loaded nodes that takes it, beginning anywhere among them, as in
-    YARN; otherwise to the best of them.
+    YARN; otherwise to the best of them. ``by_cluster``: the order depends on what all nodes have together.
     """
 
     by_wait: ClassVar[bool] = False
+    by_cluster: ClassVar[bool] = False
     takes_first: ClassVar[bool] = True
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
@@ -107,6 +108,8 @@ class QueueWaitTime(QueueLength):
 
 class QueueLengthThenResources(QueueLength):
     """YARN's QUEUE_LENGTH_THEN_RESOURCES (YARN-11005): of equal queues the one with more resources free."""
+
+    by_cluster: ClassVar[bool] = True
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
         """The shortest queue; the larger share of the cluster free, in the dimension that is scarcer; more

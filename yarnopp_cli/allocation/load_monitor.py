@@ -8,7 +8,6 @@ Allocates nothing itself and knows no application.
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import random
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import Claim, ClusterNode
 from .load_comparators import COMPARATORS
 from .rebalancing import MayMove, Rebalancer
+from .sorted_items import SortedItems
 
 
 class NodeQueueLoadMonitor:
@@ -42,6 +42,9 @@ class NodeQueueLoadMonitor:
         self._rng = rng
         self._rebalancer = Rebalancer(settings, may_move, by_wait=self._comparator.by_wait)
         self._nodes: dict[str, ClusterNode] = {}
+        self._cluster = Resource()
+        self._counted: dict[str, Resource] = {}
+        self._sorted: SortedItems[ClusterNode] = SortedItems(self._place)
         self._roomy: dict[str, ClusterNode] = {}
         self._idle: dict[str, ClusterNode] = {}
         self._candidates: list[ClusterNode] = []
@@ -49,8 +52,8 @@ class NodeQueueLoadMonitor:
         self._updates = 0
         self.stale = False
         """Whether anything changed since the last sorting."""
-        self.gained = False
-        """Whether a node may be able to take what none could take before; whoever allocates lowers it."""
+        self.gained: dict[str, ClusterNode] = {}
+        """Nodes that may be able to take what none could take before; whoever allocates empties it."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -69,7 +72,13 @@ class NodeQueueLoadMonitor:
         if not self._comparator.known(node):
             self.remove(node.node_id)
             return
-        self._nodes[node.node_id] = node
+        if (old := self._nodes.get(node.node_id)) is not node:
+            if old is not None:
+                old.unwatch(self._sorted.changed)
+            self._nodes[node.node_id] = node
+            node.watch(self._sorted.changed)
+            self._sorted.put(node.node_id, node)
+        self._count(node.node_id, node.total)
         self.refresh(node)
 
     def refresh(self, node: ClusterNode) -> None:
@@ -78,9 +87,12 @@ class NodeQueueLoadMonitor:
         if self._nodes.get(node_id) is not node:
             return
         self.stale = True
+        if node.total is not self._counted[node_id]:
+            self._count(node_id, node.total)
+        self._sorted.changed[node_id] = None
         if self._comparator.roomy(node):
             self._roomy[node_id] = node
-            self.gained = True
+            self.gained[node_id] = node
         else:
             self._roomy.pop(node_id, None)
         if node_id in self._roomy and node.free_memory > 0 and node.free_vcores > 0:
@@ -91,8 +103,12 @@ class NodeQueueLoadMonitor:
     def remove(self, node_id: str) -> None:
         """Allocate to this node no more (lost, leaving, unhealthy, or its connection is down)."""
         if (node := self._nodes.pop(node_id, None)) is not None:
+            node.unwatch(self._sorted.changed)
+            self._sorted.drop(node_id)
+            self._count(node_id, None)
             self._roomy.pop(node_id, None)
             self._idle.pop(node_id, None)
+            self.gained.pop(node_id, None)
             self._candidates = [other for other in self._candidates if other is not node]
             self._rebalancer.forget(node_id)
             self.stale = True
@@ -100,6 +116,13 @@ class NodeQueueLoadMonitor:
     def has_room(self) -> bool:
         """Whether any node could take any container."""
         return bool(self._roomy)
+
+    def may_take(self, least: Resource) -> bool:
+        """Whether a node that gained since the last allocation takes a container of that size, or of a larger one."""
+        return any(
+            node.node_id in self._roomy and self._comparator.fit(node, least) is not None
+            for node in self.gained.values()
+        )
 
     def compute(self) -> None:
         """Sort the nodes and derive the limit of the queues (YARN's periodic task)."""
@@ -109,7 +132,7 @@ class NodeQueueLoadMonitor:
 
     def sorted_nodes(self) -> list[ClusterNode]:
         """All nodes that have room, the least loaded first."""
-        return sorted(self._roomy.values(), key=self._order())
+        return list(self._sorted)
 
     def least_loaded(self) -> list[ClusterNode]:
         """The nodes to allocate to as of the last sorting, with the figures of now; idle ones beyond them too.
@@ -166,13 +189,14 @@ class NodeQueueLoadMonitor:
         self._refill()
         if (near := self._among_candidates(resource, suitable)) is not None:
             return near
-        order = self._order()
-        fitting = (
-            (node, claim)
-            for node in self._roomy.values()
-            if suitable(node) and (claim := self._comparator.fit(node, resource)) is not None
-        )
-        return min(fitting, key=lambda pair: (pair[1] is not Claim.FREE, order(pair[0])), default=None)
+        best: tuple[ClusterNode, Claim] | None = None
+        for node in self._sorted:
+            claim = self._comparator.fit(node, resource) if suitable(node) else None
+            if claim is Claim.FREE or (claim is not None and resource.memory > 0 and resource.vcores > 0):
+                return node, claim  # what has some of everything free was looked at above
+            if claim is not None and best is None:
+                best = node, claim
+        return best
 
     def _among_candidates(
         self, resource: Resource, suitable: Callable[[ClusterNode], bool]
@@ -197,13 +221,26 @@ class NodeQueueLoadMonitor:
         return best[1], Claim.QUEUE
 
     def _refill(self) -> None:
-        self._candidates = heapq.nsmallest(self._nodes_used, self._roomy.values(), key=self._order())
+        self._candidates = list(itertools.islice(self._sorted, self._nodes_used))
         self._next = 0
 
-    def _order(self) -> Callable[[ClusterNode], tuple[float, ...]]:
-        """The sort key of nodes, as of now."""
-        cluster = Resource(
-            sum(node.total.memory for node in self._nodes.values()),
-            sum(node.total.vcores for node in self._nodes.values()),
-        )
-        return lambda node: self._comparator.order(node, cluster)
+    def _place(self, node: ClusterNode) -> tuple[float, ...] | None:
+        """The sort key of a node that has room, as of now."""
+        return self._comparator.order(node, self._cluster) if node.node_id in self._roomy else None
+
+    def _count(self, node_id: str, total: Resource | None) -> None:
+        """A node has this size now, or is no more."""
+        was = self._counted.pop(node_id, None)
+        if total is not None:
+            self._counted[node_id] = total
+        if was != total:
+            change = (total or Resource()) - (was or Resource())
+            self._cluster = self._cluster + change
+            if self._comparator.by_cluster:
+                self._sorted.all_changed()
+
+    def validate(self) -> None:
+        """Assert that the indices agree with the nodes."""
+        assert self._counted == {name: node.total for name, node in self._nodes.items()}
+        assert self._roomy.keys() <= self._nodes.keys() and self._idle.keys() <= self._roomy.keys()
+        self._sorted.validate()

@@ -10,12 +10,12 @@ caller's.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from ..records.requests import ANY
-from .asks import Ask, AskTable, admits, levels
+from .asks import Ask, AskKey, AskTable, admits, levels
 from .cluster_node import Claim, ClusterNode
 from .load_monitor import NodeQueueLoadMonitor
 
@@ -69,18 +69,16 @@ class OpportunisticContainerAllocator(Generic[AskerT]):
         self._max_per_call = max_per_call
 
     def allocate(
-        self,
-        attempts: Iterable[AskerT],
-        grant: Callable[[AskerT, Ask, ClusterNode, Claim], None],
-        rotation: Callable[[list[AskerT]], Rotation[AskerT]] = RoundRobin,
+        self, order: Rotation[AskerT], grant: Callable[[AskerT, Ask, ClusterNode, Claim], None]
     ) -> None:
-        """Serve what can be served, one container a turn; ``rotation`` says whose turn it is (default: in turn)."""
-        asking = [attempt for attempt in attempts if attempt.opportunistic_asks.outstanding]
-        order = RoundRobin(asking) if len(asking) == 1 else rotation(asking)
-        #: the shapes that each attempt has not failed with yet
-        shapes = {id(attempt): deque(attempt.opportunistic_asks.groups()) for attempt in asking}
+        """Serve what can be served, one container a turn; ``order`` says whose turn it is."""
+        #: the shapes that each attempt that had its turn has not failed with yet
+        shapes: dict[int, deque[OrderedDict[AskKey, Ask]]] = {}
         while self._monitor.has_room() and (attempt := order.take()) is not None:
-            groups, table = shapes[id(attempt)], attempt.opportunistic_asks
+            table = attempt.opportunistic_asks
+            groups = shapes.get(id(attempt))
+            if groups is None:
+                groups = shapes[id(attempt)] = deque(table.groups())
             choice = None
             while groups and choice is None and not 0 < self._max_per_call <= attempt.since_call:
                 ask = next(iter(groups[0].values()), None)

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from .frame import output
-from .frame.command import alarm_kept, run_with
+from .frame.command import leave_alarm, run_with
 from .frame.options import BadValueError
 from .words import given, own_words, understood
 
@@ -31,8 +31,10 @@ def run(argv: Sequence[str]) -> int:
 
             words(list(argv[2:]))
             return 0
-        with alarm_kept():
+        try:
             code = _invoke(list(argv))
+        finally:
+            leave_alarm()
         output.flush()
     except output.OutputClosedError as error:
         code = _closed(error)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from importlib import import_module
 from typing import Any
 
 from .frame.command import REGISTERED, Command
@@ -42,7 +40,7 @@ def load(name: str, path: str = "") -> None:
     """Import the modules of a command, which register what can be typed; with ``path`` only until that is there."""
     for module in (COMMANDS[name].module, *COMMANDS[name].more):
         if path not in REGISTERED:
-            import_module(f"{__package__}.{module}")
+            __import__(f"{__package__}.{module}")
 
 
 def own_words(argv: Sequence[str]) -> list[str]:
@@ -56,7 +54,8 @@ def own_words(argv: Sequence[str]) -> list[str]:
 
 def given(argv: Sequence[str], *options: str) -> list[str]:
     """The values that these options are given, known from the words alone, as they may not parse."""
-    pairs = itertools.pairwise([*own_words(argv), ""])
+    words = own_words(argv)
+    pairs = zip(words, [*words[1:], ""], strict=True)
     return [
         after if word in options else word.partition("=")[2]
         for word, after in pairs

@@ -7,7 +7,6 @@ node is first asked (its messages cost milliseconds to make). It never starts or
 from __future__ import annotations
 
 import os
-import signal as signals
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
@@ -298,6 +297,8 @@ class LocalClient:
 
     def signal_name(self, signal: int) -> str:
         """A signal's own name: any can be sent."""
+        import signal as signals
+
         return signals.Signals(signal).name
 
     def signal_container(self, report: ContainerReport, signal: int) -> None:

@@ -9,22 +9,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import json
 import os
-import re
 import stat
 import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from executor.light import Record
+from executor.light import Record, pattern
 
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
-from .processes import ProcessId, wait_for_end
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
+    from .processes import ProcessId
 
 STAY = "stay"
 ON_DEMAND = "on-demand"
@@ -33,8 +31,8 @@ LAST_PORT = 65535
 SUN_PATH_BYTES = 107
 """The longest path of a Unix socket: sockaddr_un has 108 bytes, the last of which is NUL (unix(7))."""
 _LONGEST_SOCKET = f"/nm-{LAST_PORT}.sock"
-_PID_FILE = re.compile(r"(rm|nm-(\d{1,5}))\.pid")
-_PROXY_SOCKET = re.compile(r"am-(\d{1,5})\.sock")
+_PID_FILE = pattern(r"(rm|nm-(\d{1,5}))\.pid")
+_PROXY_SOCKET = pattern(r"am-(\d{1,5})\.sock")
 _LOCK_POLL_SECONDS = 0.01
 
 
@@ -215,6 +213,8 @@ class RunDir(Record):
 
     def wait_until_gone(self, timeout: float) -> bool:
         """Wait until no daemon runs any more, ``timeout`` seconds at most; whether that is so."""
+        from .processes import wait_for_end
+
         return not wait_for_end([daemon.process for daemon in self.daemons()], timeout)
 
     def stale_files(self) -> tuple[str, ...]:
@@ -260,6 +260,8 @@ class RunDir(Record):
             descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return False
+        import fcntl
+
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -375,6 +377,10 @@ def _holder(path: str) -> ProcessId | None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
+    import fcntl
+
+    from .processes import ProcessId
+
     try:
         text = os.read(descriptor, 64).split()
         process = ProcessId.of(int(text[0])) if text and text[0].isdigit() else None
@@ -388,6 +394,8 @@ def _holder(path: str) -> ProcessId | None:
 
 
 def _acquire(descriptor: int, path: str, timeout: float) -> None:
+    import fcntl
+
     deadline = time.monotonic() + timeout
     while True:
         try:

@@ -108,7 +108,7 @@ class NodeReporter:
             secret=link.secret,
             response_id=link.response_id,
             containers=self._containers.news(with_usage=with_usage),
-            opportunistic=self._scheduler.opportunistic_status(),
+            opportunistic=self._scheduler.opportunistic_status(roughly=True),
             node_utilization=self._node_utilization,
             containers_utilization=self._meter.containers,
             running_applications=self._applications(),

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import re
 
-from executor.light import Record
+from executor.light import Record, pattern
 
 from ..errors import InvalidIdError
 
 # As many digits as a long of Java's has at most: those of a longer number Python refuses to read.
-_APPLICATION = re.compile(r"application_(\d{1,19})_(\d{4,19})", re.ASCII)
-_ATTEMPT = re.compile(r"appattempt_(\d{1,19})_(\d{4,19})_(\d{6,19})", re.ASCII)
-_CONTAINER = re.compile(r"container_(?:e(\d{1,19})_)?(\d{1,19})_(\d{4,19})_(\d{2,19})_(\d{6,19})", re.ASCII)
-_NODE = re.compile(r"([^:\s/]+):(\d{1,5})", re.ASCII)
+_APPLICATION = pattern(r"application_(\d{1,19})_(\d{4,19})", re.ASCII)
+_ATTEMPT = pattern(r"appattempt_(\d{1,19})_(\d{4,19})_(\d{6,19})", re.ASCII)
+_CONTAINER = pattern(r"container_(?:e(\d{1,19})_)?(\d{1,19})_(\d{4,19})_(\d{2,19})_(\d{6,19})", re.ASCII)
+_NODE = pattern(r"([^:\s/]+):(\d{1,5})", re.ASCII)
 
 
 class ApplicationId(Record, order=True):

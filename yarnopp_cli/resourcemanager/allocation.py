@@ -16,7 +16,7 @@ from .container_ledger import ContainerLedger
 from .container_updates import ContainerUpdates
 from .context import RMContext
 from .entities import RMApp, RMAppAttempt, RMNode
-from .scheduler.opportunistic_shares import FairRotation, QueueShedder
+from .scheduler.opportunistic_shares import QueueShedder
 
 SHED = "Opportunistic container gave its place in the queue to another user"
 
@@ -32,6 +32,8 @@ class ContainerAllocation:
         self._manager = manager
         self._updates = updates
         self._shedder = QueueShedder(context.shares)
+        #: attempts that were given opportunistic containers in this step
+        self._served: dict[str, RMAppAttempt] = {}
 
     def allocate(self) -> None:
         """Guaranteed containers first: opportunistic ones go where these leave something.
@@ -45,20 +47,22 @@ class ContainerAllocation:
             self._updates.grant(beating)
             changes.guaranteed = False
             self._rm.scheduler.assign(self._grant_guaranteed, beating)
-        if self._rm.opportunistic_waiting and (changes.opportunistic or self._rm.monitor.gained):
+        waiting, monitor = self._rm.opportunistic_waiting, self._rm.monitor
+        if waiting and (
+            changes.opportunistic
+            or (monitor.gained and (waiting.contended or monitor.may_take(waiting.least)))
+        ):
             self._allocate_opportunistic()
-        changes.opportunistic = self._rm.monitor.gained = False
+        changes.opportunistic = False
+        monitor.gained.clear()
 
     def _allocate_opportunistic(self) -> None:
         waiting = self._rm.opportunistic_waiting
-        self._rm.allocator.allocate(
-            list(waiting.values()),
-            self._grant_opportunistic,
-            lambda attempts: FairRotation(self._rm.shares, self._rm.scheduler.total, attempts),
-        )
-        for attempt in list(waiting.values()):
+        self._rm.allocator.allocate(waiting.begin(self._rm.scheduler.total), self._grant_opportunistic)
+        for attempt in self._served.values():
             if not attempt.opportunistic_asks.outstanding:
-                del waiting[attempt.id]
+                waiting.remove(attempt.id)
+        self._served.clear()
         if waiting and self._rm.capacity.shed_queued:
             self._shed()
 
@@ -69,8 +73,8 @@ class ContainerAllocation:
         else:
             self._grant(attempt, ask, node, ExecutionType.OPPORTUNISTIC, claim)
         self._rm.metrics.granted(attempt.id, ask.key, ask.locations, load, ask.outstanding, self._rm.now)
-        # The next turn is another's.
-        self._rm.opportunistic_waiting.move_to_end(attempt.id)
+        self._rm.opportunistic_waiting.served(attempt)
+        self._served[attempt.id] = attempt
 
     def _may_be_guaranteed(self, app: RMApp, ask: Ask, node: RMNode) -> bool:
         """Whether an opportunistic ask is served better than it wished: what ``node`` has free is free for
@@ -103,12 +107,13 @@ class ContainerAllocation:
     def _shed(self) -> None:
         """Take places in queues back from users above their share, for those who found none."""
         bound = self._rm.settings.max_allocations_per_heartbeat
-        waiting = [
-            attempt
-            for attempt in self._rm.opportunistic_waiting.values()
-            if bound <= 0 or attempt.since_call < bound
-        ]
-        for container in self._shedder.choose(waiting, self._rm.live_containers, self._rm.scheduler.total):
+        chosen = self._shedder.choose(
+            self._rm.opportunistic_waiting,
+            self._rm.live_containers,
+            self._rm.scheduler.total,
+            lambda attempt: bound <= 0 or attempt.since_call < bound,
+        )
+        for container in chosen:
             text = f"{SHED}: {container.app.user} holds more than a fair share"
             status = ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
             self._ledger.end_at_node(container, Cause(CauseKind.PREEMPTED, text=text), SHED, status)

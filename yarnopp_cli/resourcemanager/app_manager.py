@@ -98,8 +98,10 @@ class RMAppManager:
             last_contact=self._rm.now,
             started_at_ms=self._rm.now_ms,
         )
+        attempt.opportunistic_asks.watch = self._rm.opportunistic_waiting.asked
+        attempt.guaranteed_asks.watch = lambda size: self._rm.scheduler.asked(attempt, size)
         app.attempts.append(attempt)
-        app.leaf.attempts[attempt_id] = attempt
+        app.leaf.enter(attempt)
         words = {"attempt": attempt_id, "master": "client" if app.unmanaged else "container"}
         self._rm.history.add(EventKind.ATTEMPT_STARTED, app=app.id, words=words)
         if app.unmanaged:
@@ -277,9 +279,9 @@ class RMAppManager:
             table.clear()
         attempt.updates.clear()
         attempt.am_ask = None
-        attempt.app.leaf.attempts.pop(attempt.id, None)
+        attempt.app.leaf.leave(attempt)
         self._rm.changes.guaranteed = True
-        self._rm.opportunistic_waiting.pop(attempt.id, None)
+        self._rm.opportunistic_waiting.remove(attempt.id)
         self._rm.changes.attempts.pop(attempt.id, None)
         self._rm.deadlines.clear(Due(DueKind.MASTER_LIVENESS, attempt.id))
         self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))

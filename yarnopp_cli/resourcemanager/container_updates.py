@@ -54,6 +54,8 @@ class ContainerUpdates:
         self._rm = context
         self._ledger = ledger
         self._refused = 0
+        #: attempts with updates that wait for room; those that have none any more are found out later
+        self._waiting: dict[str, RMAppAttempt] = {}
 
     def request(self, attempt: RMAppAttempt, requests: Iterable[UpdateContainerRequest]) -> None:
         """Take the updates of one allocate call in: promotions, increases, demotions, decreases."""
@@ -106,9 +108,12 @@ class ContainerUpdates:
 
         ``nodes`` are those that may be looked at, all by default.
         """
+        if not self._waiting:
+            return
         among = None if nodes is None else {node.node_id for node in nodes}
-        for app in self._rm.live.values():
-            for update in list(app.attempt.updates.values()):
+        self._waiting = {name: one for name, one in self._waiting.items() if one.updates}
+        for attempt in sorted(self._waiting.values(), key=lambda one: one.app.number):
+            for update in list(attempt.updates.values()):
                 looked_at = among is None or update.container.node.node_id in among
                 if looked_at and self._has_room(update):
                     self._settle(update, at_once=True)
@@ -130,6 +135,7 @@ class ContainerUpdates:
         container, attempt = update.container, update.container.attempt
         if not at_once:
             attempt.updates[container.id] = update
+            self._waiting[attempt.id] = attempt
             self._rm.changes.guaranteed = True
             return
         attempt.updates.pop(container.id, None)

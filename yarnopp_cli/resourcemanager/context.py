@@ -43,7 +43,7 @@ from .mapreduce import TaskBook
 from .metrics import OpportunisticSchedulerMetrics
 from .reports import application_report, node_report, remote_node
 from .scheduler.capacity_scheduler import CapacityScheduler
-from .scheduler.opportunistic_shares import OpportunisticShares
+from .scheduler.opportunistic_shares import OpportunisticShares, WaitingAttempts
 from .scheduler.queues import QueueTree
 
 NODES_SETTLE = 3.0
@@ -212,9 +212,9 @@ class RMContext:
         self.draining: dict[str, RMNode] = {}
         self.live_containers: dict[str, RMContainer] = {}
         self.finished_containers: OrderedDict[str, RMContainer] = OrderedDict()
-        self.opportunistic_waiting: OrderedDict[str, RMAppAttempt] = OrderedDict()
         self.scheduler = CapacityScheduler(QueueTree(queues, self.capacity), self._guaranteed_awaited)
         self.shares = OpportunisticShares(weights_of(self.capacity.user_weights)[0])
+        self.opportunistic_waiting = WaitingAttempts(self.shares)
         self.metrics = OpportunisticSchedulerMetrics()
         self.monitor = NodeQueueLoadMonitor(settings, rng=rng, may_move=self._may_move)
         self.allocator = OpportunisticContainerAllocator[RMAppAttempt](
@@ -239,6 +239,8 @@ class RMContext:
         self.changes.moved.append(entity)
         if isinstance(entity, RMApp | RMNode):
             self.changes.awaited = True
+            if isinstance(entity, RMNode):
+                self.scheduler.nodes_changed()
 
     def news_for_master(self, attempt: RMAppAttempt) -> None:
         """There may be news for this attempt's master."""
@@ -297,6 +299,9 @@ class RMContext:
         shown = {name: value for name, value in changes.items() if hasattr(report, name)}
         if not dry_run:
             app.context = replace(app.context, **changes)
+            self.opportunistic_waiting.weight_changed(app)
+            if app.attempts:
+                app.leaf.asks(app.attempt)
         return ApplicationResponse(replace(report, **shown))
 
     # -- answers ---------------------------------------------------------------------------------------------

@@ -36,6 +36,9 @@ def check_invariants(context: RMContext) -> None:
     assert set(context.draining) == {
         node_id for node_id, node in context.nodes.items() if node.state is NodeState.DECOMMISSIONING
     }
+    context.monitor.validate()
+    context.opportunistic_waiting.validate()
+    scheduler.validate()
     changes = context.changes
     assert not (
         changes.moved or changes.masters_ended or changes.attempts or changes.nodes or changes.beating

@@ -6,14 +6,17 @@ It never retries and never starts anything.
 from __future__ import annotations
 
 import select
-import socket
 import time
-from typing import Any, cast
+from _socket import AF_UNIX, SOCK_STREAM, socket
+from typing import TYPE_CHECKING, Any, cast
 
 from ..errors import ConnectionFailedError, YoppError
 from ..records.methods import Request, ResponseT
 from .plain import MessageError, decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
+
+if TYPE_CHECKING:
+    import socket as sockets
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds that ``call`` waits unless told otherwise."""
@@ -184,12 +187,12 @@ class Connection:
             self._end = ConnectionFailedError(f"lost the connection to {self.peer}", because=because)
 
 
-def _connect(address: str, peer: str, timeout: float) -> socket.socket:
+def _connect(address: str, peer: str, timeout: float) -> socket:
     path = address.removeprefix("unix:")
     is_path = path.startswith("/") or address.startswith("unix:")
     try:
         if is_path:
-            made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            made = socket(AF_UNIX, SOCK_STREAM)
             try:
                 made.settimeout(timeout)
                 made.connect(path)
@@ -197,9 +200,13 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
                 made.close()
                 raise
         else:
+            import socket as sockets  # which calls over Unix sockets can do without
+
             host, _, port = address.rpartition(":")
-            made = socket.create_connection((host or "localhost", int(port)), timeout)
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            found = sockets.create_connection((host or "localhost", int(port)), timeout)
+            found.setsockopt(sockets.IPPROTO_TCP, sockets.TCP_NODELAY, 1)
+            _refuse_strangers(found, address, peer, timeout)
+            made = found
     except (FileNotFoundError, ConnectionRefusedError) as error:
         missing = isinstance(error, FileNotFoundError)
         because = f"there is no socket {path}" if missing else f"nothing listens at {address}"
@@ -210,3 +217,16 @@ def _connect(address: str, peer: str, timeout: float) -> socket.socket:
         ) from None
     made.setblocking(False)
     return made
+
+
+def _refuse_strangers(made: sockets.socket, address: str, peer: str, timeout: float) -> None:
+    """Close it, and raise ConnectionFailedError, where another user of this host listens."""
+    from .tcp_peers import stranger_that_serves  # only for TCP
+
+    if because := stranger_that_serves(made, timeout):
+        made.close()
+        raise ConnectionFailedError(
+            f"{peer} at {address} is not trusted",
+            because=because,
+            hint=f"`ss -tlnp` shows who listens at {address}",
+        )

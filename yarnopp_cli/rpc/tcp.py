@@ -12,18 +12,14 @@ import asyncio
 import errno
 import ipaddress
 import socket
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
-from typing import Any, Final
+from collections.abc import Callable
 
 from executor.light import Record
 
 from ..errors import InvalidPropertyError, YoppError, reason_of
+from .tcp_peers import NOBODY, Peer, is_here, peer_of, plain
 
 _PROPERTY = "yarn.resourcemanager.address"
-_ESTABLISHED: Final = 1
-"""The state of an open connection, in /proc/net/tcp and in struct tcp_info."""
 
 
 class ListenAddress(Record):
@@ -89,18 +85,6 @@ def _address(text: str) -> ListenAddress | None:
     return ListenAddress(host, "127.0.0.1" if host == "localhost" else host, int(port))
 
 
-class Peer(Record):
-    """Who holds the other end of a connection: a uid, and the inode of the socket, which names that very socket while
-    it is open. :data:`NOBODY` where the kernel does not tell.
-    """
-
-    uid: int = -1
-    inode: int = 0
-
-
-NOBODY: Final = Peer()
-
-
 class TcpCaller:
     """The other end of an accepted connection: whose it is, asked of the kernel each time anew.
 
@@ -129,95 +113,17 @@ class TcpCaller:
     @property
     def on_loopback(self) -> bool:
         """Whether it calls by a loopback address."""
-        return bool(self._address) and _plain(self._address[0]).is_loopback
+        return bool(self._address) and plain(self._address[0]).is_loopback
 
     @property
     def on_this_host(self) -> bool:
         """Whether it calls by an address of this host, so that the kernel knows its user as long as it is open."""
-        if self._connection is None or not self._address or self.on_loopback:
-            return True
-        with socket.socket(self._connection.family, socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind((self._address[0], 0, *self._address[2:]))
-            except OSError:
-                return False  # it can be bound only where it is one of this host's
-        return True
+        return self._connection is None or not self._address or is_here(self._connection, self._address)
 
     def _read(self) -> Peer:
-        connection = self._connection
-        if connection is None or not self._address:
+        if self._connection is None or not self._address:
             return NOBODY
-        try:
-            # While our own end is open, no other socket can have the same two addresses.
-            state = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)
-            own = connection.getsockname()
-        except OSError:
-            return NOBODY
-        if state != bytes([_ESTABLISHED]):
-            return NOBODY
-        found = peer_in(_tables(), own, self._address)
-        return NOBODY if found.uid == _unmapped_uid() else found
-
-
-def peer_in(rows: Iterable[str], own: tuple[Any, ...], peer: tuple[Any, ...]) -> Peer:
-    """The peer by the rows of /proc/net/tcp{,6}: that of its own socket has its address as the local one.
-
-    It is known only by the one row of a socket that is ESTABLISHED and has an inode.
-    """
-    local, remote = _encode(peer), _encode(own)
-    found: set[Peer] = set()
-    for row in rows:
-        parts = row.split()
-        if len(parts) < 10 or parts[1] not in local or parts[2] not in remote:
-            continue
-        inode = int(parts[9])
-        found.add(Peer(int(parts[7]), inode) if int(parts[3], 16) == _ESTABLISHED and inode else NOBODY)
-    return found.pop() if len(found) == 1 else NOBODY
-
-
-def _tables() -> Iterator[str]:
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(table) as file:
-                next(file, None)
-                yield from file
-        except OSError:
-            continue
-
-
-@lru_cache(maxsize=1)
-def _unmapped_uid() -> int:
-    """The uid by which the kernel names users whom our user namespace does not have; -2 where it has all."""
-    try:
-        with open("/proc/sys/kernel/overflowuid") as file:
-            overflow = int(file.read())
-        with open("/proc/self/uid_map") as file:
-            ranges = [[int(word) for word in line.split()] for line in file]
-    except (OSError, ValueError):
-        return -2
-    return -2 if any(first <= overflow < first + count for first, _, count in ranges) else overflow
-
-
-def _plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An address; an IPv4 one also where an IPv6 socket names it."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    return ip.ipv4_mapped or ip if isinstance(ip, ipaddress.IPv6Address) else ip
-
-
-def _encode(name: tuple[Any, ...]) -> frozenset[str]:
-    """A socket's name as /proc/net/tcp{,6} write it: 32-bit words of the address in the host's byte order."""
-    ip, port = _plain(str(name[0])), int(name[1])
-    forms = [ip.packed]
-    if isinstance(ip, ipaddress.IPv4Address):
-        forms.append(bytes(10) + b"\xff\xff" + ip.packed)
-    words = (
-        "".join(
-            f"{int.from_bytes(form[start : start + 4], sys.byteorder):08X}"
-            for start in range(0, len(form), 4)
-        )
-        for form in forms
-    )
-    return frozenset(f"{word}:{port:04X}" for word in words)
+        return peer_of(self._connection, self._address)
 
 
 def holder_of(ip: str, port: int) -> str:

@@ -196,7 +196,8 @@ class NodeManagerSettings(Record, kw_only=True):
     """The labels (YARN's partitions) of the nodes: one for all, or some by their ports: 45456=gpu. An ask with a
     label is served only by nodes with that label; an ask without one, only by nodes without."""
     log_dirs: str = setting("yarn.nodemanager.log-dirs", "${yopp.state-dir}/logs")
-    """Where containers' output goes: <application id>/<container id>/stdout and stderr."""
+    """Where containers' output goes: <application id>/<container id>/stdout and stderr. Only the cluster's user and
+    group may read these directories (mode 0750)."""
     local_dirs: str = setting("yarn.nodemanager.local-dirs", "${yopp.state-dir}/nm-local-dir")
     """Where containers' private working directories are; each is removed when its container has ended."""
     log_retain_seconds: int = setting("yarn.nodemanager.log.retain-seconds", 10800, at_least=0)

@@ -208,8 +208,8 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         old = base + Style(dim=True) if self.stale else None
         cells = []
         for column in self.columns:
-            text, tone = column.cell(row)
-            cells.append((harmless(text), old or base + tone_style(self, tone)))
+            cell = column.cell(row)
+            cells.append((harmless(cell.text), old or base + tone_style(self, cell.tone)))
         return self._line(Segment(marks, base + tone_style(self, "accent")), cells, base)
 
     def _header(self, base: Style) -> Strip:

@@ -20,7 +20,6 @@ from ..records.reports import (
     QueueReport,
     YarnApplicationState,
 )
-from . import queues as queue_view
 from .text import timestamp
 
 _YARN = "org.apache.hadoop.yarn."
@@ -225,6 +224,8 @@ def scheduler(queues: Sequence[QueueReport]) -> dict[str, Any]:
 
 def _queue_tree(queue: QueueReport, queues: Sequence[QueueReport]) -> dict[str, Any]:
     """One queue as ``yopp queue status --json`` prints it, its capacities by partition, and those below it."""
+    from . import queues as queue_view
+
     found = queue_view.document(queue)
     capacities = ("capacity", "usedCapacity", "maxCapacity")
     absolute = ("absoluteCapacity", "absoluteUsedCapacity", "absoluteMaxCapacity")

@@ -7,7 +7,7 @@ with a tone. A tone only repeats what the text says, so that nothing is lost wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from executor.light import Record
 
@@ -28,14 +28,14 @@ STATE_TONES = {state: tone for tone, states in _TONED.items() for state in state
 _BUSY = 90.0
 
 
-class Cell(NamedTuple):
+class Cell(Record):
     """A text and its tone."""
 
     text: str
     tone: str = PLAIN
 
 
-class Kind(NamedTuple):
+class Kind(Record):
     """How values of one kind are shown: ``text`` in tables, tsv and pages, ``cell`` in ``yopp top``."""
 
     text: Callable[[Any], str]
@@ -76,7 +76,7 @@ TIME = Kind(timestamp, lambda value: Cell(timestamp(value)))
 """Epoch milliseconds."""
 
 
-class TopColumn(NamedTuple, Generic[T]):
+class TopColumn(Record, Generic[T]):
     """A column of ``yopp top``. ``width`` in terminal cells; ``flexible`` ones share what is left over. ``order`` gives
     what is sorted by; ``numeric`` ones stand at the right, and sort descending first.
     """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from executor.core.limits import cgroup_limits
-from executor.light import Record
+from executor.light import Record, pattern
 from executor.records import (
     PREEMPTION_STATUSES,
     SUB_STATES,
@@ -16,7 +14,6 @@ from executor.records import (
     Resource,
     exit_status_name,
 )
-from executor.settings import ExecutorSettings
 
 from ..errors import EXIT_TRY_AGAIN
 from ..records.reports import ContainerReport
@@ -24,11 +21,14 @@ from .cluster import cause_document
 from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun, or_dash
 from .text import megabytes, span, timestamp, vcores
 
+if TYPE_CHECKING:
+    from executor.settings import ExecutorSettings
+
 _MIB = 1 << 20
 _INVALID = int(ContainerExitStatus.INVALID)
 _SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
 _KILL_CODE = 137
-_PLAIN = re.compile(r"[\w@%+=:,./-]+")
+_PLAIN = pattern(r"[\w@%+=:,./-]+")
 
 
 class NodeFacts(Record):
@@ -189,6 +189,8 @@ def limits_document(report: ContainerReport, facts: NodeFacts | None) -> dict[st
     """
     if facts is None:
         return None
+    from executor.core.limits import cgroup_limits
+
     limits = cgroup_limits(
         report.resource,
         report.execution_type,

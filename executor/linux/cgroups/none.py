@@ -6,11 +6,13 @@ its session *and* clears its environment escapes.
 
 from __future__ import annotations
 
+import os
 import time
 
 from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
 from ..procfs import ProcessStat, Traces, members_of, scan
+from ..shim import reap
 from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty
 
 WEAKER = (
@@ -33,6 +35,7 @@ class NoCgroups(CgroupDriver):
         self._traces: dict[str, Traces] = {}
         self._last: dict[str, ContainerUsage] = {}
         self._gone: dict[str, dict[int, float]] = {}
+        self._seen: dict[str, set[tuple[int, int]]] = {}
         self._table: dict[int, ProcessStat] = {}
         self._table_at = -1.0
 
@@ -57,7 +60,25 @@ class NoCgroups(CgroupDriver):
         self, container_id: str, table: dict[int, ProcessStat], *, orphans: bool = True
     ) -> list[ProcessStat]:
         traces = self._traces.get(container_id)
-        return [] if traces is None else members_of(traces, table, orphans=orphans)
+        if traces is None:
+            return []
+        members = members_of(traces, table, orphans=orphans)
+        seen = self._seen.setdefault(container_id, set())
+        seen.update((entry.pid, entry.start) for entry in members)
+        self._reap_orphans(traces, seen, table)
+        return members
+
+    def _reap_orphans(
+        self, traces: Traces, seen: set[tuple[int, int]], table: dict[int, ProcessStat]
+    ) -> None:
+        """Take leave of the dead of a container that became our children when their parents ended (the executor is a
+        subreaper here). Other children of this process are not ours to wait for."""
+        own = os.getpid()
+        for entry in table.values():
+            if entry.state == "Z" and entry.parent == own and entry.pid != traces.shim:
+                in_session = entry.session == traces.shim and entry.start >= traces.start
+                if in_session or (entry.pid, entry.start) in seen:
+                    reap(entry.pid)
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
         """Sums over its processes, from psutil; those that ended count with their last reading."""
@@ -95,7 +116,8 @@ class NoCgroups(CgroupDriver):
         kill_until_empty(container_id, lambda: self.processes(container_id))
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
-        """Forget it."""
-        for known in (self._traces, self._last, self._gone):
+        """Take leave of its last dead processes, and forget it."""
+        self._members(container_id, scan(), orphans=False)
+        for known in (self._traces, self._last, self._gone, self._seen):
             known.pop(container_id, None)
         return True

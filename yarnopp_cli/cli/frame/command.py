@@ -12,10 +12,7 @@ from __future__ import annotations
 
 import enum
 import os
-import signal
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -281,8 +278,13 @@ class TimedOutError(YoppError):
     exit_code = EXIT_TIMEOUT
 
 
+_alarms: list[tuple[Any, tuple[float, float]]] = []
+"""How the alarm of this process was before a command set it."""
+
+
 def _arm(seconds: float) -> None:
     """Have this command end with 124 after so many seconds."""
+    import signal
 
     def ring(number: int, frame: object) -> None:
         raise TimedOutError(
@@ -291,22 +293,16 @@ def _arm(seconds: float) -> None:
             hint="a longer --timeout waits longer",
         )
 
-    signal.signal(signal.SIGALRM, ring)
+    _alarms.append((signal.signal(signal.SIGALRM, ring), signal.getitimer(signal.ITIMER_REAL)))
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-6))
 
 
-@contextmanager
-def alarm_kept() -> Iterator[None]:
-    """Leave the alarm of this process as it was, whatever a command sets within."""
-    threading = sys.modules.get("threading")  # who has a second thread has imported it
-    if threading is not None and threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    handler, (remaining, interval) = signal.getsignal(signal.SIGALRM), signal.getitimer(signal.ITIMER_REAL)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGALRM) is not handler:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, handler if handler is not None else signal.SIG_DFL)
-            signal.setitimer(signal.ITIMER_REAL, remaining, interval)
+def leave_alarm() -> None:
+    """Leave the alarm of this process as it was before a command set it."""
+    while _alarms:
+        import signal
+
+        handler, (remaining, interval) = _alarms.pop()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler if handler is not None else signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, remaining, interval)

@@ -8,7 +8,6 @@ from ...errors import EXIT_NO_SUCH, YoppError
 from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
 from ...records.reports import QueueReport
 from ...views.text import harmless
-from .naming import application, nodes, one_of
 from .options import Live, option
 
 if TYPE_CHECKING:
@@ -53,7 +52,11 @@ def named_queue(every: tuple[QueueReport, ...], name: str) -> QueueReport:
 
 def node_id(client: Client, word: str | None) -> str:
     """The full id of the node that a word means, "" for none. Raises NodeNotFoundError, UsageError."""
-    return one_of(nodes(client.nodes(), [word]), word).node_id if word else ""
+    if not word:
+        return ""
+    from .naming import nodes, one_of
+
+    return one_of(nodes(client.nodes(), [word]), word).node_id
 
 
 def applications_on(client: Client, node: str, *, ended_too: bool) -> frozenset[str]:
@@ -64,6 +67,8 @@ def applications_on(client: Client, node: str, *, ended_too: bool) -> frozenset[
 
 def nodes_of(client: Client, word: str) -> frozenset[str]:
     """The nodes on which the application that ``word`` means has live containers."""
+    from .naming import application
+
     app = application([report.application_id for report in client.applications()], word)
     return frozenset(
         one.node_id for one in client.container_reports(GetContainersRequest(application_id=app))

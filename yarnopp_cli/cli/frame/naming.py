@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 
-from executor.light import Record
+from executor.light import Record, pattern
 
 from ...errors import (
     ApplicationNotFoundError,
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ALL = "all"
-_DOTTED = re.compile(r"(?:(\d+)\.)?(\d+)", re.ASCII)
-_RANGE = re.compile(r"(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)", re.ASCII)
-_NUMBERS = re.compile(r"[\d.,-]*\d,[\d.,-]*\d", re.ASCII)
+_DOTTED = pattern(r"(?:(\d+)\.)?(\d+)", re.ASCII)
+_RANGE = pattern(r"(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)", re.ASCII)
+_NUMBERS = pattern(r"[\d.,-]*\d,[\d.,-]*\d", re.ASCII)
 _CANDIDATES = 5
 
 

@@ -11,11 +11,8 @@ from ...errors import UsageError
 from ...records.reports import NodeReport, NodeState
 from ...views.nodes import NODES, state_text
 from ...views.text import number_of
-from ..frame import actions
 from ..frame.command import command
 from ..frame.filters import nodes_of
-from ..frame.naming import nodes as named_nodes
-from ..frame.naming import words
 from ..frame.options import Live, NodeIds, duration, option, size_mb
 from ..frame.session import Session
 
@@ -52,12 +49,18 @@ def list_nodes(
 @command("node status", "yopp node status last", "yopp node status 45454 --json", yarn=True)
 def status(session: Session, ids: NodeIds) -> None:
     """Show everything that is known about a node."""
+    from ..frame.naming import nodes as named_nodes
+
     cluster = session.cluster
     session.details(NODES, [cluster.node(one.node_id) for one in named_nodes(cluster.nodes(), ids)])
 
 
 def _agreed(session: Session, ids: Sequence[str], verb: str) -> list[NodeReport]:
     """The nodes named, after a question where one is due."""
+    from ..frame import actions
+    from ..frame.naming import nodes as named_nodes
+    from ..frame.naming import words
+
     given = words(ids)
     found = named_nodes(session.client.nodes(), given)
     named = [one.node_id for one in found]
@@ -86,6 +89,8 @@ def drain(session: Session, ids: NodeIds, kill_after: KillAfter = None) -> None:
         ends = f", and end them after {kill_after:g} s" if kill_after is not None else ""
         session.printer.note(f"{what} for {number_of(containers, 'container')} to end{ends}")
     if not (session.no_wait or session.dry_run):
+        from ..frame import actions
+
         found = actions.awaited(
             NODES,
             lambda _: [one for one in client.nodes() if one.node_id in named],
@@ -159,6 +164,8 @@ def tell(
     answer: Callable[[NodeReport], Mapping[str, Any]] | None = None,
 ) -> None:
     """What became of the nodes, or would have."""
+    from ..frame import actions
+
     tried = {"dryRun": True} if session.dry_run else {}
     actions.tell(
         session,

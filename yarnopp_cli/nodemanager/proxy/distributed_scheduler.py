@@ -19,7 +19,7 @@ from executor.records import ExecutionType, OpportunisticContainersStatus, Resou
 from ...allocation.asks import Ask, AskKey, AskTable, check_request, key_of
 from ...allocation.cluster_node import Claim, ClusterNode
 from ...allocation.load_monitor import NodeQueueLoadMonitor
-from ...allocation.opportunistic import OpportunisticContainerAllocator
+from ...allocation.opportunistic import OpportunisticContainerAllocator, RoundRobin
 from ...machine.mailbox import Mailbox
 from ...machine.tokens import container_token
 from ...records.distributed_protocol import RegisterDistributedSchedulingAMResponse, RemoteNode
@@ -167,7 +167,8 @@ class DistributedScheduler(RequestInterceptor):
             def grant(attempt: DistributedScheduler, ask: Ask, node: ClusterNode, claim: Claim) -> None:
                 attempt._grant(ask, node, claim, now)
 
-            self._directory.allocator.allocate((self,), grant)
+            if self.opportunistic_asks.outstanding:
+                self._directory.allocator.allocate(RoundRobin((self,)), grant)
 
     def forget(self) -> None:
         """The attempt has ended: what it claimed is the RM's to account for."""

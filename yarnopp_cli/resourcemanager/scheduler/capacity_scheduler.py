@@ -1,24 +1,31 @@
 """The scheduler of guaranteed containers: which ask is next, and which node serves it.
 
 Order and limits are the queues' (``queues``). It allocates whenever there is room, not only on heartbeats. It
-decides; granting is the caller's.
+decides; granting is the caller's. What one round costs depends on what is asked and granted, not on how many nodes or
+applications there are: ``NodeIndex`` knows where there is room, queues know who asks, and nodes are told that somebody
+waits for them only where that changes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from executor.records import Resource
 
 from ...allocation.asks import Ask, admits, could_serve, levels
-from ...allocation.cluster_node import ClusterNode
 from ...records.requests import ANY
 from ..entities import RMApp, RMAppAttempt, RMNode
+from .node_index import NodeIndex
 from .queues import QUEUE_CAPACITY, USER_LIMIT, QueueTree, Turns
 
 MAX_OVERTAKES = 100
 """How often later asks may be served on nodes that an ask waits for, before these nodes are kept for it."""
+
+MOST_SHAPES = 1000
+"""For so many shapes of asks it is remembered whether all nodes could serve them."""
+
+_ENDLESS = Resource(2**63, 2**63)
 
 Grant = Callable[[RMAppAttempt, Ask, RMNode], None]
 
@@ -35,27 +42,62 @@ class CapacityScheduler:
     ) -> None:
         self.queues = queues
         self._awaited = awaited
-        self.nodes: dict[str, RMNode] = {}
+        self.index = NodeIndex()
         self.total = Resource()
         self.used = Resource()
-        self.node_sizes: Counter[Resource] = Counter()
         self.starving = False
+        #: no outstanding ask is below that
+        self.least = _ENDLESS
+        #: nodes that were told of who waits for them
+        self._told: dict[str, RMNode] = {}
+        #: all usable nodes were told that somebody waits for room on them
+        self._all_told = False
+        self._served_by_all: dict[tuple[object, ...], bool] = {}
+
+    @property
+    def nodes(self) -> dict[str, RMNode]:
+        """The nodes that count, by id."""
+        return self.index.nodes
+
+    @property
+    def node_sizes(self) -> Counter[Resource]:
+        """How many nodes there are of each size."""
+        return self.index.sizes
 
     def add_node(self, node: RMNode) -> None:
         """A node has registered."""
-        self.nodes[node.node_id] = node
+        self.index.add(node)
+        if node.load.awaited or node.guaranteed_awaited:
+            self._told[node.node_id] = node
         self.total = self.total + node.total
-        self.node_sizes[node.total] += 1
         self.queues.resize(self.total)
+        self.nodes_changed()
 
     def remove_node(self, node: RMNode) -> None:
         """A node is no more; its containers have been completed."""
-        if self.nodes.pop(node.node_id, None) is not None:
+        if self.index.remove(node):
+            self._told.pop(node.node_id, None)
             self.total = self.total - node.total
-            self.node_sizes[node.total] -= 1
-            if not self.node_sizes[node.total]:
-                del self.node_sizes[node.total]
             self.queues.resize(self.total)
+            self.nodes_changed()
+
+    def nodes_changed(self) -> None:
+        """Nodes came, went, or can be used (no more): what was found out about all of them holds no longer."""
+        self._all_told = False
+        self._served_by_all.clear()
+
+    def asked(self, attempt: RMAppAttempt, size: Resource | None) -> None:
+        """An attempt asks for guaranteed containers of that size; None: for none any more."""
+        attempt.app.leaf.asks(attempt)
+        if size is not None:
+            self.least = Resource(min(self.least.memory, size.memory), min(self.least.vcores, size.vcores))
+        elif not self.is_asked:
+            self.least = _ENDLESS
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether anybody waits for guaranteed containers."""
+        return any(leaf.is_asked for leaf in self.queues.leaves.values())
 
     def change_used(self, app: RMApp, resource: Resource, sign: int, *, master: bool) -> None:
         """A guaranteed container of ``app`` takes (1) or gives back (-1) ``resource``, somewhere."""
@@ -77,24 +119,68 @@ class CapacityScheduler:
         """What guaranteed containers could still take, over all nodes."""
         return (self.total - self.used).at_least_zero()
 
-    def places(self) -> list[ClusterNode]:
-        """The nodes as asks may name them."""
-        return [node.load for node in self.nodes.values()]
+    def label_sets(self) -> Collection[tuple[str, ...]]:
+        """The labels that nodes have together, as asks may name them."""
+        return self.index.labels.keys()
 
-    def assign(self, grant: Grant, nodes: Iterable[RMNode] | None = None) -> None:
+    def assign(self, grant: Grant, nodes: Collection[RMNode] | None = None) -> None:
         """Serve what can be served, in the queue's order, on ``nodes`` (all by default)."""
         self.starving = False
-        candidates = [node for node in (self.nodes.values() if nodes is None else nodes) if node.usable]
-        if not candidates:
-            return
-        found = _Round(self, candidates)
-        found.serve(grant)
-        self.starving = found.starving
-        for node in candidates:
+        index = self.index
+        if nodes is not None:
+            index = NodeIndex()
+            for node in nodes:
+                index.add(node)
+        found = _Round(self, index)
+        if found.usable():
+            found.serve(grant)
+            self.starving = found.starving
+        self._tell(found, index.nodes.values(), everybody=nodes is None)
+        for node in nodes or ():
+            index.remove(node)
+
+    def serves_all(self, ask: Ask, blacklist: set[str]) -> bool:
+        """Whether every usable node could serve that ask if it were empty."""
+        shape = (*ask.shape()[2:], frozenset(blacklist))
+        known = self._served_by_all.get(shape)
+        if known is None:
+            if len(self._served_by_all) >= MOST_SHAPES:
+                self._served_by_all.clear()
+            known = all(could_serve(ask, node.load, blacklist) for node in self.nodes.values() if node.usable)
+            self._served_by_all[shape] = known
+        return known
+
+    def _tell(self, found: _Round, nodes: Iterable[RMNode], *, everybody: bool) -> None:
+        """Tell nodes that asks wait for room on them, or no longer do."""
+        if everybody and not found.passed and not found.limited:
+            self._all_told = False
+            nodes = list(self._told.values())
+        elif everybody:
+            if self._all_told and found.for_all:
+                return
+            self._all_told = found.for_all
+        for node in nodes:
+            if not node.usable:
+                continue
             waiting = any(could_serve(ask, node.load, blacklist) for ask, blacklist in found.passed)
             followed = waiting or found.limited
             if waiting is not node.load.awaited or followed is not node.guaranteed_awaited:
                 self._awaited(node, waiting, followed)
+            if followed:
+                self._told[node.node_id] = node
+            else:
+                self._told.pop(node.node_id, None)
+
+    def validate(self) -> None:
+        """Assert that the indices agree with nodes and asks."""
+        self.index.validate()
+        for leaf in self.queues.leaves.values():
+            leaf.validate()
+            for attempt in leaf.waiting():
+                assert all(self.least.fits_in(ask.resource) for ask in attempt.guaranteed_asks)
+        for node in self.nodes.values():
+            told = node.load.awaited or node.guaranteed_awaited
+            assert not told or node.node_id in self._told, f"{node.node_id} would be awaited for ever"
 
 
 class _Round:
@@ -102,23 +188,32 @@ class _Round:
     limits.
 
     ``passed`` are asks for which no node had room, with their masters' blacklists; ``kept`` are nodes that are kept for
-    such as were overtaken too often. ``limited``: a limit of a queue or user stopped one.
+    such as were overtaken too often. ``limited``: a limit of a queue or user stopped one. ``for_all``: one that was
+    passed over waits for any node, so that no other is needed to know who is awaited.
     """
 
-    def __init__(self, scheduler: CapacityScheduler, candidates: list[RMNode]) -> None:
+    def __init__(self, scheduler: CapacityScheduler, index: NodeIndex) -> None:
         self._scheduler = scheduler
-        self._candidates = candidates
+        self._index = index
         self._kept: set[str] = set()
+        self._all_kept = False
         self.passed: list[tuple[Ask, set[str]]] = []
         self.limited = False
         self.starving = False
+        self.for_all = False
+
+    def usable(self) -> bool:
+        """Whether there is any node to serve on."""
+        return any(node.usable for node in self._index.nodes.values())
 
     def serve(self, grant: Grant) -> None:
-        turns = Turns(self._scheduler.queues)
+        """Until every ask was served or passed over, or nothing more fits anywhere."""
+        scheduler, plain = self._scheduler, self._scheduler.queues.plain
+        turns = Turns(scheduler.queues)
         while (turn := turns.next()) is not None:
             attempt, ask = turn.attempt, turn.ask
             master = ask is attempt.am_ask
-            refused = self._scheduler.refuses(attempt.app, ask.resource, master=master, active=turn.active)
+            refused = scheduler.refuses(attempt.app, ask.resource, master=master, active=turn.active)
             self.limited = self.limited or refused in (QUEUE_CAPACITY, USER_LIMIT)
             if refused == QUEUE_CAPACITY:
                 self.starving = True
@@ -128,6 +223,9 @@ class _Round:
             elif (choice := self._choose(ask, attempt.blacklist)) is None:
                 turn.pass_over()
                 self._pass(ask, attempt.blacklist)
+                full = self._all_kept or not self._index.has_room(scheduler.least)
+                if plain and self.for_all and full:
+                    return  # all others are passed over, too, and overtaken by nobody
             else:
                 turns.served(turn)
                 node, location = choice
@@ -141,28 +239,32 @@ class _Round:
         """No node has room for it; overtaken often enough, it keeps those that could serve it."""
         self.starving = True
         self.passed.append((ask, blacklist))
-        if ask.overtaken >= MAX_OVERTAKES:
+        any_node = self._scheduler.serves_all(ask, blacklist)
+        self.for_all = self.for_all or any_node
+        if ask.overtaken >= MAX_OVERTAKES and any_node:
+            self._all_kept = True
+        elif ask.overtaken >= MAX_OVERTAKES:
             self._kept.update(
-                node.node_id for node in self._candidates if could_serve(ask, node.load, blacklist)
+                node.node_id
+                for node in self._index.nodes.values()
+                if node.usable and could_serve(ask, node.load, blacklist)
             )
 
     def _choose(self, ask: Ask, blacklist: set[str]) -> tuple[RMNode, str] | None:
         """A node with room, at the nearest level that has one, and the location it counts for."""
-        fitting = [
-            node
-            for node in self._candidates
-            if node.fits_guaranteed(ask.resource)
-            and node.node_id not in self._kept
-            and admits(ask, node.load, blacklist)
-        ]
-        for level in levels(ask) if fitting else ():
+        for level in levels(ask) if not self._all_kept else ():
             for location in level:
-                near = [node for node in fitting if location == ANY or node.load.names(location)]
-                if near:
-                    return min(near, key=lambda node: _cost(node, ask.resource)), location
+                anywhere, rack = location == ANY, location.startswith("/")
+
+                def suitable(node: RMNode, location: str = location, anywhere: bool = anywhere) -> bool:
+                    return (
+                        node.usable
+                        and node.node_id not in self._kept
+                        and (anywhere or node.load.names(location))
+                        and admits(ask, node.load, blacklist)
+                    )
+
+                named = None if anywhere or rack else location
+                if (node := self._index.best(ask.resource, suitable, named)) is not None:
+                    return node, location
         return None
-
-
-def _cost(node: RMNode, resource: Resource) -> tuple[bool, float, int]:
-    """Whether opportunistic containers would have to make room, then how little would be free."""
-    return (not node.load.fits_free(resource), -node.load.free_share, node.guaranteed_containers)

@@ -10,12 +10,14 @@ ResourceManager's.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 
 from executor.records import ContainerState, Resource
 
 from ...allocation.asks import Ask, could_serve
+from ...allocation.sorted_items import SortedItems
 from ..entities import RMApp, RMAppAttempt, RMContainer
 from ..lives import Phase
 from .queues import dominant_share
@@ -29,6 +31,8 @@ class OpportunisticShares:
     def __init__(self, weights: Mapping[str, float]) -> None:
         self._weights = weights
         self.by_user: dict[str, Resource] = {}
+        self.watchers: list[Callable[[str, RMApp], None]] = []
+        """Told which user, and which application of his, holds more or less."""
 
     def copy(self) -> OpportunisticShares:
         """The same, to be changed for itself."""
@@ -40,6 +44,8 @@ class OpportunisticShares:
         """An opportunistic container of ``app`` takes (1) or gives back (-1) ``resource``."""
         app.opportunistic_held = app.opportunistic_held + resource * sign
         self.give(app.user, resource * sign)
+        for watcher in self.watchers:
+            watcher(app.user, app)
 
     def give(self, user: str, change: Resource) -> None:
         """A user holds so much more, or less."""
@@ -64,51 +70,204 @@ class OpportunisticShares:
         return dominant_share(app.opportunistic_held, total) / (1 + max(0, app.context.priority))
 
 
+class WaitingAttempts:
+    """The attempts that want opportunistic containers, the one that was served last at the end.
+
+    It keeps users, and the applications of each, in the order of their turns, by what changed since the last time: a
+    turn costs the same whether five wait or a thousand. ``least`` is a size that none of their asks is below.
+    """
+
+    def __init__(self, shares: OpportunisticShares) -> None:
+        self.shares = shares
+        self.least = _NOTHING
+        self._has_least = False
+        self._total = _NOTHING
+        self._attempts: OrderedDict[str, RMAppAttempt] = OrderedDict()
+        self._position = 0
+        self._positions: dict[str, int] = {}
+        self._of: dict[str, OrderedDict[str, RMAppAttempt]] = {}
+        self.users: SortedItems[str] = SortedItems(self._place_of_user)
+        self._ordered: dict[str, SortedItems[RMAppAttempt]] = {}
+        shares.watchers.append(self._share_changed)
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def __contains__(self, attempt_id: str) -> bool:
+        return attempt_id in self._attempts
+
+    def __iter__(self) -> Iterator[RMAppAttempt]:
+        """In order of when they were served last, or came."""
+        return iter(self._attempts.values())
+
+    @property
+    def contended(self) -> bool:
+        """Whether there are several users, among those that wait and those that hold something."""
+        return len(self._of) > 1 or not self.shares.by_user.keys() <= self._of.keys()
+
+    def add(self, attempt: RMAppAttempt) -> None:
+        """It wants some; it goes behind those that do already."""
+        if attempt.id in self._attempts:
+            return
+        user = attempt.app.user
+        self._attempts[attempt.id] = attempt
+        if user not in self._of:
+            self._of[user] = OrderedDict()
+            self._ordered[user] = SortedItems(self._place_of_attempt)
+        self._of[user][attempt.id] = attempt
+        self._number(attempt)
+        self._ordered[user].put(attempt.id, attempt)
+        self.users.put(user, user)
+
+    def remove(self, attempt_id: str) -> None:
+        """It wants none."""
+        attempt = self._attempts.pop(attempt_id, None)
+        if attempt is None:
+            return
+        user = attempt.app.user
+        del self._of[user][attempt_id], self._positions[attempt_id]
+        self._ordered[user].drop(attempt_id)
+        self.users.changed[user] = None
+        if not self._of[user]:
+            del self._of[user], self._ordered[user]
+            self.users.drop(user)
+        if not self._attempts:
+            self.least = _NOTHING
+            self._has_least = False
+
+    def served(self, attempt: RMAppAttempt) -> None:
+        """It was given one: the next turn is another's."""
+        if attempt.id in self._attempts:
+            self._attempts.move_to_end(attempt.id)
+            self._of[attempt.app.user].move_to_end(attempt.id)
+            self._number(attempt)
+
+    def asked(self, size: Resource | None) -> None:
+        """One of them asks for containers of that size."""
+        if size is not None:
+            least = self.least if self._has_least else size
+            self.least = Resource(min(least.memory, size.memory), min(least.vcores, size.vcores))
+            self._has_least = True
+
+    def weight_changed(self, app: RMApp) -> None:
+        """An application has another priority."""
+        self._share_changed(app.user, app)
+
+    def begin(self, total: Resource) -> FairRotation:
+        """The turns from now on; ``total`` is what the cluster has."""
+        if total != self._total:
+            self._total = total
+            self.users.all_changed()
+            for ordered in self._ordered.values():
+                ordered.all_changed()
+        return FairRotation(self, total, self._ordered)
+
+    def _number(self, attempt: RMAppAttempt) -> None:
+        self._position += 1
+        self._positions[attempt.id] = self._position
+        self._ordered[attempt.app.user].changed[attempt.id] = None
+        self.users.changed[attempt.app.user] = None
+
+    def _share_changed(self, user: str, app: RMApp) -> None:
+        if user in self._of:
+            self.users.changed[user] = None
+            if app.attempts:
+                self._ordered[user].changed[app.attempt.id] = None
+
+    def _place_of_user(self, user: str) -> tuple[float, int] | None:
+        mine = self._of.get(user)
+        if not mine:
+            return None
+        return self.shares.of_user(user, self._total), self._positions[next(iter(mine))]
+
+    def _place_of_attempt(self, attempt: RMAppAttempt) -> tuple[float, int] | None:
+        position = self._positions.get(attempt.id)
+        if position is None:
+            return None
+        return self.shares.of_application(attempt.app, self._total), position
+
+    def validate(self) -> None:
+        """Assert that the orders are those of what waits."""
+        self.users.validate()
+        assert set(self._of) == set(self._ordered) == {one.app.user for one in self._attempts.values()}
+        for user, mine in self._of.items():
+            assert list(mine) == [one.id for one in self._attempts.values() if one.app.user == user]
+            self._ordered[user].validate()
+        positions = [self._positions[name] for name in self._attempts]
+        assert positions == sorted(positions) and len(positions) == len(self._positions)
+
+
 class FairRotation:
     """Whose turn it is among attempts that want opportunistic containers, of which one is served a turn.
 
-    Among equals the one that has waited longest goes first: the order of ``attempts`` at the beginning. A turn costs
-    the same however many there are: a user's place that is out of date is passed over when it comes up.
+    Among equals the one that has waited longest goes first: the order of ``waiting`` at the beginning. Those who had a
+    turn are kept apart from those in their first places, which are as they were at the beginning.
     """
 
     def __init__(
-        self, shares: OpportunisticShares, total: Resource, attempts: Iterable[RMAppAttempt]
+        self,
+        waiting: WaitingAttempts,
+        total: Resource,
+        ordered: Mapping[str, SortedItems[RMAppAttempt]],
     ) -> None:
-        self._shares = shares
+        self._shares = waiting.shares
         self._total = total
         self._turn = 0
+        self._ordered = ordered
+        self._first = iter(waiting.users)
+        self._next: str | None = next(self._first, None)
+        self._share_of_next = self._of_user(self._next)
+        #: users who had a turn: (share, turn, user); of each the last entry counts
         self._users: list[tuple[float, int, str]] = []
         self._turn_of: dict[str, int] = {}
-        self._of: dict[str, list[tuple[float, int, RMAppAttempt]]] = {}
-        for attempt in attempts:
-            self._enter(attempt)
-            if attempt.app.user not in self._turn_of:
-                self._enter_user(attempt.app.user)
+        #: by user: the rest of his attempts that had no turn, the first of them, and those that had a turn
+        self._fresh: dict[str, Iterator[RMAppAttempt]] = {}
+        self._fresh_one: dict[str, RMAppAttempt | None] = {}
+        self._again: dict[str, list[tuple[float, int, RMAppAttempt]]] = {}
 
     def take(self) -> RMAppAttempt | None:
         """The next one; None where there is none. It is out until it is put back."""
-        while self._users:
-            _, turn, user = heapq.heappop(self._users)
-            if turn == self._turn_of[user] and (mine := self._of[user]):
-                attempt = heapq.heappop(mine)[2]
+        while (user := self._next_user()) is not None:
+            if (attempt := self._next_of(user)) is not None:
                 self._enter_user(user)  # his others go on if this one can be served no more
                 return attempt
         return None
 
     def put_back(self, attempt: RMAppAttempt) -> None:
         """It was served, and may be again."""
-        self._enter(attempt)
-        self._enter_user(attempt.app.user)
-
-    def _enter(self, attempt: RMAppAttempt) -> None:
         self._turn += 1
-        share = self._shares.of_application(attempt.app, self._total)
-        heapq.heappush(self._of.setdefault(attempt.app.user, []), (share, self._turn, attempt))
+        user, share = attempt.app.user, self._shares.of_application(attempt.app, self._total)
+        heapq.heappush(self._again.setdefault(user, []), (share, self._turn, attempt))
+        self._enter_user(user)
+
+    def _of_user(self, user: str | None) -> float:
+        return math.inf if user is None else self._shares.of_user(user, self._total)
+
+    def _next_user(self) -> str | None:
+        while self._users and self._users[0][1] != self._turn_of[self._users[0][2]]:
+            heapq.heappop(self._users)
+        if self._next is not None and (not self._users or self._share_of_next <= self._users[0][0]):
+            user, self._next = self._next, next(self._first, None)
+            self._share_of_next = self._of_user(self._next)
+            return user
+        return heapq.heappop(self._users)[2] if self._users else None
+
+    def _next_of(self, user: str) -> RMAppAttempt | None:
+        if user not in self._fresh:
+            self._fresh[user] = iter(self._ordered[user])
+            self._fresh_one[user] = next(self._fresh[user], None)
+        fresh, again = self._fresh_one[user], self._again.get(user)
+        if fresh is not None and (
+            not again or self._shares.of_application(fresh.app, self._total) <= again[0][0]
+        ):
+            self._fresh_one[user] = next(self._fresh[user], None)
+            return fresh
+        return heapq.heappop(again)[2] if again else None
 
     def _enter_user(self, user: str) -> None:
         self._turn += 1
         self._turn_of[user] = self._turn
-        heapq.heappush(self._users, (self._shares.of_user(user, self._total), self._turn, user))
+        heapq.heappush(self._users, (self._of_user(user), self._turn, user))
 
 
 class QueueShedder:
@@ -124,16 +283,23 @@ class QueueShedder:
         self._shed: dict[str, tuple[RMContainer, str]] = {}
 
     def choose(
-        self, waiting: Iterable[RMAppAttempt], live: Mapping[str, RMContainer], total: Resource
+        self,
+        waiting: WaitingAttempts,
+        live: Mapping[str, RMContainer],
+        total: Resource,
+        may_take: Callable[[RMAppAttempt], bool],
     ) -> list[RMContainer]:
-        """Containers that are to leave their queues, for attempts that found no room just now.
+        """Containers that are to leave their queues, for attempts that found no room just now, of those that
+        ``may_take`` more.
 
         The one who loses still holds no less for his weight than the one who gains: nothing goes to and fro.
         """
-        self._shed = {name: pair for name, pair in self._shed.items() if name in live}
-        attempts = list(waiting)
-        takers = {attempt.app.user for attempt in attempts}
-        if not takers or len(takers | self._shares.by_user.keys()) < 2:
+        if self._shed:
+            self._shed = {name: pair for name, pair in self._shed.items() if name in live}
+        if not waiting.contended:
+            return []
+        attempts = [attempt for attempt in waiting if may_take(attempt)]
+        if not attempts:
             return []
         coming = self._shares.copy()  # what users hold once all that is on its way has happened
         for container, user in self._shed.values():

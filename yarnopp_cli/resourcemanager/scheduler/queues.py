@@ -7,7 +7,7 @@ charged here. Books and order only: nodes are ``scheduler``'s, what is preempted
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
@@ -15,6 +15,7 @@ from typing import Generic, Protocol, TypeVar
 from executor.records import Resource
 
 from ...allocation.asks import Ask, AskKey, AskTable
+from ...allocation.sorted_items import SortedItems
 from ...errors import InvalidResourceRequestError
 from ...records.requests import ApplicationSubmissionContext
 from ...settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
@@ -78,6 +79,11 @@ def total_of(resources: Iterable[Resource]) -> Resource:
     for one in resources:
         memory, vcores = memory + one.memory, vcores + one.vcores
     return Resource(memory, vcores)
+
+
+def _place(attempt: QueuedAttempt) -> tuple[int, int]:
+    """The place of an attempt in a queue that goes by priority and submission."""
+    return (-attempt.app.context.priority, attempt.app.number)
 
 
 def _ceil(part: float, total: Resource) -> Resource:
@@ -165,6 +171,10 @@ class LeafQueue(Queue, Generic[AttemptT]):
         self.is_fair = settings.ordering_policy == "fair"
         self.label = settings.name
         self.attempts: dict[str, AttemptT] = {}
+        #: those of them with outstanding guaranteed asks, in order of their turns
+        self._asking: SortedItems[AttemptT] = SortedItems(_place)
+        self._asking_of: Counter[str] = Counter()
+        self._asking_users: dict[str, str] = {}
         self.users: dict[str, UserUse] = {}
         self.masters = 0
         self.masters_used = _NOTHING
@@ -198,9 +208,34 @@ class LeafQueue(Queue, Generic[AttemptT]):
         if not use.workers and not use.masters:
             del self.users[user]
 
+    def enter(self, attempt: AttemptT) -> None:
+        """An attempt is here from now on."""
+        self.attempts[attempt.id] = attempt
+        self.asks(attempt)
+
+    def leave(self, attempt: AttemptT) -> bool:
+        """It is here no more; whether it was."""
+        was_here = self.attempts.pop(attempt.id, None) is not None
+        self.asks(attempt)
+        return was_here
+
+    def asks(self, attempt: AttemptT) -> None:
+        """It asks for guaranteed containers, or no more, or its priority changed."""
+        name, known = attempt.id, self._asking_users.pop(attempt.id, None)
+        if known is not None:
+            self._asking_of[known] -= 1
+            if not self._asking_of[known]:
+                del self._asking_of[known]
+        if name in self.attempts and attempt.guaranteed_asks.outstanding:
+            self._asking_users[name] = user = attempt.app.user
+            self._asking_of[user] += 1
+            self._asking.put(name, attempt)
+        elif known is not None:
+            self._asking.drop(name)
+
     def active_users(self) -> int:
         """How many users wait for guaranteed containers."""
-        return len({one.app.user for one in self.attempts.values() if one.guaranteed_asks.outstanding})
+        return len(self._asking_of)
 
     def user_limit(self, need: Resource, active: int) -> Resource:
         """What one user may have here while ``active`` users want containers, of which one is of size ``need``.
@@ -253,10 +288,25 @@ class LeafQueue(Queue, Generic[AttemptT]):
                     hint="ask for less, or use another queue: yopp queue list",
                 )
 
-    def waiting(self) -> list[AttemptT]:
-        """Attempts with outstanding guaranteed asks, by priority (a larger number first), then submission."""
-        asking = [attempt for attempt in self.attempts.values() if attempt.guaranteed_asks.outstanding]
-        return sorted(asking, key=lambda one: (-one.app.context.priority, one.app.number))
+    @property
+    def is_asked(self) -> bool:
+        """Whether any attempt has outstanding guaranteed asks."""
+        return bool(self._asking_users)
+
+    def waiting(self) -> Iterator[AttemptT]:
+        """Attempts with outstanding guaranteed asks, by priority (a larger number first), then submission.
+
+        Those that have no more asks while this goes on may be among them.
+        """
+        return iter(self._asking)
+
+    def validate(self) -> None:
+        """Assert that those who ask are known."""
+        asking = {name: one for name, one in self.attempts.items() if one.guaranteed_asks.outstanding}
+        assert self._asking_users == {name: one.app.user for name, one in asking.items()}
+        assert self._asking_of == Counter(self._asking_users.values())
+        self._asking.validate()
+        assert [one.id for one in self._asking] == sorted(asking, key=lambda name: _place(asking[name]))
 
 
 class QueueTree(Generic[AttemptT]):
@@ -321,6 +371,50 @@ class Turn(Generic[AttemptT]):
         self.groups.popleft()
 
 
+class _Line(Generic[AttemptT]):
+    """The attempts of one queue that have not been passed over with all their asks yet, in order of submission.
+
+    Where that is the order of turns, too, only those are looked at whose turn comes.
+    """
+
+    def __init__(self, leaf: LeafQueue[AttemptT]) -> None:
+        self._leaf = leaf
+        self._active = leaf.active_users()
+        self._rest = leaf.waiting()
+        self._turns: list[Turn[AttemptT]] = []
+        self._fill()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all were passed over."""
+        return not self._turns
+
+    def first(self, total: Resource) -> Turn[AttemptT]:
+        """Whose turn it is; ``total`` is what the cluster has."""
+        if len(self._turns) == 1:
+            return self._turns[0]
+
+        def standing(turn: Turn[AttemptT]) -> tuple[int, float, int]:
+            app = turn.attempt.app
+            return (-app.context.priority, dominant_share(app.guaranteed, total), app.number)
+
+        return min(self._turns, key=standing)
+
+    def remove(self, turn: Turn[AttemptT]) -> None:
+        """It was passed over with all its asks."""
+        self._turns.remove(turn)
+        self._fill()
+
+    def _fill(self) -> None:
+        """All at once where shares decide, else one."""
+        while self._leaf.is_fair or not self._turns:
+            attempt = next(self._rest, None)
+            if attempt is None:
+                return
+            groups: deque[Group] = deque(attempt.guaranteed_asks.groups())
+            self._turns.append(Turn(self._leaf, attempt, groups, self._active))
+
+
 class Turns(Generic[AttemptT]):
     """One round of assignment: whose asks are looked at next, until each was served or passed over.
 
@@ -331,15 +425,12 @@ class Turns(Generic[AttemptT]):
     def __init__(self, tree: QueueTree[AttemptT]) -> None:
         self._tree = tree
         #: attempts that have not been passed over with all their asks yet, in order of submission, by queue
-        self._waiting: dict[str, list[Turn[AttemptT]]] = {}
+        self._waiting: dict[str, _Line[AttemptT]] = {}
         #: asks that their queue's own limit keeps waiting, by queue
         self._limited: dict[str, list[Ask]] = {}
         for leaf in tree.leaves.values():
-            if attempts := leaf.waiting():
-                active = leaf.active_users()
-                self._waiting[leaf.path] = [
-                    Turn(leaf, one, deque(one.guaranteed_asks.groups()), active) for one in attempts
-                ]
+            if leaf.is_asked:
+                self._waiting[leaf.path] = _Line(leaf)
             else:
                 leaf.owed = False
         for queue in reversed(tree.by_path.values()):
@@ -348,14 +439,14 @@ class Turns(Generic[AttemptT]):
 
     def next(self) -> Turn[AttemptT] | None:
         """Whose turn it is; None when all were served or passed over."""
-        while (turns := self._pick(self._tree.root)) is not None:
-            turn = self._first(turns)
+        while (line := self._pick(self._tree.root)) is not None:
+            turn = line.first(self._tree.total)
             while turn.groups and not turn.groups[0]:
                 turn.groups.popleft()
             if turn.groups:
                 return turn
-            turns.remove(turn)
-            if not turns:
+            line.remove(turn)
+            if line.is_empty:
                 del self._waiting[turn.leaf.path]
         return None
 
@@ -373,26 +464,16 @@ class Turns(Generic[AttemptT]):
         for ask in self._limited.get(turn.leaf.path, ()):
             ask.overtaken += 1
 
-    def _pick(self, queue: Queue) -> list[Turn[AttemptT]] | None:
+    def _pick(self, queue: Queue) -> _Line[AttemptT] | None:
         if not queue.children:
             return self._waiting.get(queue.path)
-        found = [(child, turns) for child in queue.children if (turns := self._pick(child)) is not None]
+        found = [(child, line) for child in queue.children if (line := self._pick(child)) is not None]
         if len(found) < 2:
             return found[0][1] if found else None
         return min(found, key=lambda pair: self._standing(*pair))[1]
 
-    def _standing(self, queue: Queue, turns: list[Turn[AttemptT]]) -> tuple[bool, bool, float]:
-        groups = self._first(turns).groups
+    def _standing(self, queue: Queue, line: _Line[AttemptT]) -> tuple[bool, bool, float]:
+        groups = line.first(self._tree.total).groups
         need = next((next(iter(group.values())).resource for group in groups if group), _NOTHING)
         within = (queue.used + need).fits_in(queue.guaranteed)
         return (not within, not queue.owed, queue.usage(self._tree.total))
-
-    def _first(self, turns: list[Turn[AttemptT]]) -> Turn[AttemptT]:
-        if not turns[0].leaf.is_fair or len(turns) == 1:
-            return turns[0]
-
-        def standing(turn: Turn[AttemptT]) -> tuple[int, float, int]:
-            app = turn.attempt.app
-            return (-app.context.priority, dominant_share(app.guaranteed, self._tree.total), app.number)
-
-        return min(turns, key=standing)

@@ -173,8 +173,12 @@ class ApplicationMasterService:
         if request.updates:
             self._updates.request(attempt, request.updates)
         if attempt.opportunistic_asks.outstanding:
-            self._rm.opportunistic_waiting.setdefault(attempt.id, attempt)
-            self._rm.changes.opportunistic = True
+            bounded = self._rm.settings.max_allocations_per_heartbeat > 0  # this call gives it new turns
+            known = attempt.id in self._rm.opportunistic_waiting
+            self._rm.opportunistic_waiting.add(attempt)
+            contended = self._rm.opportunistic_waiting.contended
+            if request.asks or request.blacklist_removals or bounded or contended or not known:
+                self._rm.changes.opportunistic = True
         self._rm.hold(attempt, held, min(request.wait_ms, self._rm.settings.am_expiry_interval_ms))
         self._rm.news_for_master(attempt)
 
@@ -265,7 +269,7 @@ class ApplicationMasterService:
         node_sizes = scheduler.node_sizes.keys()
         sizes = [check_request(ask, self._rm.settings, node_sizes) for ask in request.asks]
         for label in {ask.node_label_expression for ask in request.asks if ask.num_containers > 0}:
-            check_label(label, scheduler.places())
+            check_label(label, scheduler.label_sets())
         strict = {key_of(ask) for ask in request.asks if not ask.relax_locality}
         for ask, size in zip(request.asks, sizes, strict=True):
             if ask.num_containers <= 0:
@@ -316,7 +320,7 @@ class ApplicationMasterService:
                 self._manager.refuse(app, str(faults[0]))
                 continue
             if not attempt.opportunistic_asks.outstanding:
-                self._rm.opportunistic_waiting.pop(attempt.id, None)
+                self._rm.opportunistic_waiting.remove(attempt.id)
             if attempt.held is None:
                 attempt.refusal = faults[0]
             else:
@@ -330,7 +334,7 @@ class ApplicationMasterService:
         ask = group[0]
         try:
             check_size(ask.resource, self._rm.settings, self._rm.scheduler.node_sizes.keys())
-            check_label(ask.request.node_label_expression, self._rm.scheduler.places())
+            check_label(ask.request.node_label_expression, self._rm.scheduler.label_sets())
             if table is attempt.guaranteed_asks:
                 attempt.app.leaf.check_size(ask.resource)
             if not ask.relax and ask.locations:
@@ -359,7 +363,7 @@ class ApplicationMasterService:
             if execution_type is ExecutionType.GUARANTEED:
                 self._rm.changes.guaranteed = True
         if not attempt.opportunistic_asks.outstanding:
-            self._rm.opportunistic_waiting.pop(attempt.id, None)
+            self._rm.opportunistic_waiting.remove(attempt.id)
 
     def _release(self, attempt: RMAppAttempt, container_id: str) -> None:
         container = attempt.containers.get(container_id)

@@ -118,7 +118,7 @@ class ClientRMService:
             )
         scheduler, what = self._rm.scheduler, "a master's container"
         check_size(submission.am_resource, self._rm.settings, scheduler.node_sizes.keys(), what=what)
-        check_label(submission.node_label_expression, scheduler.places(), what=what)
+        check_label(submission.node_label_expression, scheduler.label_sets(), what=what)
 
     def _next_id(self) -> ApplicationId:
         self._last_application += 1

@@ -247,8 +247,8 @@ class QueueService:
                 old.charge(app.user, container.resource, -1, master=container.is_am)
                 leaf.charge(app.user, container.resource, 1, master=container.is_am)
         app.leaf = leaf
-        if old.attempts.pop(app.attempt.id, None) is not None:
-            leaf.attempts[app.attempt.id] = app.attempt
+        if old.leave(app.attempt):
+            leaf.enter(app.attempt)
 
     # -- reports ---------------------------------------------------------------------------------------------
 

@@ -200,6 +200,7 @@ class ResourceTrackerService:
             if node.node_id not in self._rm.monitor:
                 self._rm.changes.guaranteed = True
                 self._rm.changes.awaited = True
+                self._rm.scheduler.nodes_changed()
             self._rm.monitor.update(node.load)
         else:
             self._rm.monitor.remove(node.node_id)

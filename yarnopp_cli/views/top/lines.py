@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from executor.light import replace
 from executor.records import ContainerState
 
 from ...explain.snapshot import Picture, is_waiting
@@ -207,7 +208,7 @@ def frame_lines(picture: Picture, history: History, rows: int | None = None) -> 
 
 def _in_full(column: TopColumn[NodeReport]) -> TopColumn[NodeReport]:
     """States are not cut here, so they need not be short."""
-    return column._replace(cell=lambda node: Cell(column.order(node))) if column.key == "state" else column
+    return replace(column, cell=lambda node: Cell(column.order(node))) if column.key == "state" else column
 
 
 def _table(rows: Sequence[T], columns: Sequence[TopColumn[Any]]) -> list[str]:

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from executor.light import replace
 from executor.records import ContainerState, ExecutionType
 
 from ...explain.snapshot import Picture, is_waiting
@@ -66,7 +67,7 @@ def node_columns(rows: Sequence[NodeReport]) -> tuple[TopColumn[NodeReport], ...
     """``NODE_COLUMNS``, its queue as wide as the nodes' longest."""
     longest = max((len(nodes.queue_text(node)) for node in rows), default=0)
     return tuple(
-        column._replace(width=max(column.width, longest)) if column.key == "queued" else column
+        replace(column, width=max(column.width, longest)) if column.key == "queued" else column
         for column in NODE_COLUMNS
     )
 

@@ -1,0 +1,167 @@
+"""What all programs here share: rounds in which the cases take turns, medians, one table, the command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import statistics
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from .machine import NOISY, QUIET, busy_share
+
+Cell = str | float | None
+Tables = Callable[[argparse.Namespace], Iterable["Table"]]
+Options = Callable[[argparse.ArgumentParser], None]
+
+
+@dataclass
+class Sample:
+    """One run of one case: its figures, and the cores that other programs used meanwhile."""
+
+    figures: Mapping[str, float]
+    others: float = 0.0
+
+
+@dataclass
+class Table:
+    """The answer to one question. A cell is a text, a number or None for nothing; notes are printed below."""
+
+    question: str
+    columns: Sequence[str]
+    rows: list[Sequence[Cell]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        """Markdown whose columns stand below each other."""
+        cells = [list(self.columns)] + [
+            [*map(shown, row), *[""] * (len(self.columns) - len(row))] for row in self.rows
+        ]
+        widths = [max(len(row[index]) for row in cells) for index in range(len(self.columns))]
+        first, *rest = (
+            "| "
+            + " | ".join(
+                cell.ljust(width) if index == 0 else cell.rjust(width)
+                for index, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            + " |"
+            for row in cells
+        )
+        rule = (
+            "|"
+            + "|".join("-" * (width + 1) + ("-" if not index else ":") for index, width in enumerate(widths))
+            + "|"
+        )
+        notes = [f"\n{note[0].upper()}{note[1:]}." for note in self.notes]
+        return "\n".join([f"{self.question}\n", first, rule, *rest, *notes])
+
+    def document(self) -> dict[str, object]:
+        """The same for programs."""
+        rows = [dict(zip(self.columns, row, strict=False)) for row in self.rows]
+        return {"question": self.question, "rows": rows, "notes": self.notes}
+
+
+def shown(cell: Cell) -> str:
+    """A cell's text: three digits or so of a number."""
+    if cell is None:
+        return "-"
+    if isinstance(cell, str):
+        return cell
+    size = abs(cell)
+    return f"{cell:,.0f}" if size >= 100 else f"{cell:.1f}" if size >= 10 else f"{cell:.2f}"
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The smallest value that at least this share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, min(len(ordered) - 1, -int(-len(ordered) * share // 1) - 1))]
+
+
+def spread(values: Sequence[float]) -> str:
+    """The smallest and the largest."""
+    return f"{shown(min(values))}-{shown(max(values))}"
+
+
+class Rounds:
+    """The samples of cases that took turns: A B C A B C …"""
+
+    def __init__(
+        self, cases: Mapping[str, Callable[[], Sample | None]], rounds: int, *, warm: bool = True
+    ) -> None:
+        """Run every case once a round; with ``warm`` a round before, to fill caches, that is not counted.
+
+        A case that returns None cannot run here, and is left out.
+        """
+        self.samples: dict[str, list[Sample]] = {}
+        able = dict(cases)
+        for turn in range(rounds + warm):
+            for name, case in list(able.items()):
+                sample = case()
+                if sample is None:
+                    del able[name]
+                elif turn or not warm:
+                    self.samples.setdefault(name, []).append(sample)
+
+    def values(self, name: str, figure: str) -> list[float]:
+        """One figure of one case, round by round."""
+        return [sample.figures[figure] for sample in self.samples[name] if figure in sample.figures]
+
+    def median(self, name: str, figure: str) -> float | None:
+        """The median over the rounds; None where the case has no such figure."""
+        values = self.values(name, figure) if name in self.samples else []
+        return statistics.median(values) if values else None
+
+    def ratio(self, name: str, figure: str, floor: str) -> float | None:
+        """The median of the ratios to another case in the same round: what another day's machine has, too."""
+        pairs = list(zip(self.values(name, figure), self.values(floor, figure), strict=False))
+        return statistics.median([one / other for one, other in pairs if other]) if pairs else None
+
+    def label(self, name: str) -> str:
+        """The case's name, with a tilde where other programs disturbed most of its rounds."""
+        return f"{name} ~" if self._others(name) > NOISY else name
+
+    def notes(self) -> list[str]:
+        """What is to be said about the machine."""
+        disturbed = [self._others(name) for name in self.samples if self._others(name) > NOISY]
+        return (
+            [f"~ noisy: other programs used up to {max(disturbed):.1f} cores meanwhile"] if disturbed else []
+        )
+
+    def _others(self, name: str) -> float:
+        return statistics.median([sample.others for sample in self.samples[name]])
+
+
+def program(
+    description: str | None, tables: Tables, options: Options | None = None, argv: Sequence[str] | None = None
+) -> int:
+    """The ``main`` of every program: options, tables, and an end in order at SIGTERM."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--short", action="store_true", help="few and small rounds: seconds instead of minutes"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON document a table and line")
+    parser.add_argument(
+        "-D",
+        dest="define",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a property of the clusters",
+    )
+    if options is not None:
+        options(parser)
+    given = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    before = busy_share()
+    for table in tables(given):
+        before = max(before, after := busy_share())
+        if before > QUIET:
+            table.notes.append(f"noisy: {before:.0%} of the machine was busy before or after")
+        before = after
+        sys.stdout.write(json.dumps(table.document()) + "\n" if given.json else f"{table}\n\n")
+        sys.stdout.flush()
+    return 0

@@ -1,0 +1,171 @@
+"""What the daemons cost while nothing happens, and while many containers wait and run.
+
+Memory is PSS: what is shared is divided by who shares it. First an idle cluster that has run a job; then 200 containers
+that sleep on a node of numbers and 1,000 in its queue, alone and with `yopp top` looking on. CPU in % of one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import pty
+import sys
+import termios
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from executor.records import ContainerState
+from yarnopp_cli.records.client_protocol import GetContainersRequest
+
+from .cluster import Cluster
+from .harness import Cell, Table, program
+from .machine import parse_stat, processes, pss_mb, tree
+from .rivals import missing, rivals
+
+
+def daemons(cluster: Cluster) -> dict[str, set[int]]:
+    """The processes of the daemons themselves."""
+    return {
+        name: {int(file.read_text().split()[0]) for file in (cluster.path / "run").glob(f"{start}*")}
+        for name, start in (("ResourceManager", "rm.pid"), ("NodeManager", "nm-*.pid"))
+    }
+
+
+def cpu_of(pids: Iterable[int]) -> float:
+    """The CPU seconds of these processes themselves."""
+    return sum(parse_stat(Path(f"/proc/{pid}/stat").read_text())[1] for pid in pids)
+
+
+def rows(groups: Mapping[str, set[int]], seconds: float) -> Iterator[Sequence[Cell]]:
+    """A row for each group of processes, and one for all."""
+    begun = time.monotonic()
+    before = {name: cpu_of(pids) for name, pids in groups.items()}
+    time.sleep(seconds)
+    share = 100 / (time.monotonic() - begun)
+    used = {name: (cpu_of(pids) - before[name]) * share for name, pids in groups.items()}
+    memory = {name: pss_mb(pids) for name, pids in groups.items()}
+    for name, pids in groups.items():
+        yield name, str(len(pids)), memory[name], used[name]
+    yield "together", str(sum(map(len, groups.values()))), sum(memory.values()), sum(used.values())
+
+
+@contextlib.contextmanager
+def top(cluster: Cluster) -> Iterator[int]:
+    """`yopp top` on a terminal whose output is thrown away; its process."""
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(ours, (40, 120))
+    process = cluster.start("top", stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
+    os.close(theirs)
+
+    def drain() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(ours, 65536):
+                pass
+
+    reader = threading.Thread(target=drain, daemon=True)
+    reader.start()
+    try:
+        yield process.pid
+    finally:
+        process.terminate()
+        process.wait()
+        os.close(ours)
+
+
+def idle(seconds: float, define: Sequence[str]) -> Table:
+    """A cluster in which nothing happens, and the others' daemons."""
+    table = Table(
+        f"Idle daemons over {seconds:g} s",
+        ("daemons", "processes", "PSS, MB", "CPU, % of a core"),
+        notes=missing(),
+    )
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(*define))
+        cluster.run("run", "-q", "-O", "-n", "10", "--memory", "32", "true")
+        cluster.rm.close()  # nobody looks
+        others = [one for one in rivals(stack) if one.roots()]
+        for one in others:
+            one.batch(10, ["/bin/true"])
+        time.sleep(2.0)  # the last job's end is told to the end
+        parents = {pid: found[0] for pid, found in processes().items()}
+        groups = {one.name: tree(parents, one.roots()) for one in others}
+        whole = tree(parents, cluster.pids())
+        ours = daemons(cluster)
+        helpers = whole - set().union(*ours.values())
+        if helpers:
+            ours["what they keep ready"] = helpers
+        found = list(rows({**ours, **groups}, seconds))
+    yopps, theirs = found[: len(ours)], found[len(ours) : -1]
+    table.rows += yopps
+    table.rows.append(
+        ("yopp together", str(len(whole)), *(sum(float(row[at] or 0) for row in yopps) for at in (2, 3)))
+    )
+    table.rows += theirs
+    return table
+
+
+def crowd(running: int, queued: int, seconds: float, define: Sequence[str]) -> Table:
+    """Many containers that sleep and wait."""
+    table = Table(
+        f"{running:,} containers run and {queued:,} wait at one node, over {seconds:g} s",
+        ("process", "processes", "PSS, MB", "CPU, % of a core"),
+    )
+    queue = f"yarn.nodemanager.opportunistic-containers-max-queue-length={queued + running}"
+    with Cluster(queue, *define, vcores=running, memory=8 * running + 512) as cluster:
+        words = ["run", "-q", "-O", "-n", str(running + queued), "--memory", "8", "sleep", "600"]
+        with cluster.start(*words) as job:
+            try:
+                cluster.until_running(running, seconds=120)
+                until_queued(cluster, queued)
+                groups = {**daemons(cluster), "yopp run, which waits": {job.pid}}
+                *one, together = rows(groups, seconds)
+                table.rows += [*one, together]
+                with top(cluster) as looker:
+                    time.sleep(3.0)  # its first picture is another question
+                    found = list(rows({**groups, "yopp top": {looker}}, seconds))
+                table.rows += [
+                    (f"{row[0]}, with yopp top", *row[1:]) if row[0] != "yopp top" else row for row in found
+                ]
+            finally:
+                job.kill()
+    return table
+
+
+def until_queued(cluster: Cluster, number: int) -> None:
+    """Wait until so many containers are in the queue of the node."""
+    deadline = time.monotonic() + 120
+    while True:
+        found = cluster.call(GetContainersRequest()).containers
+        there = sum(one.state is ContainerState.SCHEDULED for one in found)
+        if there >= number:
+            return
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"{number} containers do not queue, {there} do")
+        time.sleep(0.1)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this program takes besides what all do."""
+    parser.add_argument("--seconds", type=float, help="how long to look (60; short 5)")
+    parser.add_argument("--running", type=int, default=200)
+    parser.add_argument("--queued", type=int, default=1000)
+
+
+def tables(given: argparse.Namespace) -> Iterable[Table]:
+    """Two tables."""
+    seconds = given.seconds or (5 if given.short else 60)
+    yield idle(seconds, given.define)
+    yield crowd(given.running, given.queued, seconds / 3, given.define)
+
+
+def main() -> int:
+    """Measure and print."""
+    return program(__doc__, tables, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

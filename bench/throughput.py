@@ -1,0 +1,91 @@
+"""How many containers a second two slots run, and what one costs: /bin/true, which does nothing.
+
+All runners take turns in each round. The ratio to the floor, in the same round, is what may be compared between
+machines and days. CPU is that of the runner, its daemons and the commands themselves, per task. yopp's own client is
+started in each run, and every container has its limits and its usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+from .cluster import Cluster
+from .harness import Rounds, Sample, Table, program, spread
+from .machine import Meter
+from .native import floor_name
+from .rivals import Floor, Runner, TaskSpooler, Yopp, missing, rivals
+
+COMMAND = (shutil.which("true") or "/bin/true",)
+ROOM_FOR_TASKS = "yarn.scheduler.capacity.maximum-am-resource-percent=0.5"
+"""Where each detached job has a master in a container, masters must not take all the memory."""
+
+
+def run(runner: Runner, number: int) -> Sample:
+    """One batch."""
+    with Meter(runner.roots) as meter:
+        seconds = runner.batch(number, COMMAND)
+    return Sample({"rate": number / seconds, "cpu": 1000 * meter.cpu / number}, meter.others)
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this program takes besides what all do."""
+    parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 150)")
+    parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
+    parser.add_argument("--submitters", type=int, nargs="*", help="jobs at once (10 100; short none)")
+
+
+def table(question: str, runners: Sequence[Runner], number: int, rounds: Rounds) -> Table:
+    """The fastest first."""
+    made = Table(
+        f"{question}, {number} tasks a round",
+        ("runner", "a second", "smallest-largest", "of the floor", "CPU ms a task"),
+        notes=[*missing(), *rounds.notes()],
+    )
+    names = [one.name for one in runners]
+    for name in sorted(names, key=lambda name: -(rounds.median(name, "rate") or 0)):
+        rates = rounds.values(name, "rate")
+        made.rows.append(
+            (rounds.label(name), rounds.median(name, "rate"), spread(rates),
+             rounds.ratio(name, "rate", floor_name()), rounds.median(name, "cpu"))
+        )  # fmt: skip
+    return made
+
+
+def tables(given: argparse.Namespace) -> Iterable[Table]:
+    """One submitter and, unless it is to be short, many."""
+    number = given.tasks or (150 if given.short else 1000)
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(*given.define))
+        runners = [*rivals(stack), Yopp(cluster, "-O"), Yopp(cluster, "-G")]
+        cases = {one.name: partial(run, one, number) for one in runners}
+        rounds = Rounds(cases, given.rounds or (2 if given.short else 5), warm=not given.short)
+        yield table("/bin/true per second on two slots", runners, number, rounds)
+    submitters = given.submitters if given.submitters is not None else () if given.short else (10, 100)
+    if not submitters:
+        return
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(ROOM_FOR_TASKS, *given.define, memory=4096))
+        runners = [Floor()]
+        for jobs in submitters:
+            runners += [Yopp(cluster, "-O", jobs), Yopp(cluster, "-O", jobs, detached=True)]
+            if shutil.which("tsp"):
+                spooler = TaskSpooler(jobs)
+                stack.callback(spooler.close)
+                runners.append(spooler)
+        cases = {one.name: partial(run, one, number) for one in runners}
+        rounds = Rounds(cases, min(2, given.rounds or 2), warm=False)
+        yield table("The same handed in by many jobs at once", runners, number, rounds)
+
+
+def main() -> int:
+    """Measure and print."""
+    return program(__doc__, tables, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,251 @@
+"""What queueing at nodes is good for: how much of their time slots run tasks, by the length of the tasks.
+
+Guaranteed containers wait for heartbeats: at its next one their node tells the RM that a task has ended, which gives
+the room to an ask that waits, and the ask's master hears of it at its own next one. Opportunistic containers wait at
+the node, so that a slot has the next task at once, up to the length of the queue (here for each slot; YARN's property
+counts a node's). Three clusters at once: heartbeats of 3 s and of 1 s, as YARN has them, and when there is something to
+say, as yopp has them unless it is told otherwise. The masters are the bench's own, with heartbeats of the same period
+and of various phases. The tasks sleep and write down when. "Model" is what bench/model.py says of such heartbeats.
+
+--plot FILE draws the curves as SVG (with matplotlib: pip install -e '.[report]').
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from executor.records import ExecutionType, Resource
+from yarnopp_cli.errors import YoppError
+from yarnopp_cli.records.client_protocol import GetClusterNodesRequest
+
+from .cluster import Cluster, stamps
+from .harness import Table, program
+from .master import Master
+from .model import utilisation, waiting
+from .native import tool
+
+LENGTHS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
+QUEUES = (0, 1, 2, 5, 10)
+VCORES = 72
+"""Of each node; a slot of a cell is a part of them."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A way to run tasks: ``beat`` seconds between heartbeats, 0 for at once; ``queue`` tasks wait at each slot."""
+
+    execution: ExecutionType
+    beat: float
+    queue: int = 0
+
+    @property
+    def slots(self) -> int:
+        """How many a cell has: where the phase counts, enough for many phases."""
+        return 4 if self.queue or not self.beat else 12
+
+    @property
+    def outstanding(self) -> int:
+        """What a master has asked for at any time: a guaranteed ask waits at the RM while all slots are taken."""
+        return 2 if self.execution is ExecutionType.GUARANTEED else 1 + self.queue
+
+    def model(self, seconds: float) -> float:
+        """The utilisation that heartbeats allow."""
+        if self.execution is ExecutionType.GUARANTEED:
+            return waiting(seconds, self.beat, self.beat)
+        return utilisation(seconds, self.beat, self.beat, self.queue)
+
+    @property
+    def name(self) -> str:
+        """What the table and the plot call it."""
+        when = f"heartbeats of {self.beat:g} s" if self.beat else "heartbeats at once"
+        if self.execution is ExecutionType.GUARANTEED:
+            return f"guaranteed, {when}"
+        return f"opportunistic, queue of {self.queue}, {when}"
+
+
+def measured(lines: Iterable[Sequence[int]], slots: int, begin: float, end: float) -> float:
+    """The share of time between ``begin`` and ``end``, in seconds, that tasks ran on ``slots`` slots.
+
+    ``lines`` are what tasks write, the ns of their first and of their last instruction.
+    """
+    ran = sum(max(0.0, min(last / 1e9, end) - max(first / 1e9, begin)) for first, last in lines)
+    return ran / (slots * (end - begin))
+
+
+class Slot(threading.Thread):
+    """A master that keeps one slot busy, and ``queue`` tasks more at its node."""
+
+    def __init__(
+        self, socket: str, node: str, kind: Kind, seconds: float, number: int, file: Path, until: float
+    ) -> None:
+        super().__init__(daemon=True)
+        self._socket, self._node, self._kind, self._number, self._until = socket, node, kind, number, until
+        self._command = [*tool("task"), str(file), str(seconds)]
+        self.file = file
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Until the time is over."""
+        try:
+            master = Master(self._socket, name=f"slot {self._number}")
+            try:
+                self._drive(master)
+            finally:
+                master.finish()
+        except (YoppError, RuntimeError) as error:
+            self.error = error
+
+    def _drive(self, master: Master) -> None:
+        kind, size = self._kind, Resource(16, VCORES // self._kind.slots)
+        tick = time.monotonic() + kind.beat * (self._number + 0.5) / kind.slots
+        ended: set[str] = set()
+        asked = 0
+        while time.monotonic() < self._until:
+            if kind.beat:
+                time.sleep(max(0.0, tick - time.monotonic()))
+                tick += kind.beat
+            answer = master.call(wait_ms=0 if kind.beat else 500)
+            master.start(master.new(answer), self._command)
+            ended.update(one.container_id for one in answer.completed)
+            if missing := kind.outstanding - (asked - len(ended)):
+                asked += missing
+                answer = master.call(master.ask(missing, kind.execution, size, self._node), wait_ms=0)
+                master.start(master.new(answer), self._command)
+
+
+def cell(cluster: Cluster, node: str, kind: Kind, seconds: float, span: float, folder: Path) -> float:
+    """The utilisation of one kind with tasks of one length."""
+    begun = time.monotonic()
+    warm = 1.0 + 2 * kind.beat + min(seconds, 1.0)
+    until = begun + warm + span
+    slots = [
+        Slot(cluster.socket, node, kind, seconds, number, folder / f"{kind.name} {seconds} {number}", until)
+        for number in range(kind.slots)
+    ]
+    for slot in slots:
+        slot.start()
+    for slot in slots:
+        slot.join()
+        if slot.error is not None:
+            raise slot.error
+    # which slot a task ran on does not matter; those that still run are never written
+    lines = [line for slot in slots for line in stamps(slot.file)]
+    return measured(lines, kind.slots, begun + warm, until - seconds)
+
+
+def span_of(kind: Kind, seconds: float, *, short: bool) -> float:
+    """The seconds that a cell is measured: some turns of its slots, and all its phases."""
+    turns = (2 if short else 4) * (seconds + kind.beat)
+    return max(turns, 1.0 if short else 4.0) + seconds
+
+
+def one_cluster(
+    beat: float, kinds: Sequence[Kind], lengths: Sequence[float], given: argparse.Namespace
+) -> dict[tuple[Kind, float], float]:
+    """Every kind in every length, on a node each; one length after the other."""
+    periodic = [f"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms={round(1000 * beat)}",
+                "yopp.nodemanager.heartbeat-mode=periodic"] if beat else []  # fmt: skip
+    queue = "yarn.nodemanager.opportunistic-containers-max-queue-length=1000"
+    found: dict[tuple[Kind, float], float] = {}
+    properties = [queue, *periodic, *given.define]
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(*properties, vcores=VCORES, memory=1024, nodes=len(kinds)))
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yobench")))
+        nodes = [one.node_id for one in cluster.call(GetClusterNodesRequest()).nodes]
+        pool = stack.enter_context(ThreadPoolExecutor(len(kinds)))
+        for seconds in lengths:
+            cells = [
+                pool.submit(
+                    cell, cluster, node, kind, seconds, span_of(kind, seconds, short=given.short), folder
+                )
+                for kind, node in zip(kinds, nodes, strict=True)
+            ]
+            found |= {(kind, seconds): one.result() for kind, one in zip(kinds, cells, strict=True)}
+    return found
+
+
+def plot(target: Path, found: dict[tuple[Kind, float], float]) -> None:
+    """Draw the curves: measured as points and lines, the model of those that wait for heartbeats as dashes."""
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with rc_context({"svg.hashsalt": "yopp", "svg.fonttype": "none", "font.size": 9}):
+        figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+        for kind in dict.fromkeys(kind for kind, _ in found):
+            lengths = sorted(seconds for one, seconds in found if one is kind)
+            (line,) = axes.plot(
+                lengths,
+                [100 * found[kind, seconds] for seconds in lengths],
+                marker="o",
+                markersize=3,
+                label=kind.name,
+            )
+            if kind.beat:
+                model = [100 * kind.model(seconds) for seconds in lengths]
+                axes.plot(lengths, model, linestyle=":", color=line.get_color())
+        axes.set(
+            xscale="log", xlabel="length of a task, s", ylabel="utilisation of the slots, %", ylim=(0, 102)
+        )
+        axes.set_xticks(LENGTHS, [f"{seconds:g}" for seconds in LENGTHS])
+        axes.minorticks_off()
+        axes.legend(fontsize=7, loc="lower right")
+        axes.grid(alpha=0.3)
+        figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this program takes besides what all do."""
+    parser.add_argument(
+        "--lengths", type=float, nargs="*", help="seconds of a task (0.1 to 10; short 0.5 and 1)"
+    )
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the curves")
+
+
+def tables(given: argparse.Namespace) -> Iterable[Table]:
+    """One table, of all clusters."""
+    lengths = sorted(given.lengths or ((0.5, 1.0) if given.short else LENGTHS))
+    guaranteed, opportunistic = ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC
+    slow = [Kind(guaranteed, 3.0)]
+    fast = [Kind(guaranteed, 1.0), *(Kind(opportunistic, 1.0, queue) for queue in QUEUES)]
+    event = [Kind(guaranteed, 0.0), Kind(opportunistic, 0.0, 2)]
+    # the shortest tasks are the busiest: not those of two clusters at once
+    turns = [(3.0, slow, lengths), (1.0, fast, lengths[::-1]), (0.0, event, lengths)]
+    found: dict[tuple[Kind, float], float] = {}
+    with ThreadPoolExecutor(len(turns)) as pool:
+        for one in [pool.submit(one_cluster, beat, kinds, order, given) for beat, kinds, order in turns]:
+            found |= one.result()
+    table = Table(
+        "Utilisation of slots by the length of their tasks, % (of the model)",
+        ("how tasks come to slots", *(f"{seconds:g} s" for seconds in lengths)),
+    )
+    for kind in (*slow, *fast, *event):
+        cells = []
+        for seconds in lengths:
+            model = 100 * kind.model(seconds)
+            cells.append(f"{100 * found[kind, seconds]:.1f} ({model:.0f})")
+        table.rows.append((kind.name, *cells))
+    if given.plot:
+        plot(given.plot, found)
+        table.notes.append(f"drawn in {given.plot}")
+    yield table
+
+
+def main() -> int:
+    """Measure and print."""
+    return program(__doc__, tables, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+"""A cluster in virtual time: the machines that the daemons run, a heap of what happens when, and nothing else.
+
+Messages travel as objects and arrive ``delay`` seconds later; processes are a time at which they end. ``World`` knows
+time and order, ``Actor`` drives one machine, ``Cluster`` connects a ResourceManager, NodeManagers and masters as their
+daemons do. What a machine costs is measured around its calls alone (``Meter``).
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from executor.core import commands as ec
+from executor.core import events as ee
+from executor.records import Resource
+from executor.settings import ExecutorSettings
+from yarnopp_cli.machine.calls import CallReceived, Reply, ReplyError
+from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.commands import plan_run
+from yarnopp_cli.masters.jobmaster import JobMaster
+from yarnopp_cli.nodemanager import events as ne
+from yarnopp_cli.nodemanager.machine import NodeManager
+from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+from yarnopp_cli.records.jobs import TaskSpec
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.resourcemanager.context import Identity, RMContext
+from yarnopp_cli.resourcemanager.machine import ResourceManager
+from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings
+
+TIMESTAMP = 1_765_400_000_000
+"""When the cluster starts, epoch milliseconds: the virtual time 0."""
+
+_clock = time.process_time_ns
+
+
+def reading_ns(number: int = 20_000) -> float:
+    """What one reading of the CPU clock costs, nanoseconds."""
+    began = _clock()
+    for _ in range(number):
+        _clock()
+    return (_clock() - began) / number
+
+
+class Meter:
+    """The CPU time, in nanoseconds, and the calls of all machines of one kind."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+        self.calls = 0
+
+    def reset(self) -> None:
+        """Count from nothing."""
+        self.ns = self.calls = 0
+
+
+class World:
+    """Virtual time in seconds, and what happens next. Equal times keep the order in which they were set."""
+
+    def __init__(self, *, delay: float = 0.0005, seed: int = 1) -> None:
+        self.now = 0.0
+        self.delay = delay
+        self.random = random.Random(seed)
+        self._heap: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._order = itertools.count()
+
+    def at(self, moment: float, what: Callable[..., None], *arguments: Any) -> None:
+        """Let ``what`` happen at ``moment``."""
+        heapq.heappush(self._heap, (moment, next(self._order), what, arguments))
+
+    def send(self, what: Callable[..., None], *arguments: Any) -> None:
+        """Let a message arrive."""
+        self.at(self.now + self.delay, what, *arguments)
+
+    def step(self) -> bool:
+        """Let the next thing happen; False if there is none."""
+        if not self._heap:
+            return False
+        self.now, _, what, arguments = heapq.heappop(self._heap)
+        what(*arguments)
+        return True
+
+
+class Actor:
+    """Drives one machine: hands it events, performs its commands, and wakes it at its deadlines."""
+
+    def __init__(self, world: World, machine: Any, perform: Callable[[Any], None], meter: Meter) -> None:
+        self._world = world
+        self.machine = machine
+        self._perform = perform
+        self._meter = meter
+        self._inbox: deque[Any] = deque()
+        self._busy = False
+        self._wakes_at: float | None = None
+
+    def tell(self, event: Any) -> None:
+        """Something happened. What follows from its commands at once waits until they have been performed."""
+        self._inbox.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        while self._inbox:
+            event = self._inbox.popleft()
+            began = _clock()
+            commands = self.machine.handle(event, self._world.now)
+            self._meter.ns += _clock() - began
+            self._meter.calls += 1
+            for command in commands:
+                self._perform(command)
+        self._busy = False
+        self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """One alarm at a time: one that comes too early finds out, as in the daemons' driver."""
+        began = _clock()
+        due = self.machine.next_deadline()
+        self._meter.ns += _clock() - began
+        if due is not None and (self._wakes_at is None or due < self._wakes_at):
+            self._wakes_at = max(due, self._world.now)
+            self._world.at(self._wakes_at, self._wake, self._wakes_at)
+
+    def _wake(self, alarm: float) -> None:
+        if alarm != self._wakes_at:
+            return
+        self._wakes_at = None
+        due = self.machine.next_deadline()
+        if due is not None and due <= self._world.now:
+            began = _clock()
+            commands = self.machine.advance(self._world.now)
+            self._meter.ns += _clock() - began
+            self._meter.calls += 1
+            self._busy = True
+            for command in commands:
+                self._perform(command)
+            self._busy = False
+            if self._inbox:
+                self.tell(self._inbox.popleft())
+                return
+        self._set_alarm()
+
+
+class Node:
+    """One NodeManager and the processes on its machine."""
+
+    def __init__(self, cluster: Cluster, number: int, size: Resource, settings: ExecutorSettings) -> None:
+        self._cluster = cluster
+        self._world = cluster.world
+        self._connection = next(cluster.connections)
+        self.address = f"unix:/run/x/nm-{number}.sock"
+        machine = NodeManager(
+            f"h{number}:45454",
+            self.address,
+            size,
+            settings,
+            cluster.node_settings,
+            physical_cores=max(1, size.vcores),
+            wall_offset=TIMESTAMP / 1000,
+            log_dir="/var/log/x",
+        )
+        #: when each process ends; what it has left while it is stopped
+        self._ends: dict[str, float] = {}
+        self._left: dict[str, float] = {}
+        self.actor = Actor(self._world, machine, self._perform, cluster.meters["nm"])
+
+    def _perform(self, command: Any) -> None:
+        kind = type(command)
+        if (act := _ACTS.get(kind)) is not None:
+            act(self, command)
+
+    def _launch(self, command: ec.LaunchContainer) -> None:
+        container_id = command.spec.container_id
+        self._cluster.launched += 1
+        self.actor.tell(ee.ContainerLaunched(container_id, self._cluster.launched + 1000, 1))
+        self._run(container_id, self._cluster.seconds())
+
+    def _run(self, container_id: str, seconds: float) -> None:
+        self._ends[container_id] = end = self._world.now + seconds
+        self._world.at(end, self._exit, container_id, end, 0)
+
+    def _exit(self, container_id: str, end: float, code: int) -> None:
+        if self._ends.get(container_id) == end:
+            del self._ends[container_id]
+            self._cluster.exited += 1
+            self.actor.tell(ee.ContainerExited(container_id, code))
+
+    def _kill(self, command: ec.KillContainer) -> None:
+        self._left.pop(command.container_id, None)
+        self._ends[command.container_id] = self._world.now
+        self._world.at(self._world.now, self._exit, command.container_id, self._world.now, 143)
+
+    def _pause(self, command: ec.PauseContainer) -> None:
+        end = self._ends.pop(command.container_id, None)
+        if end is not None:
+            self._left[command.container_id] = end - self._world.now
+            self.actor.tell(ee.ContainerPaused(command.container_id))
+
+    def _resume(self, command: ec.ResumeContainer) -> None:
+        left = self._left.pop(command.container_id, None)
+        if left is not None:
+            self.actor.tell(ee.ContainerResumed(command.container_id))
+            self._run(command.container_id, left)
+
+    def _connect(self, command: ne.ConnectUpstream) -> None:
+        self.actor.tell(ne.UpstreamConnected())
+
+    def _call(self, command: ne.CallUpstream) -> None:
+        def answered(response: Any, error: Any) -> None:
+            if error is None:
+                self.actor.tell(ne.UpstreamAnswered(command, response))
+            else:
+                self.actor.tell(ne.UpstreamRefused(command, error))
+
+        self._cluster.call(self._cluster.rm, self._connection, command.request, answered)
+
+
+_ACTS: dict[type, Callable[[Node, Any], None]] = {
+    ec.LaunchContainer: Node._launch,
+    ec.KillContainer: Node._kill,
+    ec.PauseContainer: Node._pause,
+    ec.ResumeContainer: Node._resume,
+    ne.ConnectUpstream: Node._connect,
+    ne.CallUpstream: Node._call,
+    Reply: lambda node, command: node._cluster.answer(command.call_id, command.response, None),
+    ReplyError: lambda node, command: node._cluster.answer(command.call_id, None, command.error),
+}
+
+
+class Cluster:
+    """One ResourceManager, its nodes, and jobs whose masters live beside it, as a client's does."""
+
+    def __init__(
+        self,
+        world: World,
+        settings: ResourceManagerSettings,
+        *,
+        seconds: Callable[[], float] = lambda: 1.0,
+    ) -> None:
+        self.world = world
+        self.seconds = seconds
+        self.meters = {name: Meter() for name in ("rm", "nm", "master")}
+        self.connections = itertools.count(1)
+        self.node_settings = NodeManagerSettings()
+        self.nodes: dict[str, Node] = {}
+        self.launched = self.exited = self.jobs_ended = 0
+        self._call_ids = itertools.count(1)
+        self._answers: dict[int, Callable[[Any, Any], None]] = {}
+        identity = Identity(
+            cluster_timestamp=TIMESTAMP,
+            wall_offset=TIMESTAMP / 1000,
+            run_dir="/run/x",
+            address="unix:/run/x/rm.sock",
+            log_dir="/var/log/x",
+            pid=1,
+            version="0",
+            properties={},
+        )
+        self.context = RMContext(
+            settings,
+            identity,
+            rng=world.random,
+            secret=b"a secret",
+            lifetime="stay",
+            heartbeat_wait=True,
+        )
+        self.rm = Actor(world, ResourceManager(self.context), self._on_rm, self.meters["rm"])
+
+    # -- calls and answers
+
+    def call(
+        self,
+        target: Actor,
+        connection: int,
+        request: Any,
+        answered: Callable[[Any, Any], None],
+        user: str = "ada",
+    ) -> None:
+        """Make a call; ``answered`` is told the response and the error, of which one is None."""
+        number = next(self._call_ids)
+        self._answers[number] = answered
+        self.world.send(target.tell, CallReceived(number, connection, request, 1000, user))
+
+    def answer(self, number: int, response: Any, error: Any) -> None:
+        """Send the answer of a call back."""
+        self.world.send(self._answers.pop(number), response, error)
+
+    def _on_rm(self, command: Any) -> None:
+        if isinstance(command, Reply):
+            self.answer(command.call_id, command.response, None)
+        elif isinstance(command, ReplyError):
+            self.answer(command.call_id, None, command.error)
+
+    # -- nodes and jobs
+
+    def add_nodes(self, number: int, size: Resource, settings: ExecutorSettings) -> None:
+        """Start so many nodes, each a moment after the one before, and run until all have registered."""
+        for index in range(number):
+            node = Node(self, len(self.nodes), size, settings)
+            self.nodes[node.address] = node
+            self.world.at(index / number, node.actor.tell, ee.RecoveryCompleted())
+        while len(self.context.scheduler.nodes) < number or self.world.now < 2.0:
+            self.world.step()
+
+    def submit(self, tasks: int, task: TaskSpec, user: str = "ada") -> None:
+        """Submit a job of equal tasks."""
+        connection = next(self.connections)
+        job = plan_run(("true",), task, tasks, max_preemptions=1_000_000)
+        context = ApplicationSubmissionContext(application_id="", name="job", unmanaged=True)
+
+        def submitted(response: Any, error: Any) -> None:
+            assert error is None, error
+            master = JobMaster(job, response.attempt_id, response.am_token)
+            self._start(master, connection, user)
+
+        self.call(self.rm, connection, SubmitApplicationRequest(context), submitted, user)
+
+    def _start(self, master: JobMaster, connection: int, user: str) -> None:
+        def perform(command: Any) -> None:
+            if isinstance(command, m.CallRM | m.CallNode):
+
+                def answered(response: Any, error: Any) -> None:
+                    event = m.Answered(command, response) if error is None else m.CallFailed(command, error)
+                    actor.tell(event)
+
+                target = self.rm if isinstance(command, m.CallRM) else self.nodes[command.node_address].actor
+                self.call(target, connection, command.request, answered, user)
+            elif isinstance(command, m.EndMaster):
+                assert command.exit_code == 0, command
+                self.jobs_ended += 1
+
+        actor = Actor(self.world, master, perform, self.meters["master"])
+        actor.tell(m.MasterStarted())
+
+    def machines(self) -> Iterable[Any]:
+        """The RM's and all nodes' machines."""
+        yield self.rm.machine
+        for node in self.nodes.values():
+            yield node.actor.machine

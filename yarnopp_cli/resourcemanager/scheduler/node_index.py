@@ -1,0 +1,158 @@
+"""The nodes by what guaranteed containers could still take of them, and among equals the best first.
+
+So the choice of a node costs the same for one and ten thousand: nodes without room are not looked at. Nodes say
+themselves that they changed (``ClusterNode.watch``). Decides nothing about asks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from executor.records import Resource
+
+from ...allocation.sorted_items import SortedItems
+from ..entities import RMNode
+
+Cost = tuple[bool, float, int, int]
+"""Whether opportunistic containers would have to make room, then how little would be free, how many guaranteed
+containers are there, and who came last."""
+
+
+class NodeIndex:
+    """All nodes of the scheduler; an unusable one is passed over by who asks."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, RMNode] = {}
+        self._changed: dict[str, Any] = {}
+        self._order: dict[str, int] = {}
+        self._added = 0
+        self._by_room: dict[Resource, SortedItems[RMNode]] = {}
+        self._room_of: dict[str, Resource] = {}
+        self._by_name: dict[str, dict[str, RMNode]] = {}
+        self.sizes: Counter[Resource] = Counter()
+        """How many nodes there are of each size."""
+        self.labels: Counter[tuple[str, ...]] = Counter()
+        """How many have these labels."""
+
+    def add(self, node: RMNode) -> None:
+        """One more, behind the others."""
+        self.nodes[node.node_id] = node
+        self._added += 1
+        self._order[node.node_id] = self._added
+        self.sizes[node.total] += 1
+        self.labels[node.load.labels] += 1
+        node.load.watch(self._changed)
+        for name in {node.node_id, node.load.host}:
+            self._by_name.setdefault(name, {})[node.node_id] = node
+        self._changed[node.node_id] = None
+
+    def remove(self, node: RMNode) -> bool:
+        """One is no more; whether it was here."""
+        if self.nodes.pop(node.node_id, None) is None:
+            return False
+        del self._order[node.node_id]
+        node.load.unwatch(self._changed)
+        _take_one(self.sizes, node.total)
+        _take_one(self.labels, node.load.labels)
+        for name in {node.node_id, node.load.host}:
+            del self._by_name[name][node.node_id]
+            if not self._by_name[name]:
+                del self._by_name[name]
+        self._leave(node.node_id)
+        self._changed.pop(node.node_id, None)
+        return True
+
+    def has_room(self, least: Resource) -> bool:
+        """Whether any node has room for a container of that size, usable or not."""
+        self._settle()
+        return any(least.fits_in(room) for room in self._by_room)
+
+    def best(
+        self, resource: Resource, suitable: Callable[[RMNode], bool], among: str | None = None
+    ) -> RMNode | None:
+        """The node of the least cost that has room and is ``suitable``; of equals the first that came.
+
+        ``among``: only nodes of this id or host.
+        """
+        self._settle()
+        if among is not None:
+            near = (node for node in self._by_name.get(among, {}).values() if node.fits_guaranteed(resource))
+            return min(filter(suitable, near), key=lambda node: self._cost(node, resource), default=None)
+        best: tuple[Cost, RMNode] | None = None
+        least_free = self._least_free(resource)
+        for room, nodes in self._by_room.items():
+            if not resource.fits_in(room):
+                continue
+            waits: RMNode | None = None
+            for node in nodes:
+                if waits is not None and node.load.free_share < least_free:
+                    break  # nor is so much free on those behind it
+                if not suitable(node):
+                    continue
+                if node.load.fits_free(resource):
+                    waits = node
+                    break
+                waits = waits or node
+            if waits is not None:
+                cost = self._cost(waits, resource)
+                if best is None or cost < best[0]:
+                    best = cost, waits
+        return best[1] if best is not None else None
+
+    def _least_free(self, resource: Resource) -> float:
+        """The least part of itself that a node has free on which that much is free."""
+        memory = max((size.memory for size in self.sizes), default=0)
+        vcores = max((size.vcores for size in self.sizes), default=0)
+        share = min(
+            resource.memory / memory if memory else 0.0,
+            resource.vcores / vcores if vcores else 0.0,
+        )
+        return share * (1 - 1e-9)
+
+    def _cost(self, node: RMNode, resource: Resource) -> Cost:
+        return (not node.load.fits_free(resource), *self._place(node))
+
+    def _place(self, node: RMNode) -> tuple[float, int, int]:
+        return (-node.load.free_share, node.guaranteed_containers, self._order[node.node_id])
+
+    def _settle(self) -> None:
+        for node_id in self._changed:
+            node = self.nodes.get(node_id)
+            if node is None:
+                continue
+            used, total = node.used, node.total
+            room = Resource(total.memory - used.memory, total.vcores - used.vcores)
+            if self._room_of.get(node_id) != room:
+                self._leave(node_id)
+                self._room_of[node_id] = room
+                if room not in self._by_room:
+                    self._by_room[room] = SortedItems(self._place)
+            self._by_room[room].put(node_id, node)
+        self._changed.clear()
+
+    def _leave(self, node_id: str) -> None:
+        room = self._room_of.pop(node_id, None)
+        if room is not None:
+            nodes = self._by_room[room]
+            nodes.drop(node_id)
+            if not nodes:
+                del self._by_room[room]
+
+    def validate(self) -> None:
+        """Assert that every node is in its place."""
+        self._settle()
+        assert self._room_of == {name: node.total - node.used for name, node in self.nodes.items()}
+        for room, nodes in self._by_room.items():
+            nodes.validate()
+            assert [node.node_id for node in nodes if self._room_of[node.node_id] != room] == []
+        assert sum(len(nodes) for nodes in self._by_room.values()) == len(self.nodes)
+        assert self.sizes == Counter(node.total for node in self.nodes.values())
+        assert self.labels == Counter(node.load.labels for node in self.nodes.values())
+
+
+def _take_one(counter: Counter[Any], key: Any) -> None:
+    counter[key] -= 1
+    if not counter[key]:
+        del counter[key]

@@ -1,0 +1,145 @@
+"""Whose the other end of a TCP connection is, where it is on this host: the kernel's table of sockets says it.
+
+Both sides ask: a daemon for its callers, a caller for the daemon that it is about to tell its token.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+from executor.light import Record
+
+_ESTABLISHED: Final = 1
+"""The state of an open connection, in /proc/net/tcp and in struct tcp_info."""
+_ACCEPT_POLL_SECONDS: Final = 0.002
+
+
+class Peer(Record):
+    """Who holds the other end of a connection: a uid, and the inode of the socket, which names that very socket while
+    it is open. :data:`NOBODY` where the kernel does not tell.
+    """
+
+    uid: int = -1
+    inode: int = 0
+
+
+NOBODY: Final = Peer()
+
+
+def peer_of(connection: socket.socket, peer: tuple[Any, ...]) -> Peer:
+    """Who holds the other end now; ``peer`` is its address, as accept(2) or getpeername(2) gave it."""
+    # While our own end is open, no other socket can have the same two addresses.
+    if not _is_open(connection):
+        return NOBODY
+    found = peer_in(_tables(), connection.getsockname(), peer)
+    return NOBODY if found.uid == _unmapped_uid() else found
+
+
+def _is_open(connection: socket.socket) -> bool:
+    """Whether neither end has closed it."""
+    try:
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == bytes([_ESTABLISHED])
+    except OSError:
+        return False
+
+
+def is_here(connection: socket.socket, peer: tuple[Any, ...]) -> bool:
+    """Whether the other end's address is one of this host's, so that the kernel knows its user while it is open."""
+    if plain(peer[0]).is_loopback:
+        return True
+    with socket.socket(connection.family, socket.SOCK_STREAM) as probe:
+        try:
+            probe.bind((peer[0], 0, *peer[2:]))
+        except OSError:
+            return False  # it can be bound only where it is one of this host's
+    return True
+
+
+def stranger_that_serves(connection: socket.socket, timeout: float) -> str:
+    """Why a server on this host is not to be talked to, "" if it may: it is our own user's, or root's.
+
+    A server is known once it has accepted the connection; that is waited for, ``timeout`` seconds at most. A server on
+    another host, whose user no kernel tells, is taken as it is.
+    """
+    deadline = time.monotonic() + timeout
+    try:
+        peer = connection.getpeername()
+        if not is_here(connection, peer):
+            return ""
+    except OSError as error:
+        return str(error.strerror or error).lower()
+    while (found := peer_of(connection, peer)) == NOBODY:
+        if not _is_open(connection):
+            return "it closed the connection before it was known whose it is"
+        if time.monotonic() >= deadline:
+            return f"whose it is is not known: it has not accepted the connection within {timeout:g} s"
+        time.sleep(_ACCEPT_POLL_SECONDS)
+    return "" if found.uid in (os.geteuid(), 0) else f"user {found.uid} listens there, not you or root"
+
+
+def peer_in(rows: Iterable[str], own: tuple[Any, ...], peer: tuple[Any, ...]) -> Peer:
+    """The peer by the rows of /proc/net/tcp{,6}: that of its own socket has its address as the local one.
+
+    It is known only by the one row of a socket that is ESTABLISHED and has an inode.
+    """
+    local, remote = _encode(peer), _encode(own)
+    found: set[Peer] = set()
+    for row in rows:
+        parts = row.split()
+        if len(parts) < 10 or parts[1] not in local or parts[2] not in remote:
+            continue
+        inode = int(parts[9])
+        found.add(Peer(int(parts[7]), inode) if int(parts[3], 16) == _ESTABLISHED and inode else NOBODY)
+    return found.pop() if len(found) == 1 else NOBODY
+
+
+def _tables() -> Iterator[str]:
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table) as file:
+                next(file, None)
+                yield from file
+        except OSError:
+            continue
+
+
+@lru_cache(maxsize=1)
+def _unmapped_uid() -> int:
+    """The uid by which the kernel names users whom our user namespace does not have; -2 where it has all."""
+    try:
+        with open("/proc/sys/kernel/overflowuid") as file:
+            overflow = int(file.read())
+        with open("/proc/self/uid_map") as file:
+            ranges = [[int(word) for word in line.split()] for line in file]
+    except (OSError, ValueError):
+        return -2
+    return -2 if any(first <= overflow < first + count for first, _, count in ranges) else overflow
+
+
+def plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """An IP address; an IPv4 one also where an IPv6 socket names it."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    return ip.ipv4_mapped or ip if isinstance(ip, ipaddress.IPv6Address) else ip
+
+
+def _encode(name: tuple[Any, ...]) -> frozenset[str]:
+    """A socket's name as /proc/net/tcp{,6} write it: 32-bit words of the address in the host's byte order."""
+    ip, port = plain(str(name[0])), int(name[1])
+    forms = [ip.packed]
+    if isinstance(ip, ipaddress.IPv4Address):
+        forms.append(bytes(10) + b"\xff\xff" + ip.packed)
+    words = (
+        "".join(
+            f"{int.from_bytes(form[start : start + 4], sys.byteorder):08X}"
+            for start in range(0, len(form), 4)
+        )
+        for form in forms
+    )
+    return frozenset(f"{word}:{port:04X}" for word in words)
