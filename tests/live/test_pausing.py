@@ -65,8 +65,9 @@ def one_running(yopp: Yopp) -> dict[str, Any]:
 
 
 def members(container: dict[str, Any]) -> list[int]:
-    """The processes of a container, by its cgroup."""
-    return [int(pid) for pid in Path(container["yopp"]["cgroup"], "cgroup.procs").read_text().split()]
+    """The processes of a container, by its cgroup; the launcher that lives in a slot's is not the container's."""
+    found = Path(container["yopp"]["cgroup"], "cgroup.procs").read_text().split()
+    return [int(pid) for pid in found if b"/launcher." not in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
 def reports(process: subprocess.Popen[str]) -> dict[str, Any]:
