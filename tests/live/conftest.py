@@ -23,9 +23,16 @@ from typing import Any
 import psutil
 import pytest
 
+from executor.linux.procfs import read_bytes
 from yarnopp_cli.settings.files import SHIPPED_SITE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+def processes_of(group: str) -> list[int]:
+    """The processes of a container in that cgroup: the launcher that lives in a slot's is not the container's."""
+    found = Path(group, "cgroup.procs").read_text().split()
+    return [int(pid) for pid in found if b"/launcher." not in read_bytes(f"/proc/{pid}/cmdline")]
 
 
 def wait_until(condition: Callable[[], Any], timeout: float = 20.0, what: str = "") -> Any:
