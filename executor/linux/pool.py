@@ -122,7 +122,7 @@ class Pool:
         """Begin to start a container within its limits; False if it has to be started without a pool."""
         if not self.used or not can_be_written(held.container_id):
             return False
-        slot = self._idle.pop() if self._idle else self._make()
+        slot = self._idle.pop() if self._idle else self._coming() or self._make()
         if slot is None:
             return False
         self._cgroups.lend(held.container_id, slot.group)
@@ -183,25 +183,37 @@ class Pool:
         """A new slot, whose launcher is on its way; None if there are enough, or none can be made."""
         if len(self._slots) >= self._limit:
             return None
-        theirs: socket.socket | None = None
         try:
             if self._zygote is None or not self._zygote.alive():
                 self._zygote = Zygote()
             group, joins = self._make_group()
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            ours.setblocking(False)
-            slot = Slot(group, journal_path(self._context.directories.state, group.name), ours)
-            slot.since = self._loop.time()
-            self._zygote.fork(theirs, slot.journal, joins)
         except (CgroupError, OSError) as error:
             self._cannot(str(error))
             return None
-        finally:
-            if theirs is not None:
-                theirs.close()
+        journal = journal_path(self._context.directories.state, group.name)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            self._cannot(str(error))
+            self._cgroups.remove(group.name)
+            return None
+        ours.setblocking(False)
+        slot = Slot(group, journal, ours)
+        slot.since = self._loop.time()
         self._slots.append(slot)
         self._loop.add_reader(ours.fileno(), self._readable, slot)
+        with theirs:
+            try:
+                self._zygote.fork(theirs, journal, joins)
+            except OSError as error:
+                self._cannot(str(error))
+                self._retire(slot)
+                return None
         return slot
+
+    def _coming(self) -> Slot | None:
+        """A slot whose launcher is on its way, and that nobody has yet."""
+        return next((slot for slot in self._slots if not slot.ready and slot.held is None), None)
 
     def _make_group(self) -> tuple[SlotGroup, tuple[str, ...]]:
         while True:
@@ -224,7 +236,7 @@ class Pool:
 
     def _grow(self) -> None:
         """Have one to spare: a container that others make room for should not have to wait for it."""
-        if self._slots and not self._idle and self.used:
+        if self._slots and not self._idle and self.used and self._coming() is None:
             self._make()
 
     def _free(self, slot: Slot) -> None:
@@ -271,6 +283,7 @@ class Pool:
                 if now - slot.since > READY_SECONDS:
                     self._cannot("a launcher did not come")
                     self._lost(slot)
+                    self._end_zygote()
                 continue
             if slot.held is not None:
                 _continue(slot.held)
@@ -280,11 +293,15 @@ class Pool:
         for held in self._adopted:
             _continue(held)
         if self._zygote is not None and not self._slots and now - self._needed_at > 2 * IDLE_SECONDS:
-            self._context.spawn(asyncio.to_thread(self._zygote.close))
-            self._zygote = None
+            self._end_zygote()
         self._checking = None
         if self._slots or self._adopted or self._zygote is not None:
             self._check_soon()
+
+    def _end_zygote(self) -> None:
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            self._context.spawn(asyncio.to_thread(zygote.close))
 
     # ---- what launchers say
 

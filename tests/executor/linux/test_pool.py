@@ -376,6 +376,33 @@ def test_a_pool_that_cannot_be_made_is_said_once(
     assert len([one for one in caplog.records if "no slot can be made" in one.message]) == 1
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
+    tmp_path: Path, cgroups: GroupDriver, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "READY_SECONDS", 0.2)
+    monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(pool, "RETRY_SECONDS", 0.1)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=3)) as node:
+            await ended(node, "c0", "true")
+            launcher = read_stat(read_journal(journals(str(tmp_path / "state"))[0]).launcher)
+            assert launcher is not None
+            os.kill(launcher.parent, how)
+            names = [f"c{number}" for number in range(1, 4)]
+            await asyncio.gather(
+                *(node.launch(a_spec(name, "sh", "-c", "sleep 0.1; exit 6")) for name in names)
+            )
+            for name in names:
+                assert (await node.told(ContainerExited, name)).exit_code == 6
+            await soon(lambda: not running(launcher.parent), "it is ended")
+            await asyncio.sleep(0.1)  # until slots may be made again
+            assert (await ended(node, "last", "exit 7")).exit_code == 7
+
+    asyncio.run(scenario())
+
+
 def test_a_request_that_no_socket_takes_goes_the_other_way(tmp_path: Path, cgroups: GroupDriver) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
