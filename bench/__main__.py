@@ -19,16 +19,17 @@ from .cluster import ROOT
 from .machine import CORES
 
 PROGRAMS: dict[str, Sequence[str]] = {
-    "throughput": (),
-    "slot_gap": ("--tasks", "100"),
+    "throughput": ("--rounds", "3"),
+    "slot_gap": ("--tasks", "100", "--rounds", "2"),
     "command_start": (),
     "preemption": (),
     "utilisation": ("--plot", str(ROOT / "docs" / "images" / "utilisation.svg")),
     "idle": (),
     "allocation": (),
-    "handover": (),
+    "handover": ("--rounds", "2"),
+    "where": (),
     "launch": (),
-    "core": ("--budget", "8"),
+    "core": ("--budget", "2"),
     "tui": (),
 }
 """What the whole run gives each of them."""

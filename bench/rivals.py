@@ -13,7 +13,6 @@ import shutil
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
@@ -202,7 +201,7 @@ def missing() -> list[str]:
 
 
 def rivals(stack: ExitStack) -> list[Runner]:
-    """The floor, and everybody who is installed; ``stack`` ends their daemons. Says on stderr who is missing."""
+    """The floor, and everybody who is installed; ``stack`` ends their daemons. ``missing`` says who is not."""
     tool("floor"), tool("task")  # compiled before anything is timed
     found: list[Runner] = [Floor(), Xargs()]
     if shutil.which("tsp"):
@@ -215,6 +214,4 @@ def rivals(stack: ExitStack) -> list[Runner]:
         queue = HyperQueue()
         stack.callback(queue.close)
         found.append(queue)
-    for line in missing():
-        sys.stderr.write(f"{line}\n")
     return found

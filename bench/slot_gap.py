@@ -46,13 +46,13 @@ def run(runner: Runner, number: int, seconds: float, files: Iterator[Path]) -> S
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What this program takes besides what all do."""
-    parser.add_argument("--tasks", type=int, help="tasks of a round (200; short 40)")
+    parser.add_argument("--tasks", type=int, help="tasks of a round (200; short 30)")
     parser.add_argument("--rounds", type=int, help="rounds (3; short 1)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
     """One table."""
-    number = given.tasks or (40 if given.short else 200)
+    number = given.tasks or (30 if given.short else 200)
     seconds = SHORT_SECONDS if given.short else SECONDS
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yobench")))

@@ -34,7 +34,7 @@ def run(runner: Runner, number: int) -> Sample:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What this program takes besides what all do."""
-    parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 150)")
+    parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 100)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
     parser.add_argument("--submitters", type=int, nargs="*", help="jobs at once (10 100; short none)")
 
@@ -58,7 +58,7 @@ def table(question: str, runners: Sequence[Runner], number: int, rounds: Rounds)
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
     """One submitter and, unless it is to be short, many."""
-    number = given.tasks or (150 if given.short else 1000)
+    number = given.tasks or (100 if given.short else 1000)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(*given.define))
         runners = [*rivals(stack), Yopp(cluster, "-O"), Yopp(cluster, "-G")]

@@ -72,6 +72,11 @@ class Kind:
         return f"opportunistic, queue of {self.queue}, {when}"
 
 
+Cell = tuple[Kind, float]
+"""A kind, and the seconds of its tasks."""
+Found = dict[Cell, float]
+
+
 def measured(lines: Iterable[Sequence[int]], slots: int, begin: float, end: float) -> float:
     """The share of time between ``begin`` and ``end``, in seconds, that tasks ran on ``slots`` slots.
 
@@ -144,36 +149,34 @@ def cell(cluster: Cluster, node: str, kind: Kind, seconds: float, span: float, f
 
 def span_of(kind: Kind, seconds: float, *, short: bool) -> float:
     """The seconds that a cell is measured: some turns of its slots, and all its phases."""
-    turns = (2 if short else 4) * (seconds + kind.beat)
+    turns = (2 if short else 3) * (seconds + kind.beat)
     return max(turns, 1.0 if short else 4.0) + seconds
 
 
-def one_cluster(
-    beat: float, kinds: Sequence[Kind], lengths: Sequence[float], given: argparse.Namespace
-) -> dict[tuple[Kind, float], float]:
-    """Every kind in every length, on a node each; one length after the other."""
-    periodic = [f"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms={round(1000 * beat)}",
-                "yopp.nodemanager.heartbeat-mode=periodic"] if beat else []  # fmt: skip
-    queue = "yarn.nodemanager.opportunistic-containers-max-queue-length=1000"
-    found: dict[tuple[Kind, float], float] = {}
-    properties = [queue, *periodic, *given.define]
+def one_cluster(beat: float, turns: Sequence[Sequence[Cell]], given: argparse.Namespace) -> Found:
+    """The cells of each turn at once, on a node each; one turn after the other."""
+    properties = ["yarn.nodemanager.opportunistic-containers-max-queue-length=1000", *given.define]
+    if beat:
+        properties.append(f"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms={round(1000 * beat)}")
+        properties.append("yopp.nodemanager.heartbeat-mode=periodic")
+    found: Found = {}
+    most = max(map(len, turns))
     with contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(Cluster(*properties, vcores=VCORES, memory=1024, nodes=len(kinds)))
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yobench")))
+        cluster = stack.enter_context(Cluster(*properties, vcores=VCORES, memory=1024, nodes=most))
         nodes = [one.node_id for one in cluster.call(GetClusterNodesRequest()).nodes]
-        pool = stack.enter_context(ThreadPoolExecutor(len(kinds)))
-        for seconds in lengths:
-            cells = [
-                pool.submit(
-                    cell, cluster, node, kind, seconds, span_of(kind, seconds, short=given.short), folder
-                )
-                for kind, node in zip(kinds, nodes, strict=True)
+        pool = stack.enter_context(ThreadPoolExecutor(most))
+        for turn in turns:
+            spans = [span_of(*one, short=given.short) for one in turn]
+            running = [
+                pool.submit(cell, cluster, node, *one, span, folder)
+                for one, span, node in zip(turn, spans, nodes, strict=False)
             ]
-            found |= {(kind, seconds): one.result() for kind, one in zip(kinds, cells, strict=True)}
+            found |= {one: result.result() for one, result in zip(turn, running, strict=True)}
     return found
 
 
-def plot(target: Path, found: dict[tuple[Kind, float], float]) -> None:
+def plot(target: Path, found: Found) -> None:
     """Draw the curves: measured as points and lines, the model of those that wait for heartbeats as dashes."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -221,10 +224,14 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
     fast = [Kind(guaranteed, 1.0), *(Kind(opportunistic, 1.0, queue) for queue in QUEUES)]
     event = [Kind(guaranteed, 0.0), Kind(opportunistic, 0.0, 2)]
     # the shortest tasks are the busiest: not those of two clusters at once
-    turns = [(3.0, slow, lengths), (1.0, fast, lengths[::-1]), (0.0, event, lengths)]
-    found: dict[tuple[Kind, float], float] = {}
-    with ThreadPoolExecutor(len(turns)) as pool:
-        for one in [pool.submit(one_cluster, beat, kinds, order, given) for beat, kinds, order in turns]:
+    plans: list[tuple[float, list[list[Cell]]]] = [
+        (3.0, [[(kind, seconds) for kind in slow for seconds in lengths]]),
+        (1.0, [[(kind, seconds) for kind in fast] for seconds in lengths[::-1]]),
+        (0.0, [[(kind, seconds) for kind in event] for seconds in lengths]),
+    ]
+    found: Found = {}
+    with ThreadPoolExecutor(len(plans)) as pool:
+        for one in [pool.submit(one_cluster, beat, turns, given) for beat, turns in plans]:
             found |= one.result()
     table = Table(
         "Utilisation of slots by the length of their tasks, % (of the model)",

@@ -8,8 +8,8 @@ program reads a sentence back.
 from __future__ import annotations
 
 import enum
-from typing import TypeGuard
 
+from .hints import TypeGuard
 from .light import Record
 
 

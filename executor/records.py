@@ -7,9 +7,9 @@ nor file, and import nothing but the standard library, so that any layer may use
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 from .causes import Cause
+from .hints import Any
 from .light import Record, field, names_of
 
 

@@ -11,9 +11,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .core.machine import Machine
+from .hints import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     import logging

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import pairwise
-from typing import Any
 
+from .hints import Any
 from .light import Record, field, notes_of, replace
 
 

@@ -5,7 +5,7 @@ Every error that leaves a command is a YoppError. ``exception`` is YARN's name f
 
 from __future__ import annotations
 
-from typing import ClassVar
+from executor.hints import ClassVar
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2

@@ -1,10 +1,12 @@
-"""The records of containers, by which the next run of this node finds them: one small file each.
+"""The records of containers, by which the next run of this node finds them: one journal for all.
 
-The first line is a whole record, each further one what has changed since, all of them JSON. The first is written under
-a temporary name and renamed; a line that was cut short has no newline and does not count. So a record is the old one
-or the new one, never half of each. (Renaming over the file each time would be simpler, but makes ext4 write the data
-out first: half a millisecond in which the node does nothing else, against ten microseconds.) It is not synced to the
-disk: it has to survive this process, not the machine, whose end ends the containers, too.
+A line of the journal is a whole record, what changed in one, or that one is forgotten. Each counts on from the one
+before it of the same container, so a line that is lost is noticed. The lines of forgotten containers and of earlier
+states are dropped when most of the file consists of them: what counts is written to a second file, which then takes the
+name. So at each moment one readable file has everything.
+
+Each line is written at once (1 microsecond), before the action that relies on it: collecting the lines of a turn of the
+loop would gain nothing. Earlier versions kept a file for each record (``<id>.json``): they are read once.
 """
 
 from __future__ import annotations
@@ -12,61 +14,65 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from ..causes import Cause, CauseKind
 from ..errors import StateStoreError
+from ..light import names_of
 from ..records import ContainerRecord, ContainerSpec, ContainerState, ExecutionType, Resource
+from .journal import Contents, Journal, NewerVersionError, line
 
 LOG = logging.getLogger(__name__)
 
+JOURNAL = "journal"
+GARBLED = ".garbled"
 SUFFIX = ".json"
-MOST_CHANGES = 100
-"""How many lines are added to a file before it is written anew."""
+MOST_PAST = 4000
+"""How many lines may be added before the journal is written anew, and four for each record beyond that: about a
+megabyte, and a second at 700 containers a second. To write it anew takes half a millisecond on ext4."""
 
 _RECORDS: dict[str, type[Any]] = {"ContainerSpec": ContainerSpec, "Resource": Resource, "Cause": Cause}
 _ENUMS = {"ExecutionType": ExecutionType, "ContainerState": ContainerState, "CauseKind": CauseKind}
 _PLAIN: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bool,), "float": (int, float)}
 """The types of fields, as they are declared."""
 _KINDS: tuple[type[Any], ...] = (ContainerRecord, *_RECORDS.values())
-_FIELDS = {kind: tuple(item.name for item in fields(kind)) for kind in _KINDS}
+_FIELDS = {kind: names_of(kind) for kind in _KINDS}
+_CHANGING = tuple(name for name in _FIELDS[ContainerRecord] if name != "spec")
+_ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
 
 
-def encode(record: ContainerRecord) -> bytes:
-    """A record as one line of JSON; text that is not UTF-8 (surrogate escapes) is preserved."""
-    return _line(_values(record))
+def _values(record: Any) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in _FIELDS[type(record)]}
 
 
-def encode_change(record: ContainerRecord, before: ContainerRecord) -> bytes:
-    """What has changed in a record since one of the same spec, as one line of JSON."""
-    new = ((name, getattr(record, name)) for name in _FIELDS[ContainerRecord] if name != "spec")
-    return _line({name: _value(value) for name, value in new if value != getattr(before, name)})
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_values).encode
 
 
-def _values(record: object) -> dict[str, Any]:
-    return {name: _value(getattr(record, name)) for name in _FIELDS[type(record)]}
-
-
-def _value(value: Any) -> Any:
-    return _values(value) if type(value) in _FIELDS else value
-
-
-def _line(values: dict[str, Any]) -> bytes:
-    return json.dumps(values, ensure_ascii=True, separators=(",", ":")).encode("ascii") + b"\n"
+def encode(value: object) -> bytes:
+    """A record, or another value that consists of records, as JSON; text that is not UTF-8 (surrogate escapes) is
+    preserved."""
+    return _encode(value).encode("ascii")
 
 
 def decode(text: bytes) -> ContainerRecord:
-    """The record in a file's text. Unknown fields are ignored, missing ones have their defaults.
+    """The record that ``encode`` made a text of, each further line of which is a change.
 
-    The execution type must be there: guaranteed by default, a container would get more than it was ever promised.
-    Raises ValueError, TypeError or KeyError if it is not a record.
+    Unknown fields are ignored, missing ones have their defaults. The execution type must be there: guaranteed by
+    default, a container would get more than it was ever promised. Raises ValueError, TypeError or KeyError if it is
+    not a record.
     """
     first, *changes = text.split(b"\n")
     values = json.loads(first)
     for change in changes[:-1]:
         values.update(json.loads(change))
+    return _record(values)
+
+
+def _record(values: dict[str, Any]) -> ContainerRecord:
     if "execution_type" not in values["spec"]:
         raise ValueError("its spec has no execution_type")
     record: ContainerRecord = _read_record(ContainerRecord, values)
@@ -96,6 +102,73 @@ def _read(declared: str, name: str, value: Any) -> Any:
     return value
 
 
+def _changes(before: ContainerRecord, after: ContainerRecord) -> dict[str, Any]:
+    """The fields besides the spec in which a record differs from an earlier one."""
+    return {name: value for name in _CHANGING if (value := getattr(after, name)) != getattr(before, name)}
+
+
+class _Entry:
+    """What the lines read so far say of one container: the values of its record, or the ``problem`` with them."""
+
+    __slots__ = ("number", "problem", "raw", "values")
+
+    def __init__(self) -> None:
+        self.number = -1
+        self.values: dict[str, Any] = {}
+        self.problem = ""
+        self.raw: list[bytes] = []
+
+
+class _Replay:
+    """What the lines of a journal amount to."""
+
+    def __init__(self, contents: Contents) -> None:
+        self.entries: dict[str, _Entry] = {}
+        self.strays: list[bytes] = []
+        """Lines that cannot be read, and do not say of which container they are."""
+        for text, raw in zip(contents.lines, contents.raw, strict=True):
+            self._add(text, raw)
+
+    def _add(self, text: bytes | None, raw: bytes) -> None:
+        try:
+            said = json.loads(text or b"")
+            container_id, number = said["id"], said["n"]
+            if not isinstance(container_id, str) or not isinstance(number, int):
+                raise TypeError("it names no container")
+        except _UNREADABLE:
+            self._spoil(raw)
+            return
+        if "forgotten" in said:
+            self.entries.pop(container_id, None)
+            return
+        entry = self.entries.setdefault(container_id, _Entry())
+        entry.raw.append(raw)
+        if "record" in said:
+            entry.values, entry.problem = said["record"], ""
+        elif entry.number + 1 != number:
+            entry.problem = entry.problem or "a line of it is missing"
+        else:
+            try:
+                entry.values.update(said["change"])
+            except _UNREADABLE as error:
+                entry.problem = f"{type(error).__name__}: {error}"
+        entry.number = number
+
+    def _spoil(self, raw: bytes) -> None:
+        """A line that is not as it was written, and so makes the record of the container unreadable that it names."""
+        found = _ID.search(raw)
+        try:
+            container_id = json.loads(found.group(1)) if found is not None else None
+        except ValueError:
+            container_id = None
+        if container_id is None:
+            self.strays.append(raw)
+            return
+        entry = self.entries.setdefault(container_id, _Entry())
+        entry.raw.append(raw)
+        entry.problem = "a line of it is not as it was written"
+
+
 class StateStore:
     """The records of one node, in a directory of its own."""
 
@@ -104,106 +177,223 @@ class StateStore:
         self.directory = Path(directory)
         self.complaints: list[str] = []
         """What ``load_all`` could not read, one sentence each."""
-        self._written: dict[str, tuple[ContainerRecord, int]] = {}
-        """The records in the files that this process wrote, and how many changes each file has."""
+        self._journal = Journal(os.path.join(self.directory, JOURNAL))
+        self._known: dict[str, tuple[ContainerRecord, int]] = {}
+        """The records in the journal, and the number of the last line of each."""
+        self._owed: list[bytes] = []
+        """Lines about forgotten containers that could not be written."""
+        self._loaded = False
+        self._past = 0
+        self._most = 0
+        self._make_directory()
+
+    def _make_directory(self) -> None:
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise _store_error(f"cannot make {self.directory}", error) from error
 
-    def path(self, container_id: str) -> str:
-        """The file of a container's record."""
-        return os.path.join(self.directory, container_id + SUFFIX)
-
     def store(self, record: ContainerRecord) -> None:
         """Write a record, replacing the previous one. Raises StateStoreError if it cannot be written."""
+        self._take_over()
         container_id = record.spec.container_id
-        before, changes = self._written.pop(container_id, (None, 0))
+        known = self._known.get(container_id)
+        number = known[1] + 1 if known is not None else 0
+        if known is not None and known[0].spec is record.spec:
+            text = _line(container_id, number, b"change", _changes(known[0], record))
+        else:
+            text = _line(container_id, number, b"record", record)
+        self._known[container_id] = record, number
         try:
-            fresh = before is None or before.spec is not record.spec or changes >= MOST_CHANGES
-            if before is None or fresh or not self._append(record, before):
-                changes = -1
-                self._write(record)
+            self._add(text)
         except OSError as error:
-            # The rest of a line that was cut short is ignored by readers, and the next write begins anew.
-            raise _store_error(f"cannot write {self.path(container_id)}", error) from error
-        self._written[container_id] = record, changes + 1
-
-    def _write(self, record: ContainerRecord) -> None:
-        path = self.path(record.spec.container_id)
-        _put(path + ".new", encode(record), os.O_CREAT | os.O_TRUNC)
-        os.rename(path + ".new", path)
-
-    def _append(self, record: ContainerRecord, before: ContainerRecord) -> bool:
-        """Add what changed; False if the file does not exist any more."""
-        try:
-            _put(self.path(record.spec.container_id), encode_change(record, before), os.O_APPEND)
-        except FileNotFoundError:
-            return False
-        return True
+            if known is None:
+                del self._known[container_id]
+            else:
+                self._known[container_id] = known
+            raise _store_error(f"cannot write {self._journal.path}", error) from error
 
     def forget(self, container_id: str) -> None:
-        """Remove a record, if there is one. Raises StateStoreError if it cannot be removed."""
-        path = self.path(container_id)
-        self._written.pop(container_id, None)
+        """Remove a record, if there is one. Raises StateStoreError if that cannot be written; it is then written with
+        the next line."""
+        self._take_over()
+        known = self._known.pop(container_id, None)
+        if known is None:
+            return
+        last = _line(container_id, known[1] + 1, b"forgotten", True)
         try:
-            os.unlink(path)
-        except FileNotFoundError:
-            pass
+            self._add(last)
         except OSError as error:
-            raise _store_error(f"cannot remove {path}", error) from error
+            self._owed.append(last)
+            raise _store_error(f"cannot write {self._journal.path}", error) from error
+
+    def _add(self, text: bytes) -> None:
+        """Add a line, or write the journal anew without the past."""
+        lines = b"".join([*self._owed, text]) if self._owed else text
+        if self._past < self._most and self._journal.is_open and self._journal.add(lines):
+            self._past += 1
+            self._owed.clear()
+            return
+        try:
+            self._begin_anew()
+        except OSError as error:
+            # There is no room for a second file: the first goes on.
+            if not (self._journal.is_open and self._journal.add(lines)):
+                raise
+            self._owed.clear()
+            self._most = 2 * self._past
+            LOG.warning("the past cannot be removed from %s: %s", self._journal.path, error.strerror)
+
+    def _begin_anew(self) -> None:
+        lines = [
+            _line(container_id, number, b"record", record)
+            for container_id, (record, number) in self._known.items()
+        ]
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # if somebody has taken it away
+        self._journal.begin_anew(b"".join(lines))
+        self._owed.clear()
+        self._past, self._most = 0, MOST_PAST + 4 * len(lines)
+
+    def _take_over(self) -> None:
+        """Write only after what others wrote before was read."""
+        if not self._loaded:
+            self.load_all()
 
     def load_all(self, *, tidy: bool = True) -> list[ContainerRecord]:
         """All records, in the order in which their containers arrived.
 
-        One that cannot be read is set aside (``.garbled``) with a sentence in ``complaints``: it must neither stop the
-        node nor be taken for "no container". With ``tidy=False`` nothing is changed: a node may have been started
-        meanwhile.
+        One that cannot be read is set aside (``journal.garbled``) with a sentence in ``complaints``: it must neither
+        stop the node nor be taken for "no container". With ``tidy=False`` nothing is changed: a node may have been
+        started meanwhile. Raises StateStoreError if another process writes here, or a newer version did.
         """
-        records = []
         try:
-            names = sorted(os.listdir(self.directory))
+            if tidy and not self._journal.lock():
+                raise StateStoreError(
+                    f"cannot use {self.directory}",
+                    because="another process writes its containers' records there",
+                    hint="end that one first; each node needs a directory of its own",
+                )
+            contents = self._journal.read()
+            old = self._read_old(tidy=tidy)
         except OSError as error:
             raise _store_error(f"cannot read {self.directory}", error) from error
-        for name in names:
-            path = os.path.join(self.directory, name)
-            if name.endswith(SUFFIX + ".new"):
-                if tidy:
-                    os.unlink(path)
-                continue
+        except NewerVersionError as error:
+            raise StateStoreError(
+                f"cannot read {self._journal.path}",
+                because=f"a newer version of yopp wrote it (format {error})",
+                hint="start the newer version again, and end its containers with it (`yopp down`)",
+            ) from None
+        known = self._read_journal(contents, tidy=tidy) if contents is not None else {}
+        known = {record.spec.container_id: (record, 0) for record in old} | known
+        if tidy:
+            self._known, self._loaded = known, True
+            self._settle(contents)
+        return sorted(
+            (record for record, _ in known.values()),
+            key=lambda record: (record.sequence, record.queued_at_ms),
+        )
+
+    def _settle(self, contents: Contents | None) -> None:
+        """Write down what was read, or go on with the file if there is no room for another."""
+        try:
+            if self._known:
+                self._begin_anew()
+            else:
+                self._journal.remove()
+                self._past = self._most = 0
+            for name in os.listdir(self.directory):
+                if name.endswith((SUFFIX, ".new")):
+                    os.unlink(os.path.join(self.directory, name))
+        except OSError as error:
+            LOG.warning("%s is not written anew: %s", self._journal.path, error.strerror)
+            if contents is not None and not contents.strange and not self._journal.is_open:
+                try:
+                    self._journal.go_on(contents.size)
+                    self._past, self._most = 0, MOST_PAST
+                except OSError as failed:
+                    LOG.error("nothing can be added to %s: %s", self._journal.path, failed.strerror)
+
+    def _read_journal(self, contents: Contents, *, tidy: bool) -> dict[str, tuple[ContainerRecord, int]]:
+        path, known, aside = self._journal.path, {}, []
+        if contents.strange:
+            self._complain(f"{path} is no journal of records, and is set aside as {path}{GARBLED}")
+            if tidy:
+                self._set_aside(contents.raw)
+            return {}
+        if contents.torn:
+            self._complain(f"the last line of {path} was cut short, and does not count")
+        replay = _Replay(contents)
+        for container_id, entry in replay.entries.items():
+            if not entry.problem:
+                try:
+                    record = _record(entry.values)
+                    if record.spec.container_id != container_id:
+                        raise ValueError(f"it speaks of {record.spec.container_id!r}")
+                except _UNREADABLE as error:
+                    entry.problem = f"{type(error).__name__}: {error}"
+                else:
+                    known[container_id] = record, entry.number
+                    continue
+            self._complain(
+                f"the record of {container_id} in {path} cannot be read and is set aside in {path}{GARBLED}: "
+                f"{entry.problem}"
+            )
+            aside += entry.raw
+        if replay.strays:
+            self._complain(
+                f"{len(replay.strays)} lines of {path} cannot be read and are set aside in {path}{GARBLED}"
+            )
+            aside += replay.strays
+        if tidy and aside:
+            self._set_aside(aside)
+        return known
+
+    def _read_old(self, *, tidy: bool) -> list[ContainerRecord]:
+        """The records in files of their own, as earlier versions wrote them."""
+        records = []
+        for name in sorted(os.listdir(self.directory)):
             if not name.endswith(SUFFIX):
                 continue
+            path = os.path.join(self.directory, name)
             try:
                 with open(path, "rb") as file:
                     record = decode(file.read())
                 if record.spec.container_id + SUFFIX != name:
                     raise ValueError(f"it speaks of {record.spec.container_id!r}")
-            except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            except (OSError, *_UNREADABLE) as error:
+                aside = path.removesuffix(SUFFIX) + GARBLED
+                problem = f"{type(error).__name__}: {error}"
+                self._complain(f"the record {path} cannot be read and is set aside as {aside}: {problem}")
                 if tidy:
-                    self._set_aside(path, error)
-                continue
-            records.append(record)
-        return sorted(records, key=lambda record: (record.sequence, record.queued_at_ms))
+                    os.rename(path, aside)
+            else:
+                records.append(record)
+        return records
 
-    def _set_aside(self, path: str, error: Exception) -> None:
-        aside = path[: -len(SUFFIX)] + ".garbled"
-        problem = f"{type(error).__name__}: {error}"
-        sentence = f"the record {path} cannot be read and is set aside as {aside}: {problem}"
+    def _complain(self, sentence: str) -> None:
         self.complaints.append(sentence)
-        LOG.error("%s", sentence)
+
+    def _set_aside(self, lines: list[bytes]) -> None:
+        path = self._journal.path + GARBLED
         try:
-            os.rename(path, aside)
-        except OSError as failed:
-            LOG.error("cannot set %s aside: %s", path, failed.strerror)
+            with open(path, "ab") as file:
+                file.write(b"\n".join(lines) + b"\n")
+        except OSError as error:
+            LOG.error("cannot write %s: %s", path, error.strerror)
+
+    def close(self) -> None:
+        """Let another process write here. Who stores something after that reads first what that one wrote."""
+        self._journal.close()
+        self._loaded = False
+
+    def remove(self) -> None:
+        """Remove the journal if no record is left."""
+        if not self._known:
+            self._journal.remove()
 
 
-def _put(path: str, text: bytes, flags: int) -> None:
-    fd = os.open(path, flags | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    try:
-        while text:
-            text = text[os.write(fd, text) :]
-    finally:
-        os.close(fd)
+def _line(container_id: str, number: int, kind: bytes, said: object) -> bytes:
+    return line(b'{"id":%s,"n":%d,"%s":%s}' % (encode(container_id), number, kind, encode(said)))
 
 
 def _store_error(message: str, error: OSError) -> StateStoreError:

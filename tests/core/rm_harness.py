@@ -44,7 +44,7 @@ from yarnopp_cli.records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
-from yarnopp_cli.resourcemanager.context import Identity, KeepHistory, RMContext
+from yarnopp_cli.resourcemanager.context import Identity, KeepCrash, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.declarations import ResourceManagerSettings
 from yarnopp_cli.settings.loading import read_queues
@@ -109,6 +109,7 @@ class Cluster:
         self.now = 0.0
         self.stopped: str | None = None
         self.kept: list[Any] = []
+        self.crashes: list[KeepCrash] = []
         self._answers: dict[int, Any] = {}
         self._calls = 0
         self._connections = 100
@@ -165,6 +166,8 @@ class Cluster:
                 case KeepHistory(history):
                     assert self.stopped is None, "a history came after the end"
                     self.kept.append(history)
+                case KeepCrash():
+                    self.crashes.append(command)
                 case StopDaemon(reason):
                     assert self.stopped is None, "the daemon was stopped twice"
                     self.stopped = reason

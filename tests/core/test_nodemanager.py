@@ -54,10 +54,12 @@ from yarnopp_cli.records.requests import Container, ContainerLaunchContext, Toke
 from yarnopp_cli.records.tracker_protocol import (
     ContainerToStart,
     ContainerToUpdate,
+    LaunchTemplate,
     NodeHeartbeatRequest,
     NodeHeartbeatResponse,
     RegisterNodeManagerRequest,
     RegisterNodeManagerResponse,
+    TaskToStart,
     UnRegisterNodeManagerRequest,
 )
 from yarnopp_cli.settings.declarations import NodeManagerSettings
@@ -474,6 +476,39 @@ def test_a_master_that_nothing_could_run_ends_and_is_told(node: World) -> None:
     assert told(beat) == {"01": "DONE"}
     assert beat.containers[0].exit_status == 125
     assert "names no command" in beat.containers[0].diagnostics
+
+
+def task(number: int, *arguments: str, template: str = f"{APP}/0") -> TaskToStart:
+    return TaskToStart(
+        cid(number), template, number, Resource(64, 1), ExecutionType.OPPORTUNISTIC, arguments=arguments
+    )
+
+
+TEMPLATE = LaunchTemplate(
+    f"{APP}/0", APP, "ann", ContainerLaunchContext(("echo",), {"A": "b"}, "/tmp", own_account=True), "NUMBER"
+)
+
+
+def test_tasks_of_hosted_masters_are_filled_into_their_template(node: World) -> None:
+    new = node.answer(templates=(TEMPLATE,), tasks_to_start=(task(1), task(2, "x")))
+    first, second = of(do.LaunchContainer, new)
+    assert first.spec.environment == {"A": "b", "NUMBER": "1"} and first.spec.command == ("echo",)
+    assert second.spec.environment == {"A": "b", "NUMBER": "2"} and second.spec.command == ("echo", "x")
+    assert (second.spec.user, second.spec.working_directory, second.spec.own_account) == ("ann", "/tmp", True)
+    assert second.spec.log_directory == f"/logs/{APP}/{cid(2)}" and second.spec.resource == Resource(64, 1)
+    assert of(do.LaunchContainer, node.answer(tasks_to_start=(task(2, "x"),))) == [], "told twice"
+
+
+def test_a_task_without_its_template_ends_and_is_told(node: World) -> None:
+    (*_, beat) = beats(node.answer(tasks_to_start=(task(1, "rm"),)))
+    assert told(beat) == {"01": "DONE"} and beat.containers[0].exit_status == 125
+
+
+def test_a_template_is_forgotten_with_its_application_and_late_tasks_of_it_start_nothing(node: World) -> None:
+    node.answer(templates=(TEMPLATE,))
+    node.answer(applications_to_cleanup=(APP,))
+    new = node.answer(templates=(TEMPLATE,), tasks_to_start=(task(1),))
+    assert of(do.LaunchContainer, new) == []
 
 
 def test_an_end_that_was_not_told_yet_is_told_after_a_cleanup_too(node: World) -> None:

@@ -35,7 +35,7 @@ def test_hadoops_master_line_becomes_a_distributed_shell() -> None:
     )
     assert found.command == "" and found.job is not None
     (phase,) = found.job.phases
-    assert len(phase.tasks) == 4 and phase.command == ("bash", "-c", "sleep 1")
+    assert phase.size == 4 and phase.command == ("bash", "-c", "sleep 1")
     task = phase.tasks[0]
     assert (task.resource, task.execution_type, task.priority) == (
         Resource(32, 2),

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from executor.linux.procfs import read_stat
+from executor.linux.store import StateStore
 from executor.records import ContainerExitStatus, ContainerState, ExecutionType
 from yarnopp_cli.cluster.processes import process_figures
 from yarnopp_cli.errors import ConnectionFailedError
@@ -55,7 +56,7 @@ def test_a_job_from_submission_to_shutdown(cluster: Cluster) -> None:
     assert output.parent.parent.name == job.id
     # The RM acknowledged the ends, so the node's records of them go.
     records = Path(cluster.run_dir.nm_state_dir(PORT)) / "containers"
-    wait_for(lambda: not list(records.iterdir()))
+    wait_for(lambda: not StateStore(records).load_all(tidy=False))
     job.finish()
     info = node.call(GetNodeInfoRequest())
     assert info.pid == nm.process.pid

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from executor.linux.store import StateStore
+from executor.records import ContainerRecord, ContainerSpec, ContainerState, Resource
 from yarnopp_cli.daemons.retention import applications_with_records, remove_old_logs
 
 OLD, NEW = 1_000_000, 2_000_000
@@ -42,12 +44,12 @@ def test_no_log_directory_is_no_problem(tmp_path: Path) -> None:
 
 
 def test_every_nodes_records_name_applications(tmp_path: Path) -> None:
-    for node, name in (
-        ("nm-1", "container_5_0001_01_000002.json"),
-        ("nm-2", "container_5_0002_01_000002.exit1"),
-    ):
-        (tmp_path / node / "containers").mkdir(parents=True)
-        (tmp_path / node / "containers" / name).touch()
+    spec = ContainerSpec("container_5_0001_01_000002", ("true",), Resource(1, 1))
+    store = StateStore(tmp_path / "nm-1" / "containers")
+    store.store(ContainerRecord(spec, ContainerState.DONE))
+    store.close()
+    (tmp_path / "nm-2" / "containers").mkdir(parents=True)
+    (tmp_path / "nm-2" / "containers" / "container_5_0002_01_000002.exit1").touch()
     (tmp_path / "nm-2" / "containers" / "garbage").touch()
     (tmp_path / "nm-3").mkdir()
     (tmp_path / "logs").mkdir()

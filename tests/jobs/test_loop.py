@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from executor.records import Resource
-from yarnopp_cli.jobs.loop import Left, MasterLoop, SignalWatch
+from yarnopp_cli.jobs.loop import MasterLoop
+from yarnopp_cli.jobs.watching import Left, SignalWatch
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster

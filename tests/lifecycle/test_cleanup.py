@@ -51,6 +51,7 @@ def leave(run_dir: RunDir, where: cleanup.Places) -> Iterator[Leave]:
         spec = ContainerSpec(container_id, ("sleep", "60"), Resource(64, 1))
         store = StateStore(os.path.join(run_dir.nm_state_dir(port), "containers"))
         store.store(ContainerRecord(spec, ContainerState.RUNNING, process.pid, start or identity.start))
+        store.close()
         os.makedirs(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}", container_id))
         return process
 
@@ -105,7 +106,8 @@ def test_records_that_cannot_be_read_stop_nothing(
     run_dir: RunDir, where: cleanup.Places, leave: Leave
 ) -> None:
     process = leave("container_1_0001_01_000002")
-    Path(run_dir.nm_state_dir(45454), "containers", "container_x.json").write_text("{")
+    with Path(run_dir.nm_state_dir(45454), "containers", "journal").open("a") as journal:
+        journal.write("garbled\n")
     assert cleanup.clear(run_dir, where).containers == ("container_1_0001_01_000002",)
     assert process.wait(timeout=10) in ENDED
     assert os.listdir(run_dir.state_dir) == []

@@ -100,14 +100,14 @@ class Stage:
             self.yopp("up", "--nodes", "2", "--vcores", vcores, "--memory", memory, "-D", exclude)
             self.yopp("run", "--memory", "32", "-n", "2", "-O", "true")
         self.nodes_known = True
-        if not self.jobs_known and len(self._running()) != 6:
+        if not self.jobs_known and len(self._running()) != 4:
             self.yopp("app", "kill", "all", "-y", code=None)
             jobs = [
                 self.yopp.start("run", "-d", "-n", "2", "-O", "--memory", "32", "sleep", "600")
                 for _ in range(2)
             ]
             assert [job.wait(30) for job in jobs] == [0, 0]
-            wait_until(lambda: len(self._running()) == 6, what="two masters, four tasks")
+            wait_until(lambda: len(self._running()) == 4, what="four tasks")
         self.jobs_known = True
 
     def _nodes_stand(self) -> bool:

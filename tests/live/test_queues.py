@@ -25,12 +25,8 @@ def queues(yopp: Yopp) -> dict[str, Any]:
 
 
 def live(yopp: Yopp, job: str) -> list[dict[str, Any]]:
-    """The containers of a job that run, its master left out."""
-    return [
-        one
-        for one in yopp.containers("--app", job)
-        if one["yopp"]["state"] == "RUNNING" and not one["id"].endswith("_000001")
-    ]
+    """The containers of a job that run."""
+    return [one for one in yopp.containers("--app", job) if one["yopp"]["state"] == "RUNNING"]
 
 
 def submitted(yopp: Yopp, *words: str, **more: Any) -> str:

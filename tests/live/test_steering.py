@@ -117,7 +117,8 @@ def test_a_drain_waits_for_what_runs_and_a_resume_takes_new_work(cluster: Yopp) 
 
 
 def test_a_drain_that_does_not_wait_is_why_a_job_ended(cluster: Yopp) -> None:
-    cluster("run", "-d", "-n", "1", "--memory", "32", "sleep", "60")
+    own_container = "-Dyopp.resourcemanager.hosted-masters=false"
+    cluster("run", own_container, "-d", "-n", "1", "--memory", "32", "sleep", "60")
     wait_until(lambda: len(cluster.containers("--state", "RUNNING")) == 2, what="the master and its task")
     assert "DECOMMISSIONED" in cluster("node", "drain", "45454", "--kill-after", "0.1s").stdout
     assert "its master received SIGTERM: its node is drained" in cluster("wait", "last", code=143).stderr

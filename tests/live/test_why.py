@@ -143,7 +143,10 @@ def test_promotion_says_beforehand_and_afterwards_whom_it_preempts(cluster: Yopp
     dry = cluster("container", "promote", "--dry-run", three).stdout
     assert "waits until a guaranteed one ends" in dry
     assert "gives way (paused or killed)" in cluster("container", "demote", "--dry-run", two).stdout
-    master = next(one["id"] for one in cluster.containers() if one["yopp"]["am"])
+    submit(cluster, "-Dyopp.resourcemanager.hosted-masters=false", "true")
+    master = wait_until(
+        lambda: next((one["id"] for one in cluster.containers() if one["yopp"]["am"]), None), what="a master"
+    )
     assert "its application's master" in cluster("container", "demote", "--dry-run", master, code=1).stderr
     assert "it is QUEUED" in cluster("container", "pause", "--dry-run", three, code=1).stderr
 
@@ -155,7 +158,9 @@ def test_a_detached_job_says_that_it_runs_and_where_its_output_is(cluster: Yopp)
     if line.startswith("ACCEPTED"):  # a machine that is busy takes longer than people are kept
         assert line.endswith(f": `yopp explain {app['id']}` says what it waits for")
     else:
-        assert re.match(r"RUNNING, its master on \S+: \d running, \d queued; output under /", line)
+        assert re.match(
+            r"RUNNING, its master in the ResourceManager: \d running, \d queued; output under /", line
+        )
         assert Path(line.rpartition(" ")[2]).is_dir() and line.endswith(app["id"])
     assert len(cluster("run", "-q", "-d", "true").stderr) == 0
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+
+from executor.hints import Any
 
 from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
 from .frame import output

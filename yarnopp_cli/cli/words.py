@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from executor.hints import Any
 
 from .frame.command import REGISTERED, Command
 from .table import COMMANDS

@@ -123,6 +123,7 @@ def application(document: Document) -> ApplicationReport:
         am_container_id=_text(ours, "amContainer"),
         am_node_id=_text(document, "masterNodeId") or _text(document, "amHostHttpAddress"),
         unmanaged=document.get("unmanagedApplication") is True,
+        hosted=ours.get("hostedMaster") is True,
         submitted_at_ms=_whole(document, "startedTime"),
         started_at_ms=_whole(document, "launchTime"),
         finished_at_ms=_whole(document, "finishedTime"),

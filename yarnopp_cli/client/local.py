@@ -10,8 +10,8 @@ import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
 
+from executor.hints import TYPE_CHECKING
 from executor.records import ContainerState, ContainerStatus
 
 from ..errors import (

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from executor.errors import CgroupError
+from executor.errors import CgroupError, StateStoreError
 from executor.light import Record
 from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
 from executor.linux.cgroups.files import group_processes, read_mounts, read_own_paths
@@ -58,14 +58,21 @@ class Cleared(Record):
 
 
 def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[ContainerRecord, ...]:
-    """The records that nodes keep of containers that have not ended; of ``ports``, or of all."""
-    stores = [
-        StateStore(_records_directory(run_dir, port))
-        for port in _node_ports(run_dir, ports)
-        if os.path.isdir(_records_directory(run_dir, port))
-    ]
-    stored = [record for store in stores for record in store.load_all(tidy=False)]
-    return tuple(record for record in stored if record.state is not ContainerState.DONE)
+    """The records that nodes keep of containers that have not ended; of ``ports``, or of all.
+
+    A newer version's, which cannot be read, are left out.
+    """
+    found: list[ContainerRecord] = []
+    for port in _node_ports(run_dir, ports):
+        with contextlib.suppress(StateStoreError):
+            found += _stored(run_dir, port)
+    return tuple(record for record in found if record.state is not ContainerState.DONE)
+
+
+def _stored(run_dir: RunDir, port: int) -> list[ContainerRecord]:
+    """All records of a node. Raises StateStoreError."""
+    directory = _records_directory(run_dir, port)
+    return StateStore(directory).load_all(tidy=False) if os.path.isdir(directory) else []
 
 
 def live_records(run_dir: RunDir) -> tuple[ContainerRecord, ...]:
@@ -80,12 +87,11 @@ def known_ports(run_dir: RunDir, where: Places) -> set[int]:
 
 
 def has_records(run_dir: RunDir, port: int) -> bool:
-    """Whether a node of that port has left records; reads names only."""
-    directory = _records_directory(run_dir, port)
+    """Whether a node of that port has left records, readable or not."""
     try:
-        return any(name.endswith(".json") for name in os.listdir(directory))
-    except OSError:
-        return False
+        return bool(_stored(run_dir, port))
+    except StateStoreError:
+        return True
 
 
 def _records_directory(run_dir: RunDir, port: int) -> str:
@@ -164,12 +170,22 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
     ended: list[str] = []
     problems: list[str] = []
     removed = [group for group in groups(run_dir, where.hierarchy) if ports is None or _port(group) in ports]
-    for record in records(run_dir, ports):
-        if _end(record, removed, problems):
-            ended.append(record.spec.container_id)
+    unreadable: set[int] = set()
+    for port in _node_ports(run_dir, ports):
+        try:
+            found = _stored(run_dir, port)
+        except StateStoreError as error:
+            unreadable.add(port)
+            problems.append(" ".join([f"{error.message}: {error.because};", error.hint]))
+            continue
+        for record in found:
+            if record.state is not ContainerState.DONE and _end(record, removed, problems):
+                ended.append(record.spec.container_id)
     for group in removed:
         _remove_group(group, removed, where.hierarchy, problems)
     for port in _node_ports(run_dir, ports):
+        if port in unreadable:
+            continue  # else nobody could find its containers any more
         _remove_directory(run_dir.nm_state_dir(port), problems)
         _remove_directory(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}"), problems)
     with contextlib.suppress(OSError):  # others may use it

@@ -14,8 +14,8 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from executor.hints import TYPE_CHECKING
 from executor.light import Record, pattern
 
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of

@@ -235,6 +235,10 @@ def size_differences(nodes: Sequence[PlannedNode], wish: Wish) -> list[str]:
     ]
 
 
+HOSTED_MASTERS = "yopp.resourcemanager.hosted-masters"
+"""A job may do without what the cluster offers, so it is no difference that it asks for less."""
+
+
 def setting_differences(running: Configuration, wanted: Configuration) -> list[str]:
     """Properties of the daemons that ``wanted`` sets to something else than the cluster runs with, in words.
 
@@ -247,6 +251,8 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
             there, asked = running.value(item.name), wanted.value(item.name)
             if kind is WebSettings and str(asked).endswith(":0"):
                 continue  # any port will do, so that of the cluster does
+            if item.name == HOSTED_MASTERS and not asked:
+                continue
             if origin != "default" and asked != there:
                 found.append(
                     f"running with {item.name}={to_text(there)}, you asked for {to_text(asked)} ({origin})"

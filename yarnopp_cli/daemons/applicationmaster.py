@@ -15,8 +15,9 @@ from collections.abc import Mapping
 
 from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
 from ..jobs import progress
-from ..jobs.loop import Left, MasterLoop, SignalWatch
+from ..jobs.loop import MasterLoop
 from ..jobs.pifiles import read_result, remove_directory
+from ..jobs.watching import Left, SignalWatch
 from ..masters import messages as m
 from ..masters.jobmaster import JobMaster
 from ..masters.pi import last_lines

@@ -23,6 +23,7 @@ from pathlib import Path
 from executor.core.events import RecoveryCompleted
 from executor.core.limits import period_and_quota
 from executor.driver import Driver
+from executor.errors import StateStoreError
 from executor.light import replace
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
@@ -232,7 +233,11 @@ class NodeManagerDaemon:
         self._driver.post(RecoveryCompleted())
 
     async def _remove_old_logs(self) -> None:
-        keep = applications_with_records(self._process.run_dir.state_dir)
+        try:
+            keep = applications_with_records(self._process.run_dir.state_dir)
+        except StateStoreError as error:
+            LOG.warning("no old output is removed: %s", error)
+            return
         keep.update(status.application_id for status in self.machine.scheduler.statuses())
         older_than = time.time() - self._settings.log_retain_seconds
         await asyncio.to_thread(remove_old_logs, self._settings.log_dirs, older_than, keep)

@@ -15,13 +15,14 @@ import time
 from collections.abc import Sequence
 
 from executor.driver import Driver
+from executor.runner import write_crash_report
 
 from .. import __version__
 from ..errors import YoppError
 from ..machine.calls import Reply, StopDaemon
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
-from ..resourcemanager.context import Command, Identity, KeepHistory, RMContext
+from ..resourcemanager.context import Command, Identity, KeepCrash, KeepHistory, RMContext
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
@@ -81,6 +82,10 @@ class ResourceManagerDaemon:
             self._process.stop(command.reason)
         elif isinstance(command, KeepHistory):
             self._histories.keep(command.history)
+        elif isinstance(command, KeepCrash):
+            crash = command.crash
+            path = write_crash_report(self._process.run_dir.path, crash.error, crash.history)
+            LOG.error("the master of %s failed: %s; report: %s", command.application_id, crash, path)
         else:
             if isinstance(command, Reply) and isinstance(command.response, SetLifetimeResponse):
                 if command.response.info.lifetime == "stay":

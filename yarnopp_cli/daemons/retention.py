@@ -14,6 +14,8 @@ from collections.abc import Container, Iterator
 
 import msgspec
 
+from executor.linux.store import StateStore
+
 from ..cluster.rundir import RunDir, write_whole
 from ..errors import InvalidIdError
 from ..records.history import ApplicationHistory
@@ -45,15 +47,22 @@ def remove_old_logs(log_dir: str, older_than: float, keep: Container[str]) -> li
 
 
 def applications_with_records(state_dir: str) -> set[str]:
-    """The applications of which some node of this host has a container on record (``nm-*/containers``)."""
+    """The applications of which some node of this host has a container on record (``nm-*/containers``), or an exit
+    file.
+
+    Raises StateStoreError if the records of one of them cannot be read.
+    """
     found = set()
     for node in _directories(state_dir):
-        if not node.name.startswith("nm-"):
+        directory = os.path.join(node.path, "containers")
+        if not node.name.startswith("nm-") or not os.path.isdir(directory):
             continue
+        names = [record.spec.container_id for record in StateStore(directory).load_all(tidy=False)]
         with contextlib.suppress(OSError):
-            for name in os.listdir(os.path.join(node.path, "containers")):
-                with contextlib.suppress(InvalidIdError):
-                    found.add(application_of(name.partition(".")[0]))
+            names += [name.partition(".")[0] for name in os.listdir(directory)]
+        for name in names:
+            with contextlib.suppress(InvalidIdError):
+                found.add(application_of(name))
     return found
 
 

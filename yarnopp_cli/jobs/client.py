@@ -10,14 +10,15 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 
 from ..cluster.rundir import RunDir
 from ..errors import (
     ConnectionFailedError,
     InvalidResourceRequestError,
+    MastersNotHostedError,
     NodeNotFoundError,
     ShuttingDownError,
     YoppError,
@@ -29,11 +30,12 @@ from ..records.client_protocol import (
     ShutdownClusterRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
+    SubmitJobRequest,
     WaitForNodesRequest,
 )
 from ..records.methods import Request, ResponseT
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
-from ..records.requests import ANY, ApplicationSubmissionContext
+from ..records.requests import ANY
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
 from ..settings.declarations import ApplicationSettings
 from ..views.text import number_of
@@ -131,11 +133,15 @@ class JobClient:
                 self.note(f"restarted the missing daemons of the cluster: {', '.join(handle.started)}")
         return Connection(self.run_dir.rm_socket)
 
-    def submit(self, context: ApplicationSubmissionContext) -> SubmitApplicationResponse:
-        """Submit, waiting out a cluster that is ending itself. Raises YoppError."""
+    def submit(
+        self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
+    ) -> SubmitApplicationResponse:
+        """Submit, waiting out a cluster that is ending itself; ``otherwise`` where the RM hosts no masters, or there is
+        no ``request``. Raises YoppError.
+        """
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                response = self.open().call(SubmitApplicationRequest(context))
+                response = self._submit(request, otherwise)
                 return response if response.info.nodes_running else self._wait_for_a_node(response)
             except (ShuttingDownError, ConnectionFailedError) as error:
                 self.close()
@@ -146,6 +152,16 @@ class JobClient:
                 self.abandon()
                 raise
         raise AssertionError("unreachable")
+
+    def _submit(
+        self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
+    ) -> SubmitApplicationResponse:
+        if request is not None:
+            try:
+                return self.open().call(request)
+            except MastersNotHostedError:
+                pass
+        return self.open().call(otherwise())
 
     def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
         """The RM serves before its nodes have registered: another command may be just starting the cluster.

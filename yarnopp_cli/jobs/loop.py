@@ -7,14 +7,9 @@ events, the deadlines, and the story of a crash.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import select
-import signal
 import time
 from collections import deque
-from collections.abc import Iterator
-from typing import Protocol
 
 from executor.runner import MachineRunner
 
@@ -23,68 +18,10 @@ from ..masters import messages as m
 from ..masters.jobmaster import JobMaster
 from ..records.client_protocol import KillApplicationRequest
 from ..records.jobs import TaskReport
-from ..records.reports import FinalApplicationStatus
 from ..rpc.blocking import Connection
+from .watching import Observer, SignalWatch, Stops
 
 _LONGEST_WAIT = 60.0
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-
-class Observer(Protocol):
-    """Who watches a job: shows its progress, copies its output."""
-
-    def task_changed(self, task: TaskReport) -> None:
-        """A task has another state or container."""
-
-    def notice(self, text: str) -> None:
-        """One sentence for people."""
-
-    def stopping(self, reason: str) -> None:
-        """Somebody asked for the job's end."""
-
-    def tick(self, now: float) -> float | None:
-        """Do what is due; the time (of ``time.monotonic``) at which to be called again at the latest."""
-
-    def stop_wanted(self) -> m.StopRequested | None:
-        """Whether the job is to end because of something that the observer saw."""
-
-
-class Left(Exception):
-    """The user has asked twice to stop: the job is left to the RM, which ends it."""
-
-
-class SignalWatch:
-    """While active, SIGINT, SIGTERM and SIGHUP make ``fileno`` readable instead of interrupting anything."""
-
-    def __init__(self) -> None:
-        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-
-    def fileno(self) -> int:
-        """The descriptor to wait for."""
-        return self._read
-
-    def __enter__(self) -> SignalWatch:
-        self._old_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        self._old = {number: signal.signal(number, _noted) for number in _SIGNALS}
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        for number, handler in self._old.items():
-            signal.signal(number, handler)
-        signal.set_wakeup_fd(self._old_descriptor)
-        os.close(self._read)
-        os.close(self._write)
-
-    def received(self) -> Iterator[signal.Signals]:
-        """The signals that have come since the last time."""
-        with contextlib.suppress(BlockingIOError):
-            for number in os.read(self._read, 64):
-                if number in _SIGNALS:
-                    yield signal.Signals(number)
-
-
-def _noted(number: int, frame: object) -> None:
-    """Do nothing: the wake-up descriptor carries the signal."""
 
 
 class MasterLoop:
@@ -117,10 +54,9 @@ class MasterLoop:
         self._runner: MachineRunner[m.Event, m.Command] = MachineRunner(
             master, self._perform, crash_dir=crash_dir, validate=validate
         )
-        self._news: deque[m.TaskChanged | m.Notice] = deque()
+        self._news: deque[TaskReport | str] = deque()
         self._end: m.EndMaster | None = None
-        self._interrupts = 0
-        self._terminated = terminated
+        self._stops = Stops(observer, signals, terminated)
 
     def run(self) -> m.EndMaster:
         """Until the master has ended. Raises Left when the user asks a second time to stop."""
@@ -140,10 +76,10 @@ class MasterLoop:
         """Pass on what is for the observer. What goes wrong there is no bug of the machine's."""
         while self._news:
             news = self._news.popleft()
-            if isinstance(news, m.Notice):
-                self._observer.notice(news.text)
+            if isinstance(news, str):
+                self._observer.notice(news)
             else:
-                self._observer.task_changed(news.task)
+                self._observer.task_changed(news)
 
     def _step(self) -> None:
         self._tell()
@@ -206,28 +142,22 @@ class MasterLoop:
             self._runner.post(m.CallFailed(command, error))
 
     def _on_signals(self) -> None:
-        assert self._signals is not None
-        for number in self._signals.received():
-            self._interrupts += 1
-            if self._interrupts > 1 and number is signal.SIGINT:
-                raise Left
-            reason = {
-                signal.SIGINT: "interrupted by Ctrl-C",
-                signal.SIGTERM: self._terminated,
-                signal.SIGHUP: "terminal closed (SIGHUP)",
-            }[number]
-            self._observer.stopping(reason)
-            self._runner.post(m.StopRequested(reason, 128 + number, FinalApplicationStatus.KILLED))
+        for stop in self._stops.received():
+            self._runner.post(stop)
 
     def _perform(self, command: m.Command) -> None:
         match command:
-            case m.TaskChanged() | m.Notice():
-                self._news.append(command)
+            case m.TaskChanged(report=TaskReport() as report):
+                self._news.append(report)
+            case m.Notice(text=text):
+                self._news.append(text)
             case m.EndMaster():
                 self._end = command
                 self._runner.close()
-            case _:
+            case m.CallRM() | m.CallNode():
                 self._call(command)
+            case _:
+                raise AssertionError(f"only a hosted master says {command}")
 
     def _call(self, call: m.Call) -> None:
         connection: Connection | None = None

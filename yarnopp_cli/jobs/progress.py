@@ -174,6 +174,8 @@ def where_text(report: ApplicationReport) -> str:
     running = max(0, report.containers_running - (1 if report.am_node_id else 0))
     if report.state is not YarnApplicationState.RUNNING:
         return f"{report.state.value}{where}: `yopp explain {report.application_id}` says what it waits for"
+    if report.hosted:
+        where = " in the ResourceManager"
     return (
         f"RUNNING, its master{where}: {running} running, {report.containers_queued} queued; output under "
         f"{report.log_directory}"

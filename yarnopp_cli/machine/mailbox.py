@@ -93,6 +93,19 @@ class Mailbox(Generic[ItemT]):
         self._fresh.clear()
         return tuple(self._items.values())
 
+    def take_fresh(self, response_id: int) -> tuple[ItemT, ...]:
+        """The news alone, now sent with answer ``response_id``: for items that whoever gets them speaks of before long,
+        and that are many. What is sent on one connection arrives, in order.
+        """
+        if not self._fresh:
+            return ()
+        items = self._items
+        fresh = items if len(self._fresh) == len(items) else [key for key in items if key in self._fresh]
+        for key in fresh:
+            self._sent.setdefault(key, response_id)
+        self._fresh.clear()
+        return tuple([items[key] for key in fresh])
+
     def validate(self) -> None:
         """Assert that everything is either fresh or was sent, and nothing else is remembered."""
         assert self._fresh <= self._items.keys()

@@ -172,12 +172,16 @@ class AMRMClient:
         self._response_id = 0
         return m.CallRM(RegisterApplicationMasterRequest(self._attempt_id, self._token))
 
-    def allocate(self, summary: JobSummary) -> m.CallRM | None:
-        """The allocate call that is due: there is something to say, or none is waiting at the RM."""
+    @property
+    def due(self) -> bool:
+        """Whether an allocate call is to be made now: there is something to say, or none is waiting at the RM."""
         if not self.registered or self.retry_at is not None:
-            return None
-        if self.in_flight and not (self.asks.has_unsent or self.releases or self.updates or self.tasks):
-            return None
+            return False
+        said = self.asks.has_unsent or self.releases or self.updates or self.tasks
+        return not self.in_flight or bool(said)
+
+    def allocate(self, summary: JobSummary) -> m.CallRM:
+        """An allocate call, which the RM holds until it has news."""
         return self._allocate(summary, self._heartbeat_ms)
 
     def last_word(self, summary: JobSummary) -> m.CallRM:

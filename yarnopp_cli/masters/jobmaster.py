@@ -9,6 +9,8 @@ something to say. It never sleeps: whatever it waits for is an event or a deadli
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
+from itertools import islice
 
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
@@ -51,6 +53,11 @@ STOP_PATIENCE_SECONDS = 5.0
 START_FAILURES = 3
 """How often a node may refuse to start one task's container before the task has failed."""
 
+MOST_ASKED = 10_000
+"""How many tasks wait for containers at once; the others of a larger phase are made when these have theirs. So no step
+is long, however large the job is.
+"""
+
 _LIVE = frozenset({TaskState.STARTING, TaskState.QUEUED, TaskState.RUNNING})
 
 
@@ -65,23 +72,31 @@ class Stage(enum.Enum):
 
 
 class JobMaster:
-    """The machine of one job (``Machine[Event, Command]``). The first event is ``MasterStarted``."""
+    """The machine of one job (``Machine[Event, Command]``). The first event is ``MasterStarted``.
 
-    def __init__(self, job: JobSpec, attempt_id: str, token: Token) -> None:
+    A ``hosted`` one lives in the ResourceManager, which tells the nodes what it wants started. It counts in ``tally``.
+    """
+
+    def __init__(
+        self, job: JobSpec, attempt_id: str, token: Token, *, hosted: bool = False, tally: Tally | None = None
+    ) -> None:
         self.job = job
+        self._hosted = hosted
         self.stage = Stage.NEW
-        self.tally = Tally(job.size)
+        self.tally = Tally(job.size) if tally is None else tally
         self._out: list[m.Command] = []
         # tasks: the present phase's, and who holds which container
         self._phase_index = -1
         self._tasks: list[Task] = []
+        self._ahead: Iterator[Task] = iter(())
+        self._unmade = 0
         self._unfinished = 0
         self._waiting: list[Task] = []
         self._by_container: dict[str, Task] = {}
         self._seen: set[str] = set()
         self._launches = 0
         self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms)
-        self._starts = Starts(self._by_container.__contains__)
+        self._starts = Starts(self._by_container.__contains__, hosted=hosted)
         self._noticed: set[str] = set()
         self._promotions: set[str] = set()
         self._nodes = NodeNews()
@@ -150,7 +165,7 @@ class JobMaster:
             if task.state in _LIVE:
                 assert task.container is not None and self._by_container[task.container.id] is task
         ended = sum(counts[state] for state in ENDED)
-        assert self._unfinished == len(self._tasks) - ended
+        assert self._unfinished == len(self._tasks) + self._unmade - ended
         assert len(self._by_container) == sum(counts[state] for state in _LIVE)
         for state in (*_LIVE, TaskState.ASKED):
             assert self.tally.counts[state] == counts[state], state
@@ -175,24 +190,34 @@ class JobMaster:
             not self._by_container or (self._stop_at is not None and now >= self._stop_at)
         ):
             self._finish()
-        if self.stage in (Stage.WORKING, Stage.STOPPING):
-            allocate = self._rm.allocate(self.tally.summary())
-            if allocate is not None:
-                self._out.append(allocate)
+        if self.stage in (Stage.WORKING, Stage.STOPPING) and self._rm.due:
+            self._out.append(self._rm.allocate(self.tally.summary()))
         commands, self._out = self._out, []
         return commands
 
     def _begin_phase(self, now: float) -> None:
         self._phase_index += 1
         phase = self.job.phases[self._phase_index]
-        self._tasks = Task.all_of(self._phase_index, phase)
-        for task in self._tasks:
-            task.not_before = now
-        self._unfinished = len(self._tasks)
-        self._waiting = list(self._tasks)
+        self._ahead = Task.all_of(self._phase_index, phase)
+        self._unfinished = self._unmade = phase.size
+        self._tasks = []
+        self._waiting = []
         self._launches = 0
 
+    def _make_tasks(self) -> None:
+        """Make tasks that have not been made, where few others wait for containers."""
+        counts = self.tally.counts
+        open_asks = counts[TaskState.ASKED] + len(self._waiting)
+        if self._unmade and open_asks <= MOST_ASKED // 2:
+            made = list(islice(self._ahead, MOST_ASKED - open_asks))
+            self._unmade -= len(made)
+            self._tasks += made
+            self._waiting += made
+
     def _ask(self, now: float) -> None:
+        self._make_tasks()
+        if not self._waiting:
+            return
         due = [task for task in self._waiting if task.not_before <= now]
         if not due:
             return
@@ -323,7 +348,7 @@ class JobMaster:
                 self._promotions.discard(container_id)
                 self.tally.noted["promoted"] += 1
             if task is not None:
-                self._out.append(m.TaskChanged(task.report()))
+                self._tell(task)
         for failed in response.failed:
             self._notice(f"{failed.container_id} could not be updated: {failed.message}")
 
@@ -419,7 +444,11 @@ class JobMaster:
 
     def _move(self, task: Task, state: TaskState) -> None:
         self.tally.move(task, state)
-        self._out.append(m.TaskChanged(task.report()))
+        self._tell(task)
+
+    def _tell(self, task: Task) -> None:
+        later = self._hosted and task.state is not TaskState.WAITING
+        self._out.append(m.TaskChanged(task, None if later else task.report()))
 
     def _notice(self, text: str) -> None:
         if text not in self._noticed:
@@ -495,6 +524,9 @@ class JobMaster:
                 nodes.setdefault((container.node_id, container.node_address), []).append(container.id)
             elif task.state not in ENDED:
                 self._close(task, TaskState.KILLED)
+        self.tally.drop(self._unmade)
+        self._unfinished -= self._unmade
+        self._unmade = 0
         for (node_id, address), ids in nodes.items():
             self._out.append(m.CallNode(node_id, address, StopContainersRequest(tuple(ids)), tuple(ids)))
 

@@ -6,8 +6,7 @@ in the order of their commands.
 
 from __future__ import annotations
 
-from typing import Any
-
+from executor.hints import Any
 from executor.light import Record
 
 from ..errors import YoppError
@@ -24,6 +23,7 @@ from ..records.master_protocol import (
     RegisterApplicationMasterRequest,
 )
 from ..records.reports import FinalApplicationStatus, JobSummary
+from .tasks import Task
 
 # --- commands
 
@@ -52,10 +52,24 @@ Call = CallRM | CallNode
 """Each ends in one event, ``Answered`` or ``CallFailed``."""
 
 
-class TaskChanged(Record):
-    """For observers: a task has another state or another container."""
+class StartTasks(Record):
+    """Have the node start these tasks in the containers that they were given: what a hosted master wants instead of a
+    call. Where the node refuses one, its container's end tells.
+    """
 
-    task: TaskReport
+    node_id: str
+    tasks: tuple[Task, ...]
+
+
+class TaskChanged(Record):
+    """For observers: a task has another state or another container; ``report`` is it at that moment.
+
+    A hosted master makes no report but of a task whose container has ended without ending it, since another one will
+    take its place: its observers look at the ``task`` when they are asked.
+    """
+
+    task: Task
+    report: TaskReport | None = None
 
 
 class Notice(Record):
@@ -77,7 +91,7 @@ class EndMaster(Record):
     error: YoppError | None = None
 
 
-Command = Call | TaskChanged | Notice | EndMaster
+Command = Call | StartTasks | TaskChanged | Notice | EndMaster
 """All that a master may want."""
 
 

@@ -6,7 +6,7 @@ go.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from executor.light import replace
@@ -15,7 +15,7 @@ from ..records.container_protocol import StartContainerRequest, StartContainersR
 from ..records.jobs import PhaseSpec
 from ..records.reports import NodeReport, NodeState
 from ..records.requests import Container, ContainerLaunchContext
-from .messages import CallNode
+from .messages import CallNode, StartTasks
 from .tasks import Task
 
 BATCH = 100
@@ -35,10 +35,14 @@ class _Retry:
 
 
 class Starts:
-    """Containers on their way to their nodes. ``is_wanted`` says whether a container is still its task's."""
+    """Containers on their way to their nodes. ``is_wanted`` says whether a container is still its task's.
 
-    def __init__(self, is_wanted: Callable[[str], bool]) -> None:
+    Those of a ``hosted`` master are handed over as they are, for the ResourceManager to tell their nodes.
+    """
+
+    def __init__(self, is_wanted: Callable[[str], bool], *, hosted: bool = False) -> None:
         self._is_wanted = is_wanted
+        self._hosted = hosted
         self._ready: list[Task] = []
         self._retries: list[_Retry] = []
         self._since: dict[str, float] = {}
@@ -57,8 +61,10 @@ class Starts:
         """When a start is to be tried again."""
         return min((retry.due for retry in self._retries), default=None)
 
-    def take(self, now: float) -> list[CallNode]:
-        """The calls to be made now: one a node, or a few for very many containers."""
+    def take(self, now: float) -> Sequence[CallNode | StartTasks]:
+        """What is to be done now: a call for each node, or a few for very many containers."""
+        if not self._ready and not self._retries:
+            return ()
         calls = [self._filtered(retry.call) for retry in self._retries if retry.due <= now]
         self._retries = [retry for retry in self._retries if retry.due > now]
         by_node: dict[tuple[str, str], list[Task]] = {}
@@ -67,6 +73,8 @@ class Starts:
             if container is not None and self._is_wanted(container.id):
                 by_node.setdefault((container.node_id, container.node_address), []).append(task)
         self._ready.clear()
+        if self._hosted:
+            return [StartTasks(node_id, tuple(tasks)) for (node_id, _), tasks in by_node.items()]
         for (node_id, address), tasks in by_node.items():
             size = max(1, min(BATCH, BATCH_BYTES // max(self._size_of(task) for task in tasks)))
             calls += [

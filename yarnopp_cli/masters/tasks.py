@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from executor.causes import CauseKind, of_kind
+from executor.hints import Any
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import EXIT_CANNOT_START, EXIT_TRY_AGAIN
@@ -86,13 +87,13 @@ class Task:
     wait_ms: int = 0
 
     @classmethod
-    def all_of(cls, phase_index: int, phase: PhaseSpec) -> list[Task]:
+    def all_of(cls, phase_index: int, phase: PhaseSpec) -> Iterator[Task]:
         """A phase's tasks as planned."""
-        return [
+        return (
             cls(phase_index, phase, spec, number, spec.execution_type, spec.priority, shown_number=number)
             for spec in phase.tasks
             for number in range(spec.number, spec.number + spec.count)
-        ]
+        )
 
     def report(self) -> TaskReport:
         """It as it is now."""
@@ -183,6 +184,11 @@ class Tally:
                 self.noted["waited"] += 1
                 self.noted["wait_ms_total"] += task.wait_ms
                 self.noted["wait_ms_max"] = max(self.noted["wait_ms_max"], task.wait_ms)
+
+    def drop(self, count: int) -> None:
+        """So many tasks that wait were never made, and will not be."""
+        self.counts[TaskState.WAITING] -= count
+        self.counts[TaskState.KILLED] += count
 
     def note_pauses(self, status: ContainerStatus) -> None:
         """Learn from an ended container how long it was paused, and for what."""

@@ -214,6 +214,7 @@ class ResourceManagerLink:
 def _has_news(response: NodeHeartbeatResponse) -> bool:
     return bool(
         response.containers_to_start
+        or response.tasks_to_start
         or response.containers_to_cleanup
         or response.containers_to_update
         or response.applications_to_cleanup

@@ -56,6 +56,7 @@ from .link import LinkState, ResourceManagerLink
 from .proxy.amrmproxy import AMRMProxyService
 from .reports import NodeFacts, NodeReporter
 from .service import ContainerService, granted_by, spec_of
+from .templates import LaunchTemplates
 
 Event = (
     executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
@@ -143,6 +144,7 @@ class NodeManager:
             self._containers,
             (lambda: proxy.applications) if proxy is not None else tuple,
         )
+        self._templates = LaunchTemplates()
         self._token_key: bytes | None = None
         self._lifetime = "stay"
         self._told_to_stay = False
@@ -394,7 +396,9 @@ class NodeManager:
             self._pass(event)
         for start in response.containers_to_start:
             grant = granted_by(start.container, start.application_id, start.user)
-            self._start_for_resource_manager(grant, start.launch_context)
+            self._start_master(grant, start.launch_context)
+        if response.tasks_to_start:
+            self._start_tasks(response)
         if self._proxy is not None and response.nodes_for_scheduling is not None:
             self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
         if response.resource is not None and response.resource != self._scheduler.total:
@@ -409,13 +413,26 @@ class NodeManager:
             self._guaranteed_awaited = waiting
             self._pass(executor_events.GuaranteedAwaited(waiting))
 
-    def _start_for_resource_manager(self, grant: ContainerSpec, context: ContainerLaunchContext) -> None:
-        """Start a master. One that cannot be started ends as any container does that cannot."""
+    def _start_master(self, grant: ContainerSpec, context: ContainerLaunchContext) -> None:
         if self._scheduler.status(grant.container_id) is not None:
             return  # told twice
         if self._proxy is not None:
             context = self._proxy.force_through(context)
             self._commands += self._proxy.flush()
+        self._start(grant, context)
+
+    def _start_tasks(self, response: NodeHeartbeatResponse) -> None:
+        """Start the tasks of hosted masters."""
+        self._templates.add(response.templates)
+        for task in response.tasks_to_start:
+            if self._scheduler.status(task.container_id) is not None:
+                continue  # told twice
+            template, grant = self._templates.grant(task)
+            if grant.application_id not in self._containers.ended_applications:
+                self._start(grant, template)
+
+    def _start(self, grant: ContainerSpec, context: ContainerLaunchContext) -> None:
+        """Start what the RM itself hands over. What cannot be started ends as any container does that cannot."""
         try:
             spec = spec_of(grant, context, self._log_dir)
         except YoppError as error:
@@ -440,14 +457,17 @@ class NodeManager:
 
     def _clean_up_containers(self, container_ids: Iterable[str]) -> None:
         """The RM wants these no more: they end, and it is told of that as of any end."""
-        for container_id in container_ids:
+        wanted_no_more = list(container_ids)
+        for container_id in wanted_no_more:
             self._containers.withdrawn.add(container_id)
+        for container_id in self._containers.waiting_first(wanted_no_more):
             status = ContainerExitStatus.KILLED_BY_RESOURCEMANAGER
             self._kill(container_id, status, Cause(CauseKind.RESOURCEMANAGER), BY_RESOURCEMANAGER)
 
     def _clean_up_applications(self, application_ids: Iterable[str]) -> None:
         for application_id in application_ids:
             self._containers.ended_applications.add(application_id)
+            self._templates.forget(application_id)
             if self._proxy is not None:
                 self._commands += self._proxy.application_ended(application_id)
             for container_id in self._containers.waiting_first(

@@ -10,8 +10,8 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import Any
 
+from executor.hints import Any
 from executor.light import Record, defaults_of, field, replace
 from executor.records import ExecutionType, Resource
 

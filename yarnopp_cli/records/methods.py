@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, TypeVar
-
+from executor.hints import Any, ClassVar, Generic, TypeVar
 from executor.light import Record
 
 ResponseT = TypeVar("ResponseT")

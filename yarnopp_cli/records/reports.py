@@ -123,6 +123,7 @@ class ApplicationReport(Record):
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
     ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
+    ``unmanaged``: no container is its master's. That is its client, or lives in the RM (``hosted``).
     """
 
     application_id: str
@@ -140,6 +141,7 @@ class ApplicationReport(Record):
     am_container_id: str = ""
     am_node_id: str = ""
     unmanaged: bool = False
+    hosted: bool = False
     submitted_at_ms: int = 0
     started_at_ms: int = 0
     finished_at_ms: int = 0
@@ -170,7 +172,7 @@ class ApplicationReport(Record):
 
 class ApplicationAttemptReport(Record):
     """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none;
-    ``blacklist`` are nodes that its master does not want.
+    ``blacklist`` are nodes that its master does not want. ``hosted``: that lives in the RM.
     """
 
     attempt_id: str
@@ -183,6 +185,7 @@ class ApplicationAttemptReport(Record):
     am_http_address: str = ""
     user: str = ""
     blacklist: tuple[str, ...] = ()
+    hosted: bool = False
 
 
 class NodeReport(Record):

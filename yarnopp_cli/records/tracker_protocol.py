@@ -72,12 +72,39 @@ class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
 
 
 class ContainerToStart(Record):
-    """A container the RM itself starts: an application's master."""
+    """A container that the RM itself starts: an application's master."""
 
     container: Container
     launch_context: ContainerLaunchContext
     application_id: str
     user: str = ""
+
+
+class LaunchTemplate(Record):
+    """What the containers of one phase of a hosted master's job have in common. Sent to a node once on a connection,
+    and kept there until the application has ended. ``number_variable`` names a variable for each task's number.
+    """
+
+    template_id: str
+    application_id: str
+    user: str
+    context: ContainerLaunchContext
+    number_variable: str = ""
+
+
+class TaskToStart(Record):
+    """A hosted master's task: what is its own beside its phase's template. ``arguments`` follow the command."""
+
+    container_id: str
+    template_id: str
+    number: int
+    resource: Resource
+    execution_type: ExecutionType
+    priority: int = 0
+    version: int = 0
+    waiting_since_ms: int = 0
+    duration_hint_ms: int = 0
+    arguments: tuple[str, ...] = ()
 
 
 class ContainerToUpdate(Record):
@@ -99,6 +126,7 @@ class NodeHeartbeatResponse(Record):
     ``next_interval_ms`` is the longest time until the next heartbeat from now on, 0 for as before.
     ``resource`` is the size that an administrator gave the node, None for none.
     ``guaranteed_awaited``: guaranteed containers wait for what others of their type hold here; None for as before.
+    ``templates`` are those of ``tasks_to_start`` that the node does not have.
     """
 
     response_id: int
@@ -116,6 +144,8 @@ class NodeHeartbeatResponse(Record):
     next_interval_ms: int = 0
     resource: Resource | None = None
     guaranteed_awaited: bool | None = None
+    templates: tuple[LaunchTemplate, ...] = ()
+    tasks_to_start: tuple[TaskToStart, ...] = ()
 
 
 class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):

@@ -55,6 +55,8 @@ class RMAppManager:
         user: str,
         connection_id: int,
         leaf: LeafQueue[RMAppAttempt],
+        *,
+        hosted: bool = False,
     ) -> RMApp:
         """Take a valid submission in and start its first attempt."""
         app_id = str(application_id)
@@ -68,6 +70,7 @@ class RMAppManager:
             max_attempts=min(submission.max_attempts, limit) if submission.max_attempts > 0 else limit,
             submitted_at_ms=self._rm.now_ms,
             leaf=leaf,
+            hosted=hosted,
             counted_until=self._rm.now,
             tracking_url=self._rm.proxy_url(app_id),
         )
@@ -102,7 +105,8 @@ class RMAppManager:
         attempt.guaranteed_asks.watch = lambda size: self._rm.scheduler.asked(attempt, size)
         app.attempts.append(attempt)
         app.leaf.enter(attempt)
-        words = {"attempt": attempt_id, "master": "client" if app.unmanaged else "container"}
+        place = "ResourceManager" if app.hosted else "client" if app.unmanaged else "container"
+        words = {"attempt": attempt_id, "master": place}
         self._rm.history.add(EventKind.ATTEMPT_STARTED, app=app.id, words=words)
         if app.unmanaged:
             self._rm.move(attempt, AttemptEvent.LAUNCHED)

@@ -225,7 +225,10 @@ class ContainerLedger:
         return container
 
     def _sign(self, container: RMContainer) -> None:
-        """Give a container a new token, with its facts as they are now."""
+        """Give a container a new token, with its facts as they are now. A hosted master needs none: the RM's own word
+        starts and changes its containers."""
+        if container.app.hosted:
+            return
         container.token = container_token(
             self._rm.container_key,
             container.container(),
@@ -284,7 +287,7 @@ class ContainerLedger:
             self._rm.metrics.ended()
         del self._rm.live_containers[container.id], attempt.containers[container.id]
         self._give_back(container)
-        container.node.to_start.drop(container.id)
+        container.node.forget_start(container.id)
         self._rm.monitor.refresh(container.node.load)
         attempt.updates.pop(container.id, None)
         self._rm.changes.guaranteed = True
@@ -392,7 +395,7 @@ class ContainerLedger:
         """The node knows of it (or it ended unclaimed): it does not expire, and reports count it now."""
         self._rm.deadlines.clear(Due(DueKind.UNCLAIMED, container.id))
         container.node.load.release_claim(container.id)
-        container.node.to_start.drop(container.id)
+        container.node.forget_start(container.id)
 
     def _move(self, container: RMContainer, event: ContainerEvent) -> None:
         """Its node told ``event`` of it, or it has ended. What a node tells again is no transition."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from executor.core.cell import MachineCrashed
 from executor.core.machine import Deadlines
 from executor.light import replace
 from executor.records import Resource
@@ -34,6 +35,7 @@ from ..records.history import ApplicationHistory
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
+from ..records.tracker_protocol import LaunchTemplate
 from ..settings.declarations import ResourceManagerSettings
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
 from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
@@ -96,6 +98,10 @@ class DueKind(enum.Enum):
     IDLE = "IDLE"
     #: the nodes had their time to unregister
     ENDING = "ENDING"
+    #: a hosted master has something to do (application)
+    HOSTED_MASTER = "HOSTED_MASTER"
+    #: those who watch a hosted master's job are to hear of it (application)
+    HOSTED_NEWS = "HOSTED_NEWS"
 
 
 class Due(NamedTuple):
@@ -105,7 +111,15 @@ class Due(NamedTuple):
     of: str = ""
 
 
-Command = Reply | ReplyError | StopDaemon | KeepHistory
+@dataclass(frozen=True, slots=True)
+class KeepCrash:
+    """A hosted master has ended by a bug of its own: the story is to be written down."""
+
+    application_id: str
+    crash: MachineCrashed
+
+
+Command = Reply | ReplyError | StopDaemon | KeepHistory | KeepCrash
 EventT = TypeVar("EventT", contravariant=True)
 
 
@@ -158,6 +172,8 @@ class Changes:
         self.opportunistic = False
         #: something changed that clients may wait for: an application's state, or which nodes can be used
         self.awaited = False
+        #: answers to hosted masters, which wait for their next turn in the step: number of the call, response or error
+        self.hosted: list[tuple[int, Any]] = []
         #: the answers of the step, in order
         self.commands: list[Command] = []
 
@@ -214,6 +230,7 @@ class RMContext:
         self.finished_containers: OrderedDict[str, RMContainer] = OrderedDict()
         self.scheduler = CapacityScheduler(QueueTree(queues, self.capacity), self._guaranteed_awaited)
         self.shares = OpportunisticShares(weights_of(self.capacity.user_weights)[0])
+        self.templates: dict[str, LaunchTemplate] = {}
         self.opportunistic_waiting = WaitingAttempts(self.shares)
         self.metrics = OpportunisticSchedulerMetrics()
         self.monitor = NodeQueueLoadMonitor(settings, rng=rng, may_move=self._may_move)
@@ -307,12 +324,18 @@ class RMContext:
     # -- answers ---------------------------------------------------------------------------------------------
 
     def reply(self, call_id: int, response: Any) -> None:
-        """Answer a call."""
-        self.changes.commands.append(Reply(call_id, response))
+        """Answer a call; one of a number below zero is a hosted master's."""
+        if call_id < 0:
+            self.changes.hosted.append((call_id, response))
+        else:
+            self.changes.commands.append(Reply(call_id, response))
 
     def refuse(self, call_id: int, error: YoppError) -> None:
         """Refuse a call."""
-        self.changes.commands.append(ReplyError(call_id, error))
+        if call_id < 0:
+            self.changes.hosted.append((call_id, error))
+        else:
+            self.changes.commands.append(ReplyError(call_id, error))
 
     def reply_to_master(self, held: HeldCall, response: AllocateResponse) -> None:
         """Answer an allocate call, in the protocol over which it came."""

@@ -48,6 +48,7 @@ from ..records.tracker_protocol import (
     ContainerToStart,
     ContainerToUpdate,
     RegisterNodeManagerRequest,
+    TaskToStart,
 )
 from .event_history import Subject
 from .lives import (
@@ -69,6 +70,8 @@ GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
 """Nodes in these states are no part of the cluster any more."""
 DRAINED = frozenset({NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED})
 _LISTENING = frozenset({AttemptState.ALLOCATED, AttemptState.LAUNCHED, AttemptState.RUNNING})
+HOSTED = -2
+"""The connection of a master that lives in this process: no call from outside comes over it, and it is never lost."""
 _IDLE = ResourceUtilization()
 _NO_TOKEN = Token("", "", "")
 
@@ -143,7 +146,8 @@ class RMNode(Listener):
     """One registered node. ``load`` is what schedulers know of it.
 
     ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes will not come back by
-    themselves. ``resized``: its size is the RM's word, and no longer its own.
+    themselves. ``resized``: its size is the RM's word, and no longer its own. ``templates_told`` are those of hosted
+    masters' tasks that were sent on its connection.
     """
 
     node_id: str
@@ -165,6 +169,8 @@ class RMNode(Listener):
     awaited_told: bool = False
     acknowledged: tuple[str, ...] = ()
     to_start: Mailbox[ContainerToStart] = field(default_factory=Mailbox)
+    tasks_to_start: Mailbox[TaskToStart] = field(default_factory=Mailbox)
+    templates_told: set[str] = field(default_factory=set)
     to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
     to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
     applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
@@ -214,7 +220,18 @@ class RMNode(Listener):
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
         """All its news, box by box."""
-        return (self.to_start, self.to_cleanup, self.to_update, self.applications_to_cleanup)
+        return (
+            self.to_start,
+            self.tasks_to_start,
+            self.to_cleanup,
+            self.to_update,
+            self.applications_to_cleanup,
+        )
+
+    def forget_start(self, container_id: str) -> None:
+        """The node has spoken of this container, or it is not to start any more."""
+        self.to_start.drop(container_id)
+        self.tasks_to_start.drop(container_id)
 
     def has_news(self) -> bool:
         """Whether a held heartbeat is to be answered now."""
@@ -225,6 +242,7 @@ class RMNode(Listener):
         """Everything that was sent and not acknowledged may be lost."""
         Listener.send_again(self)
         self.awaited_told = False
+        self.templates_told.clear()
 
     def register_again(self, request: RegisterNodeManagerRequest) -> None:
         """A new life of its process, or a resync of the same one: the numbers of the answers begin anew."""
@@ -234,6 +252,7 @@ class RMNode(Listener):
         self.unregistered = self.shutdown_told = self.resized = False
         self.response_id = self.sent_here = 0
         self.awaited_told = False
+        self.templates_told.clear()
         for box in self.mailboxes():
             box.restart()
 
@@ -469,6 +488,7 @@ class RMApp:
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
+    ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
     """
 
     id: str
@@ -479,6 +499,7 @@ class RMApp:
     max_attempts: int
     submitted_at_ms: int
     leaf: LeafQueue[RMAppAttempt]
+    hosted: bool = False
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)
@@ -526,7 +547,7 @@ class RMApp:
 
     @property
     def unmanaged(self) -> bool:
-        """Whether its master is the client."""
+        """Whether no container of the cluster is its master's: it is the client, or lives in the RM."""
         return self.context.unmanaged
 
     def containers(self) -> Iterable[RMContainer]:

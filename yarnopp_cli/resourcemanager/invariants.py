@@ -117,7 +117,9 @@ def _check_node(context: RMContext, node: RMNode) -> None:
     assert load.claimed_queue == len(load.claims) - len(free)
     for box in node.mailboxes():
         box.validate()
-    for container_id in (start.container.id for start in node.to_start.items()):
+    starts = [one.container.id for one in node.to_start.items()]
+    starts += [one.container_id for one in node.tasks_to_start.items()]
+    for container_id in starts:
         assert node.containers[container_id].status is None
 
 

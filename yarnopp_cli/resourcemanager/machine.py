@@ -24,6 +24,7 @@ from .app_manager import RMAppManager
 from .container_ledger import ContainerLedger
 from .container_updates import ContainerUpdates
 from .context import Command, DueKind, RMContext
+from .hosting.masters import HostedMasters
 from .invariants import check_invariants
 from .lifetime import Lifetime
 from .scheduler.preemption import PreemptionMonitor
@@ -55,6 +56,7 @@ class ResourceManager:
         self._masters = masters = ApplicationMasterService(context, ledger, manager, updates)
         self._queues = queues = QueueService(context, read_queues)
         self._clients = clients = ClientRMService(context, ledger, manager, queues)
+        self._hosting = hosting = HostedMasters(context, ledger, manager, masters, clients)
         self._history = HistoryService(context)
         self._admin = administration = AdminService(context, ledger)
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
@@ -73,6 +75,7 @@ class ResourceManager:
             client.UpdateApplicationTimeoutsRequest: clients.limit_lifetime,
             client.UpdateApplicationTagsRequest: clients.set_tags,
             client.ChangeContainerRequest: updates.change,
+            client.StopJobRequest: hosting.stop,
             client.SetLifetimeRequest: lifetime.set_lifetime,
             history.GetMapReduceJobRequest: clients.get_map_reduce,
             scheduling.GetSchedulerFiguresRequest: clients.get_figures,
@@ -92,6 +95,8 @@ class ResourceManager:
             distributed.DistributedSchedulingAllocateRequest: masters.allocate_distributed,
             distributed.RegisterDistributedSchedulingAMRequest: masters.register_distributed,
             client.SubmitApplicationRequest: clients.submit,
+            client.SubmitJobRequest: hosting.submit,
+            client.WatchJobRequest: hosting.watch,
             client.KillApplicationRequest: clients.kill,
             client.MoveApplicationRequest: queues.move,
             client.UpdateApplicationPriorityRequest: queues.prioritise,
@@ -119,6 +124,8 @@ class ResourceManager:
             DueKind.HOPELESS: masters.refuse_hopeless,
             DueKind.IDLE: lifetime.idle_for_long,
             DueKind.ENDING: lifetime.stop,
+            DueKind.HOSTED_MASTER: hosting.due,
+            DueKind.HOSTED_NEWS: hosting.tell,
         }
 
     # -- the machine -----------------------------------------------------------------------------------------
@@ -136,6 +143,7 @@ class ResourceManager:
             case ConnectionLost(connection_id):
                 self._tracker.connection_lost(connection_id)
                 self._masters.connection_lost(connection_id)
+                self._hosting.connection_lost(connection_id)
                 self._clients.waits.connection_lost(connection_id)
                 self._history.waits.connection_lost(connection_id)
             case PagesServed(address, warning):
@@ -161,6 +169,7 @@ class ResourceManager:
     def validate(self) -> None:
         """Assert every invariant."""
         check_invariants(self._rm)
+        self._hosting.validate()
 
     def _answer(self, call: CallReceived) -> Any:
         """The answer to a call; None where it comes later, or has been given."""
@@ -178,19 +187,18 @@ class ResourceManager:
         changes = self._rm.changes
         while changes.masters_ended:
             self._manager.master_ended(changes.masters_ended.pop(0))
-        if not self._rm.ending:
-            self._allocation.allocate()
         if self._rm.draining:
             self._admin.check()
+        self._serve_masters()
         changes.beating.clear()
-        while changes.attempts:
-            self._masters.answer(changes.attempts.popitem()[1])
         while changes.nodes:
             self._tracker.answer(changes.nodes.popitem()[1])
         if changes.awaited:
             changes.awaited = False
             self._clients.waits.check()
         self._lifetime.check()
+        if changes.hosted:  # the end of the cluster was told to hosted masters
+            self._serve_masters()
         self._history.check()
         self._tracker.check()
         self._preemption.check()
@@ -200,3 +208,15 @@ class ResourceManager:
         changes.moved.clear()
         commands, changes.commands = changes.commands, []
         return [*kept, *commands]
+
+    def _serve_masters(self) -> None:
+        """Allocate, and tell masters, until those that live here ask for nothing more in answer."""
+        changes = self._rm.changes
+        while True:
+            if not self._rm.ending:
+                self._allocation.allocate()
+            while changes.attempts:
+                self._masters.answer(changes.attempts.popitem()[1])
+            if not changes.hosted:
+                return
+            self._hosting.hear()

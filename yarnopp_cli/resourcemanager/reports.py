@@ -92,6 +92,7 @@ def attempt_report(attempt: RMAppAttempt) -> ApplicationAttemptReport:
         am_node_id=node_id,
         am_http_address=http_address,
         user=attempt.app.user,
+        hosted=attempt.app.hosted,
         blacklist=tuple(sorted(attempt.blacklist)),
     )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import select
 import time
 from _socket import AF_UNIX, SOCK_STREAM, socket
-from typing import TYPE_CHECKING, Any, cast
+
+from executor.hints import TYPE_CHECKING, Any, cast
 
 from ..errors import ConnectionFailedError, YoppError
 from ..records.methods import Request, ResponseT

@@ -12,8 +12,8 @@ import sys
 import types
 from collections.abc import Callable
 from functools import cache
-from typing import Any, TypeVar
 
+from executor.hints import Any, TypeVar
 from executor.light import MISSING, Record, defaults_of
 
 from ..errors import YoppError

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from typing import Any, Final, get_args
 
+from executor.hints import Any, Final
 from executor.light import Record
 
 from ..errors import REMOTE_ERRORS, RemoteError, YoppError
@@ -89,8 +89,9 @@ class Lines:
 
 def response_of(request: type[Request[Any]]) -> type[Any]:
     """The class of the response to a request."""
-    (named,) = get_args(request.__orig_bases__[0])  # type: ignore[attr-defined]
-    found: type[Any] = getattr(sys.modules[request.__module__], named.__forward_arg__)
+    declared: Any = request
+    (named,) = declared.__orig_bases__[0].__args__
+    found: type[Any] = getattr(sys.modules[request.__module__], named)
     return found
 
 

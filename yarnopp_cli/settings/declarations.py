@@ -151,6 +151,11 @@ class ResourceManagerSettings(Record, kw_only=True):
     )
     """For how many finished applications the events are kept as files, for `yopp report`; the oldest are removed
     first."""
+    hosted_masters: bool = setting("yopp.resourcemanager.hosted-masters", True)
+    """The masters of `yopp run`, `yopp dshell` and `yopp pi` live in the ResourceManager's process: they take no
+    resources, and submission and start cost no process. With false, as in YARN, the master of a detached job runs in a
+    container of its own, and that of a foreground job in its client. With distributed scheduling, and for a detached
+    `yopp pi`, it is always so."""
     on_demand_linger_ms: int = setting("yopp.on-demand.linger-ms", 0, at_least=0)
     """How long a cluster that a job started for itself waits for another job before it ends."""
     address: str = setting("yarn.resourcemanager.address", "")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ..errors import ConfigurationError
 from .entries import Reading
+from .plain_toml import read_plain
 from .suggest import printable_path
 
 LARGEST_FILE = 4 * 1024 * 1024
@@ -102,7 +103,10 @@ def read_file(path: str, text: str | None = None) -> Reading:
             hint="save the file as UTF-8",
         )
         return Reading(problem)
-    from .toml import read_toml  # a daemon has no TOML to read: tomli costs it 10 ms
+    plain = read_plain(text, path)
+    if plain is not None:
+        return plain
+    from .toml import read_toml  # to import it takes 10 ms
 
     return read_toml(text, path)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
 
+from executor.hints import Any, TypeVar
 from executor.light import Record, replace
 from executor.settings import Property
 

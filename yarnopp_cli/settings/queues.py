@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
+from executor.hints import Any
 from executor.light import Record
 from executor.settings import setting
 

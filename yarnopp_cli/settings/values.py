@@ -13,8 +13,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Any, TypeAlias
 
+from executor.hints import Any, TypeAlias
+from executor.light import pattern
 from executor.settings import Property
 
 from .declarations import ADDRESSES, CGROUP_PATHS, DIRECTORIES, OPTIONAL_ADDRESSES
@@ -25,8 +26,8 @@ Value: TypeAlias = int | float | bool | str
 LARGEST_NUMBER = 2**31 - 1
 """Java's int: what YARN itself could hold. Milliseconds up to it are 24 days."""
 
-_WHOLE = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})", re.ASCII)
-_NUMBER = re.compile(
+_WHOLE = pattern(r"[+-]?(?:0[xX][0-9a-fA-F]{1,16}|[0-9]{1,20})", re.ASCII)
+_NUMBER = pattern(
     r"[+-]?(?:[0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})(?:[eE][+-]?[0-9]{1,4})?[fFdD]?", re.ASCII
 )
 _TOML_TYPES = {bool: "a boolean", int: "a whole number", float: "a number", str: "a text", list: "a list"}
@@ -158,8 +159,8 @@ MAX_SUBSTITUTIONS = 20
 """Hadoop's bound for one value."""
 
 _LONGEST = 65536
-_VARIABLE = re.compile(r"\$\{([^\}\$\s]+)\}")
-_ENVIRONMENT = re.compile(r"env\.([^:\-]+)(?:(:?-)(.*))?", re.DOTALL)
+_VARIABLE = pattern(r"\$\{([^\}\$\s]+)\}")
+_ENVIRONMENT = pattern(r"env\.([^:\-]+)(?:(:?-)(.*))?", re.DOTALL)
 
 
 class ExpansionError(ValueError):

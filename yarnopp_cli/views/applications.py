@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from executor.hints import Any
 from executor.records import Resource
 
 from ..records.reports import (
@@ -233,6 +232,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
             "currentAttempt": app.current_attempt_id,
             "attempts": app.attempts,
             "amContainer": app.am_container_id,
+            "hostedMaster": app.hosted,
             "logDirectory": app.log_directory,
         },
     }
@@ -244,6 +244,11 @@ def _tracking(app: ApplicationReport) -> str:
         return "History"
     running = app.state is YarnApplicationState.RUNNING and app.tracking_url
     return "ApplicationMaster" if running else _UNASSIGNED
+
+
+def where_without_container(report: ApplicationReport | ApplicationAttemptReport) -> str:
+    """Where a master is that has no container."""
+    return "is hosted by the ResourceManager" if report.hosted else "runs in its client"
 
 
 def _tracking_url(app: ApplicationReport) -> str:
@@ -275,7 +280,7 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("Final-State", app.final_status.value),
         ("Exit", or_dash(exit_code(app))),
         ("Tracking-URL", _tracking_url(app) or "N/A"),
-        ("AM Host", app.am_node_id or ("runs in its client" if app.unmanaged else "N/A")),
+        ("AM Host", app.am_node_id or (where_without_container(app) if app.unmanaged else "N/A")),
         ("Aggregate Resource Allocation", f"{memory} MB-seconds, {cpu} vcore-seconds"),
         ("Containers", counts_text(app)),
         ("Allocated", f"{guaranteed} guaranteed, {opportunistic} opportunistic"),
@@ -348,7 +353,7 @@ def _attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
     return [
         ("ApplicationAttempt-Id", attempt.attempt_id),
         ("State", attempt.state),
-        ("AMContainer", attempt.am_container_id or "none: its master runs in its client"),
+        ("AMContainer", attempt.am_container_id or f"none: its master {where_without_container(attempt)}"),
         ("Start-Time", timestamp(attempt.started_at_ms)),
         ("Finish-Time", timestamp(attempt.finished_at_ms)),
         ("Diagnostics", attempt.diagnostics),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from executor.causes import Cause
+from executor.hints import Any
 from executor.records import ContainerState, OpportunisticContainersStatus, Resource
 
 from ..errors import EXIT_NO_SUCH, InvalidIdError, UsageError, YoppError

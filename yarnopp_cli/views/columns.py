@@ -7,8 +7,8 @@ with a tone. A tone only repeats what the text says, so that nothing is lost wit
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
 
+from executor.hints import Any, Generic, TypeVar
 from executor.light import Record
 
 from .text import megabytes, short_megabytes, short_span, span, timestamp

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
 
+from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, pattern
 from executor.records import (
     PREEMPTION_STATUSES,

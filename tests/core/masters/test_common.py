@@ -495,10 +495,10 @@ def test_states_are_told_as_they_change() -> None:
     seen = only(m.TaskChanged, script.first + commands)
     for fields in ({"queued": (ids[0],)}, {"started": (ids[0],)}, {"completed": (ended(ids[0], 0),)}):
         seen += only(m.TaskChanged, script.news(**fields))
-    assert [change.task.state.value for change in seen] == [
+    assert [change.report.state.value for change in seen] == [
         "ASKED", "STARTING", "QUEUED", "RUNNING", "SUCCEEDED",
     ]  # fmt: skip
-    assert seen[-1].task.container_id == ids[0] and seen[-1].task.exit_code == 0
+    assert seen[-1].report.container_id == ids[0] and seen[-1].report.exit_code == 0
 
 
 def test_it_says_when_a_node_it_may_wait_for_is_away_and_back() -> None:

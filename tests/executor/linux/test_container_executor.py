@@ -38,6 +38,7 @@ from executor.linux.cgroups import CgroupDriver
 from executor.linux.cgroups.slots import SLOT_PREFIX
 from executor.linux.procfs import is_alive, read_stat, standing
 from executor.linux.shim import command_pid
+from executor.linux.store import StateStore
 from executor.records import (
     CgroupLimits,
     ContainerRecord,
@@ -156,16 +157,16 @@ def test_what_cannot_be_written_down_is_not_started(tmp_path: Path, no_cgroups: 
     async def scenario() -> None:
         async with a_node(tmp_path, no_cgroups) as node:
             spec = a_spec("c1", "true")
-            os.mkdir(tmp_path / "state" / "c1.json")
+            os.mkdir(tmp_path / "state" / "journal.new")
             node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
             node.executor.perform(LaunchContainer(spec, CgroupLimits()))
             (failed,) = node.events
-            assert isinstance(failed, ContainerLaunchFailed) and "c1.json" in failed.reason
-            os.rmdir(tmp_path / "state" / "c1.json")
+            assert isinstance(failed, ContainerLaunchFailed) and "journal" in failed.reason
+            os.rmdir(tmp_path / "state" / "journal.new")
             node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
             assert (await node.run_again(spec)).exit_code == 0
             node.executor.perform(ForgetContainer("c1"))
-            assert not (tmp_path / "state" / "c1.json").exists()
+            assert StateStore(tmp_path / "state").load_all(tidy=False) == []
 
     asyncio.run(scenario())
 

@@ -180,8 +180,7 @@ def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> 
 
 def test_what_has_no_record_is_ended_and_removed(crashed: Crashed) -> None:
     pids = {name: crashed.pid(name) for name in ("runs", "paused", "fills")}
-    for record in crashed.directory.glob("state/*.json"):
-        record.unlink()
+    (crashed.directory / "state" / "journal").unlink()
     (crashed.directory / "work" / "foreign").mkdir()
 
     async def scenario() -> None:
@@ -224,6 +223,7 @@ def test_a_crash_between_the_start_and_writing_its_pid_down(tmp_path: Path, no_c
             node.executor.perform(StoreContainer(record))
             launched = await node.launch(record.spec)
             await soon(lambda: read_exit_file(str(tmp_path / "state" / "c1.exit1")), "its shim begins")
+            node.lets_go()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             assert found.alive and found.record.pid == launched.pid
@@ -270,10 +270,11 @@ def test_a_record_that_is_done_is_told_and_cleaned_up(tmp_path: Path, no_cgroups
             exited = await node.run(spec)
             record = ContainerRecord(spec, ContainerState.DONE, exit_status=exited.exit_code or 0)
             node.executor.perform(StoreContainer(record))
+            node.lets_go()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             assert isinstance(found, ContainerRecovered) and found.record == record and not found.alive
-            assert os.listdir(tmp_path / "work") == [] and os.listdir(tmp_path / "state") == ["c1.json"]
+            assert os.listdir(tmp_path / "work") == [] and os.listdir(tmp_path / "state") == ["journal"]
             await second.executor.close()
 
     asyncio.run(scenario())
@@ -316,6 +317,7 @@ def test_an_exit_that_comes_while_the_node_looks(tmp_path: Path, no_cgroups: Cgr
                     ContainerRecord(spec, ContainerState.RUNNING, launched.pid, launched.process_start)
                 )
             )
+            node.lets_go()
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             (tmp_path / "work" / "c1" / "go").write_text("")

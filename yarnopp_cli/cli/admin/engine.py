@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+
+from executor.hints import Any
 
 from ...client.choice import (
     ADDRESSES_PROPERTY,
@@ -22,7 +23,7 @@ from ...views.columns import Column
 from ...views.text import timestamp
 from ..frame.command import Needs, command
 from ..frame.engine_options import connected
-from ..frame.options import Conf, EngineName, Rm, argument
+from ..frame.options import Annotated, Conf, EngineName, Rm, argument
 from ..frame.output import Printer
 from ..frame.session import Context, Session
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+
+from executor.hints import TYPE_CHECKING
 
 from ...cluster.processes import process_figures
 from ...errors import ConnectionFailedError, UsageError
@@ -14,7 +15,7 @@ from ...records.scheduler_protocol import GetSchedulerFiguresRequest
 from ...views.rest.metrics import Bean, Figure, of_cluster, of_node, prometheus, query_beans
 from ..frame.command import command
 from ..frame.naming import nodes
-from ..frame.options import Live, argument, option
+from ..frame.options import Annotated, Live, argument, option
 from ..frame.output import Printer
 from ..frame.session import Session
 

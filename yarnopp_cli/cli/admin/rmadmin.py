@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
 
+from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 
 from ...errors import EXIT_CONFIGURATION, UsageError, YoppError, reason_of
@@ -14,7 +14,7 @@ from ...views import queues as queue_view
 from ..frame.command import Needs, command
 from ..frame.naming import nodes as named_nodes
 from ..frame.naming import one_of
-from ..frame.options import Live, argument, duration, option
+from ..frame.options import Annotated, Live, argument, duration, option
 from ..frame.session import Session
 from ..looking.node import tell, tell_size
 

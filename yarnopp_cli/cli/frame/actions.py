@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+
+from executor.hints import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import EXIT_FAILURE, EXIT_TIMEOUT, YoppError
 from .naming import ALL

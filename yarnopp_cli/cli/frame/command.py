@@ -14,8 +14,8 @@ import enum
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
 
+from executor.hints import TYPE_CHECKING, Any, TypeVar
 from executor.light import MISSING, Record
 
 from ...errors import EXIT_TIMEOUT, YoppError

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+
+from executor.hints import TYPE_CHECKING, Any
 
 from ...errors import NotYetSupportedError, UsageError, YoppError
 from .options import HERE_ONLY, HereOnly

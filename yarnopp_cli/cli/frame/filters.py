@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from executor.hints import TYPE_CHECKING
 
 from ...errors import EXIT_NO_SUCH, YoppError
 from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
 from ...records.reports import QueueReport
 from ...views.text import harmless
-from .options import Live, option
+from .options import Annotated, Live, option
 
 if TYPE_CHECKING:
     from ...client.protocol import Client

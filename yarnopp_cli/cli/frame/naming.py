@@ -11,8 +11,8 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeVar
 
+from executor.hints import TYPE_CHECKING, TypeVar
 from executor.light import Record, pattern
 
 from ...errors import (

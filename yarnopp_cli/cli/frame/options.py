@@ -7,8 +7,8 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
 
+from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, pattern
 
 LEAST_INTERVAL = 0.1
@@ -17,6 +17,22 @@ _DATE = pattern(r"\d{4}-\d\d-\d\d", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = pattern(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
 _MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p": 1024.0**3}
+
+
+if TYPE_CHECKING:
+    from typing import Annotated as Annotated
+else:  # typing's own takes longer to be made than all that a command has to say of its options
+
+    class Annotated:
+        """``Annotated[TYPE, MARK…]``: a type and what else is said of an option."""
+
+        def __init__(self, kind, *marks):
+            inner = isinstance(kind, Annotated)
+            self.__origin__ = kind.__origin__ if inner else kind
+            self.__metadata__ = (*kind.__metadata__, *marks) if inner else marks
+
+        def __class_getitem__(cls, items):
+            return cls(*items)
 
 
 class BadValueError(Exception):

@@ -13,11 +13,15 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TextIO, TypeVar
+
+from executor.hints import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError
 from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
 from ...views.text import harmless, harmless_json, shorten, width
+
+if TYPE_CHECKING:
+    from typing import TextIO
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from types import NoneType, UnionType
-from typing import Any
 
+from executor.hints import Any
 from executor.light import MISSING, Record
 
 from .options import BadValueError, Declared

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
 
+from executor.hints import TYPE_CHECKING, Any, TypeVar
 from executor.light import Record, field, replace
 
 from ...cluster.rundir import RunDir

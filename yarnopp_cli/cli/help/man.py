@@ -11,11 +11,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated
+
+from executor.hints import TYPE_CHECKING
 
 from ...errors import EXIT_NO_SUCH, YoppError
 from ..frame.command import Needs, command
-from ..frame.options import Words, argument
+from ..frame.options import Annotated, Words, argument
 from ..frame.output import WORDS, Printer, is_terminal, write_bytes
 from ..frame.session import Session
 from ..table import ALIASES, COMMANDS

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from ...errors import EXIT_FAILURE, YoppError
 from ...jobs import progress
-from ...jobs.loop import SignalWatch
 from ...jobs.output import OutputFollower, Sink
-from ...masters.jobmaster import JobMaster
+from ...jobs.watching import SignalWatch
 from ...masters.messages import EndMaster, StopRequested
+from ...masters.tasks import Tally
 from ...records.client_protocol import SubmitApplicationResponse
 from ...records.jobs import JobSpec, TaskReport, TaskState
 from ...records.reports import FinalApplicationStatus
@@ -41,19 +41,19 @@ class Shown:
 
 
 class JobConsole:
-    """Shows one job to the person who started it (``jobs.loop.Observer``)."""
+    """Shows one job to the person who started it (``jobs.watching.Observer``)."""
 
     def __init__(
         self,
         printer: Printer,
         job: JobSpec,
-        master: JobMaster,
+        tally: Tally,
         response: SubmitApplicationResponse,
         shown: Shown,
     ) -> None:
         self._printer = printer
         self._job = job
-        self._master = master
+        self._tally = tally
         self._response = response
         self._started = time.monotonic()
         self._first_said = False
@@ -116,7 +116,7 @@ class JobConsole:
     # --- progress
 
     def _say_first(self, now: float) -> float | None:
-        counts = self._master.tally.counts
+        counts = self._tally.counts
         unplaced = counts[TaskState.ASKED] + counts[TaskState.STARTING]
         placed = any(counts[state] for state in (TaskState.RUNNING, TaskState.QUEUED))
         if (placed and not unplaced) or now - self._started >= FIRST_LINE_SECONDS:
@@ -129,7 +129,7 @@ class JobConsole:
         if not self._first_said:
             self._first_said = True
             self._drawn_at = time.monotonic()
-            self._shown = progress.states_text(self._master.tally)
+            self._shown = progress.states_text(self._tally)
             if self._terse:
                 return
             self.say(
@@ -139,7 +139,7 @@ class JobConsole:
             )
 
     def _show(self, now: float) -> float | None:
-        text = progress.states_text(self._master.tally)
+        text = progress.states_text(self._tally)
         period = DRAW_SECONDS if self._printer.progress else LINE_SECONDS
         if text == self._shown and (self._is_drawn or not self._printer.progress):
             return None
@@ -149,7 +149,7 @@ class JobConsole:
             return self._drawn_at + period
         self._shown, self._drawn_at = text, now
         if self._printer.progress:
-            tally = self._master.tally
+            tally = self._tally
             drawn = progress.bar(tally, BAR_CELLS) if tally.total > 1 else ()
             self._printer.status_line(f"{int(now - self._started)} s  {text}", drawn)
             self._is_drawn = True
@@ -161,7 +161,7 @@ class JobConsole:
         """On a terminal, a progress line must not land in the middle of what the containers write."""
         if self._out is None or self._err is None or not self._printer.progress:
             return True
-        if self._master.tally.total == 1 and self._master.tally.counts[TaskState.RUNNING]:
+        if self._tally.total == 1 and self._tally.counts[TaskState.RUNNING]:
             return False
         return self._out.at_line_start and self._err.at_line_start
 
@@ -212,7 +212,7 @@ class JobConsole:
         self.say_first_line()
         if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
             return
-        tally = self._master.tally
+        tally = self._tally
         for line in progress.failure_lines(tally.failures, tally.total, self._response.log_directory):
             self.say(line)
         elapsed = time.monotonic() - self._started

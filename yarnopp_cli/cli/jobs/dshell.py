@@ -9,8 +9,8 @@ import functools
 import os
 import re
 from collections.abc import Callable
-from typing import Annotated, Any
 
+from executor.hints import Any
 from executor.records import ExecutionType, Resource
 
 from ...errors import (
@@ -26,7 +26,7 @@ from ...masters import commands as shell
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import REGISTERED, Needs, command
-from ..frame.options import BadValueError, ExitCode, ExitRule, argument, duration, option, size_mb
+from ..frame.options import Annotated, BadValueError, ExitCode, ExitRule, argument, duration, option, size_mb
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
 from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_size, tags

@@ -7,7 +7,8 @@ import os
 import shutil
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+
+from executor.hints import TYPE_CHECKING, Any
 
 from ...errors import UsageError, YoppError
 from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
@@ -15,7 +16,7 @@ from ...views.columns import NUMBER, Column
 from ...views.text import harmless, timestamp
 from ..frame.command import command
 from ..frame.naming import words
-from ..frame.options import HERE_ONLY, JobIds, moment, option
+from ..frame.options import HERE_ONLY, Annotated, JobIds, moment, option
 from ..frame.output import Printer, is_terminal_out, json_line, paint
 from ..frame.session import Session
 from .logtarget import Target, fetched, find

@@ -7,15 +7,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any
 
+from executor.hints import TYPE_CHECKING, Any
 from executor.light import replace
 
 from ...masters import pi as masters_pi
 from ...masters.pi import PERCENT
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
-from ..frame.options import HERE_ONLY, ExitCode, ExitRule, JobTimeout, Queue, Tags, argument, option
+from ..frame.options import (
+    HERE_ONLY,
+    Annotated,
+    ExitCode,
+    ExitRule,
+    JobTimeout,
+    Queue,
+    Tags,
+    argument,
+    option,
+)
 from ..frame.session import Session
 from .run import tags
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import Annotated
 
 from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
@@ -16,6 +15,7 @@ from ...records.jobs import TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
+    Annotated,
     ExitCode,
     ExitRule,
     HereOnly,

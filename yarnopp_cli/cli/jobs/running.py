@@ -8,8 +8,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
+from executor.hints import TYPE_CHECKING, Any
 from executor.light import replace
 from executor.records import Resource
 
@@ -17,15 +17,20 @@ from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, Yop
 from ...jobs import progress
 from ...jobs.client import ON_DEMAND, JobClient
 from ...jobs.commands import without_values
-from ...jobs.loop import Left, MasterLoop, SignalWatch
-from ...masters.jobmaster import JobMaster
+from ...jobs.follower import JobFollower
+from ...jobs.watching import Left, SignalWatch
 from ...masters.messages import EndMaster
-from ...records.client_protocol import KillApplicationRequest, SubmitApplicationResponse
+from ...masters.tasks import Tally
+from ...records.client_protocol import (
+    KillApplicationRequest,
+    SubmitApplicationRequest,
+    SubmitApplicationResponse,
+    SubmitJobRequest,
+)
 from ...records.jobs import JobSpec, TaskReport
 from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
-from ...rpc.plain import encode
 from ...settings.declarations import ResourceManagerSettings
 from ..frame.actions import polled
 from ..frame.output import Printer
@@ -33,6 +38,7 @@ from ..frame.session import Session
 from .console import EXIT_READER_GONE, JobConsole, Shown
 
 if TYPE_CHECKING:
+    from ...jobs.loop import MasterLoop
     from .on_yarn import YarnJobs
 
 BEGIN_SECONDS = 2.0
@@ -41,6 +47,8 @@ KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
 JOB_FILE = "job.json"
 _MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
+_HOSTED = "yopp.resourcemanager.hosted-masters"
+_DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
 _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
@@ -95,7 +103,7 @@ def start(
         return client.start(job, submission, detach=detach, dry_run=session.dry_run, debug=debug)
     printer = session.printer
     if session.dry_run:
-        return _foretell(session, job, submission.am_resource if detach else None)
+        return _foretell(session, client, job, submission.am_resource if detach else None)
     submission = replace(
         submission,
         application_type=job.application_type,
@@ -114,9 +122,9 @@ def start(
     return outcome.end.exit_code
 
 
-def _foretell(session: Session, job: JobSpec, master: Resource | None = None) -> int:
+def _foretell(session: Session, client: JobClient, job: JobSpec, master: Resource | None) -> int:
     """Print what would happen to ``job``; the exit code, 1 where it would be refused. ``master`` is the size of a
-    detached job's master, None where it runs in the client."""
+    detached job's master, None where it runs in the client; one that is hosted takes nothing."""
     from ...explain.forecast import Forecast, forecast
     from ...views.explain import consequences
 
@@ -125,6 +133,8 @@ def _foretell(session: Session, job: JobSpec, master: Resource | None = None) ->
     try:
         info = session.client.cluster_info()
         known = info.properties
+        if _may_be_hosted(client) and known.get(_HOSTED) != "false" and known.get(_DISTRIBUTED) != "true":
+            master = master if job.pi is not None else None
         least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
         nodes = session.client.nodes()
         found = forecast(
@@ -172,25 +182,25 @@ def command_line(variables: Sequence[str] = ()) -> str:
 def run_foreground(
     client: JobClient, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext, shown: Shown
 ) -> Outcome:
-    """Submit the job with this client as its master, and see it through. Raises YoppError.
+    """Submit the job, and see it through: follow its master in the RM, or be the master where the RM hosts none. Raises
+    YoppError.
 
     Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
-    response = client.submit(submission)
+    hosted = SubmitJobRequest(submission, job) if _may_be_hosted(client) else None
+    response = client.submit(hosted, lambda: SubmitApplicationRequest(submission))
     warn_of_ignored(client, printer)
-    if response.am_token is None:
-        raise YoppError(
-            "the ResourceManager gave no token for a master in the client",
-            because="only an unmanaged application has its master in the client",
-            hint="`yopp doctor` compares the versions of what runs",
-        )
     if printer.ids_only:
         printer.text(response.application_id)
-    master = JobMaster(job, response.attempt_id, response.am_token)
-    console = JobConsole(printer, job, master, response, shown)
+    tally = Tally(job.size)
+    console = JobConsole(printer, job, tally, response, shown)
     with SignalWatch() as signals:
-        scheduler = client.configuration.settings(ResourceManagerSettings).scheduler_address
-        loop = MasterLoop(master, client.open(), console, signals, scheduler, crash_dir=client.run_dir.path)
+        loop: JobFollower | MasterLoop
+        if response.am_token is None:
+            rows = shown.stream or printer.is_json or not printer.quiet
+            loop = JobFollower(client.open(), response.application_id, tally, console, signals, rows=rows)
+        else:
+            loop = _master_here(client, job, response, tally, console, signals)
         try:
             end = loop.run()
             client.connection = loop.rm
@@ -209,6 +219,30 @@ def run_foreground(
         console.say_end(end, shown)
         console.check_output(end)
     return Outcome(end, response, report, console.tasks)
+
+
+def _may_be_hosted(client: JobClient) -> bool:
+    """Whether a job's master may live in an RM that hosts any: not where the client is to ask a node's AMRMProxy."""
+    settings = client.configuration.settings(ResourceManagerSettings)
+    return settings.hosted_masters and not settings.scheduler_address
+
+
+def _master_here(
+    client: JobClient,
+    job: JobSpec,
+    response: SubmitApplicationResponse,
+    tally: Tally,
+    console: JobConsole,
+    signals: SignalWatch,
+) -> MasterLoop:
+    """The job's master in this process."""
+    from ...jobs.loop import MasterLoop
+    from ...masters.jobmaster import JobMaster
+
+    assert response.am_token is not None
+    master = JobMaster(job, response.attempt_id, response.am_token, tally=tally)
+    scheduler = client.configuration.settings(ResourceManagerSettings).scheduler_address
+    return MasterLoop(master, client.open(), console, signals, scheduler, crash_dir=client.run_dir.path)
 
 
 def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
@@ -243,18 +277,14 @@ def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | N
 def submit_detached(
     client: JobClient, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext
 ) -> None:
-    """Submit the job with its master in a container of the cluster, and return at once. Raises YoppError."""
-    from ...cluster.launching import daemon_environment
+    """Submit the job with its master in the RM, or in a container of the cluster, and return at once. Raises YoppError.
 
-    client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
-    spec = json.dumps(encode(replace(job, rm_address=f"unix:{client.run_dir.rm_socket}")))
-    environment = daemon_environment(os.environ)
-    master = ContainerLaunchContext(
-        command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
-        environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
-        files={JOB_FILE: spec},
-    )
-    response = client.submit(replace(submission, am_container_spec=master))
+    The master of a `pi` job reads and removes files of its user, which the RM never does for anybody.
+    """
+    hosted = None
+    if _may_be_hosted(client) and job.pi is None:
+        hosted = SubmitJobRequest(submission, job, attached=False)
+    response = client.submit(hosted, lambda: _with_master_in_container(client, job, submission))
     warn_of_ignored(client, printer)
     application_id = response.application_id
     if printer.is_json:
@@ -277,6 +307,24 @@ def submit_detached(
             printer.note(progress.where_text(report))
 
 
+def _with_master_in_container(
+    client: JobClient, job: JobSpec, submission: ApplicationSubmissionContext
+) -> SubmitApplicationRequest:
+    """The job's submission as an application of its own, as YARN has them."""
+    from ...cluster.launching import daemon_environment
+    from ...rpc.plain import encode
+
+    client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
+    spec = json.dumps(encode(replace(job, rm_address=f"unix:{client.run_dir.rm_socket}")))
+    environment = daemon_environment(os.environ)
+    master = ContainerLaunchContext(
+        command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
+        environment={name: environment[name] for name in ("PYTHONPATH", "PATH") if name in environment},
+        files={JOB_FILE: spec},
+    )
+    return SubmitApplicationRequest(replace(submission, am_container_spec=master))
+
+
 def _never(client: JobClient, application_id: str, report: ApplicationReport | None) -> str:
     """Why nothing that it waits for can start on the present nodes; "" where it can. Only a warning: nodes may come."""
     if report is None or report.state in FINAL_STATES:
@@ -291,13 +339,18 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
 
 
 def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport | None:
-    """A detached job when its master and first containers are at work, or when BEGIN_SECONDS have passed."""
+    """A detached job when its first containers are at work, or nothing was allocated to it; or its master's container
+    and its first ones; or when BEGIN_SECONDS have passed.
+    """
 
     def begun(report: ApplicationReport | None) -> bool:
         if report is None or report.state in FINAL_STATES:
             return True
+        spoken_of = report.containers_running + report.containers_queued + report.containers_done
+        if report.hosted:
+            return spoken_of > 0 or not report.containers_allocated
         # The master's own container is one of those that run.
-        return report.containers_running + report.containers_queued + report.containers_done > 1
+        return spoken_of > 1
 
     return polled(lambda _: client.report(application_id), begun, BEGIN_SECONDS)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
 
+from executor.hints import TYPE_CHECKING
 from executor.records import ContainerState
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
@@ -15,7 +15,7 @@ from ...views import containers as container_view
 from ..frame.actions import polled
 from ..frame.command import command
 from ..frame.naming import is_container, jobs, words
-from ..frame.options import ExitCode, ExitRule, JobIds, Timeout, Words, option
+from ..frame.options import Annotated, ExitCode, ExitRule, JobIds, Timeout, Words, option
 from ..frame.output import Printer
 from ..frame.session import Session
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated, Any
 
+from executor.hints import Any
 from executor.settings import Property
 
 from ...errors import EXIT_CONFIGURATION, YoppError
@@ -17,7 +17,7 @@ from ...settings.values import to_text
 from ...views.columns import Column, default_columns
 from ..frame import output as out
 from ..frame.command import Needs, command
-from ..frame.options import Words, argument, option
+from ..frame.options import Annotated, Words, argument, option
 from ..frame.session import Session
 
 _NAMES = Words(lambda: PROPERTIES)

@@ -8,8 +8,8 @@ import os
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any
 
+from executor.hints import Any
 from executor.light import Record
 
 from ...cluster.rundir import write_whole
@@ -25,7 +25,7 @@ from ...settings.suggest import nearest
 from ...settings.values import Refused, Value, from_text, to_text
 from ...views.columns import Column
 from ..frame.command import Needs, command
-from ..frame.options import DryRun, argument
+from ..frame.options import Annotated, DryRun, argument
 from ..frame.output import Printer
 from ..frame.session import Context, Session
 from .config import Key, document

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
 from ...records.reports import NodeState
 from ..frame.command import Needs, command
-from ..frame.options import Live, Timeout, argument
+from ..frame.options import Annotated, Live, Timeout, argument
 from ..frame.output import WORDS
 from ..frame.session import Session
 from ..looking import node as node_commands

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated
+
+from executor.hints import TYPE_CHECKING
 
 from ..frame.command import Needs, command
-from ..frame.options import option
+from ..frame.options import Annotated, option
 from ..frame.output import Printer
 from ..frame.session import Session
 from .up import Ports, with_ports

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from ...errors import EXIT_FAILURE, YoppError
 from ...views.text import number_of
 from ..frame.command import Needs, command
-from ..frame.options import Timeout, option
+from ..frame.options import Annotated, Timeout, option
 from ..frame.session import Session
 
 KeepContainers = Annotated[

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import NoReturn
 
+from executor.hints import TYPE_CHECKING
 from executor.light import replace
 
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError, reason_of
 from ...views.text import number_of
 from ..frame.command import Needs, command
-from ..frame.options import Timeout, option, size_mb
+from ..frame.options import Annotated, Timeout, option, size_mb
 from ..frame.output import Printer, flush
 from ..frame.session import Context, Session
 from .status import tell

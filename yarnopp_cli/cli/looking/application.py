@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
 
+from executor.hints import TYPE_CHECKING, Any
 from executor.records import ExecutionType
 
 from ...errors import ApplicationNotFoundError, UsageError
@@ -32,6 +32,7 @@ from ..frame.filters import (
 from ..frame.naming import applications, one_of, words
 from ..frame.options import (
     HERE_ONLY,
+    Annotated,
     ApplicationIds,
     Ids,
     Live,

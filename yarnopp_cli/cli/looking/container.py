@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
+from executor.hints import TYPE_CHECKING
 from executor.light import Record, replace
 from executor.records import ExecutionType
 
@@ -24,7 +23,7 @@ from ..frame.filters import (
     node_id,
 )
 from ..frame.naming import application, containers, of_application
-from ..frame.options import ContainerIds, OfApplication, Words, option
+from ..frame.options import Annotated, ContainerIds, OfApplication, Words, option
 from ..frame.session import Session, empty_text
 from .container_details import InFull, show_details
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated
 
 from executor.causes import CauseKind, of_kind
+from executor.hints import TYPE_CHECKING
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ...errors import InvalidStateError, UsageError
@@ -20,7 +20,7 @@ from ...views.text import vcores as vcores_of
 from ..frame.actions import agree, awaited
 from ..frame.command import command
 from ..frame.naming import containers, words
-from ..frame.options import IDS, ContainerIds, Live, option, size_mb
+from ..frame.options import IDS, Annotated, ContainerIds, Live, option, size_mb
 from ..frame.session import Session
 from .container_details import live, tell_containers
 

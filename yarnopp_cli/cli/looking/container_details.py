@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import Any
+
+from executor.hints import Any
 
 from ...errors import InvalidStateError
 from ...records.reports import ContainerReport, NodeReport

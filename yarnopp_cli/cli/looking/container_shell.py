@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
 
+from executor.hints import TYPE_CHECKING
 from executor.records import ContainerState
 
 from ...errors import (
@@ -20,7 +20,7 @@ from ...records.reports import ContainerReport
 from ...views import containers as view
 from ..frame.command import command
 from ..frame.naming import containers, one_of
-from ..frame.options import Live, argument
+from ..frame.options import Annotated, Live, argument
 from ..frame.output import is_terminal
 from ..frame.session import Session
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
 
+from executor.hints import TYPE_CHECKING
 from executor.light import replace
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
@@ -13,7 +13,7 @@ from ...views import events as view
 from ..frame.command import command
 from ..frame.filters import NodeFilter
 from ..frame.naming import applications, containers, nodes, one_of
-from ..frame.options import Live, OfApplication, Timeout, Words, moment, option
+from ..frame.options import Annotated, Live, OfApplication, Timeout, Words, moment, option
 from ..frame.output import Printer
 from ..frame.session import Session
 

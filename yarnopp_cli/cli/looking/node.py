@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any
 
+from executor.hints import Any
 from executor.records import Resource
 
 from ...errors import UsageError
@@ -13,7 +13,7 @@ from ...views.nodes import NODES, state_text
 from ...views.text import number_of
 from ..frame.command import command
 from ..frame.filters import nodes_of
-from ..frame.options import Live, NodeIds, duration, option, size_mb
+from ..frame.options import Annotated, Live, NodeIds, duration, option, size_mb
 from ..frame.session import Session
 
 KillAfter = Annotated[

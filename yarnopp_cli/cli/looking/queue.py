@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from ...records.reports import QueueReport
 from ...views.queues import QUEUES
 from ..frame.command import command
 from ..frame.filters import QueueFilter, named_queue, queues_below
 from ..frame.naming import ALL, applications, one_of, words
-from ..frame.options import Live, QueueNames, option
+from ..frame.options import Annotated, Live, QueueNames, option
 from ..frame.session import Session
 
 

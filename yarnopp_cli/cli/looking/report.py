@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json as jsonlib
 import os
-from typing import TYPE_CHECKING, Annotated
+
+from executor.hints import TYPE_CHECKING
 
 from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError
 from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEvent
@@ -14,7 +15,7 @@ from ...report import timeline
 from ...rpc.plain import decode
 from ..frame.command import command
 from ..frame.naming import application
-from ..frame.options import Live, argument, option
+from ..frame.options import Annotated, Live, argument, option
 from ..frame.session import Session
 
 if TYPE_CHECKING:

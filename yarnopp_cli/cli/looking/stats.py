@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+
+from executor.hints import TYPE_CHECKING
 
 from ...records.client_protocol import GetContainersRequest
 from ...records.reports import ContainerReport, NodeReport, NodeState
@@ -12,7 +13,7 @@ from ...views import stats as view
 from ...views.containers import is_live, shown_state
 from ..frame.command import command
 from ..frame.naming import is_container, things
-from ..frame.options import Live, argument, interval, option
+from ..frame.options import Annotated, Live, argument, interval, option
 from ..frame.output import Printer, is_terminal_out
 from ..frame.session import Session
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+
+from executor.hints import TYPE_CHECKING
 
 from ...errors import UsageError
 from ..frame.command import command
+from ..frame.options import Annotated, option
 from ..frame.options import interval as shortest_interval
-from ..frame.options import option
 from ..frame.output import WORDS, Printer, is_terminal
 from ..frame.session import Session
 

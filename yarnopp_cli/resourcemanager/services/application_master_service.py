@@ -33,7 +33,7 @@ from ..app_manager import AM_SHUTDOWN, RMAppManager
 from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
-from ..entities import HeldCall, RMAppAttempt
+from ..entities import HOSTED, HeldCall, RMAppAttempt
 from ..lives import AttemptState, Phase
 
 
@@ -65,7 +65,8 @@ class ApplicationMasterService:
             raise InvalidStateError(
                 f"{attempt.id} has ended", because=attempt.diagnostics or f"it is {attempt.state.value}"
             )
-        self._spoke(attempt, call.connection_id)
+        if call.connection_id != HOSTED:
+            self._spoke(attempt, call.connection_id)
         self._manager.registered(attempt)
         return master.RegisterApplicationMasterResponse(
             minimum=self._rm.minimum_allocation,
@@ -136,8 +137,19 @@ class ApplicationMasterService:
         ``remote`` are containers that its node's DistributedScheduler allocated; None where it has none.
         """
         attempt = self._attempt(request.attempt_id, request.token)
-        app = attempt.app
         held = HeldCall(call.call_id, request.response_id, remote is not None)
+        self.serve(attempt, held, request, call.connection_id, remote)
+
+    def serve(
+        self,
+        attempt: RMAppAttempt,
+        held: HeldCall,
+        request: master.AllocateRequest,
+        connection_id: int = HOSTED,
+        remote: tuple[Container, ...] | None = None,
+    ) -> None:
+        """The same of the master of ``attempt``, which is known to speak for it."""
+        app = attempt.app
         self._supersede(attempt)
         if attempt.ended or attempt.state is AttemptState.FINISHING:
             response = master.AllocateResponse(attempt.response_id, command=AM_SHUTDOWN)
@@ -145,7 +157,8 @@ class ApplicationMasterService:
             return
         if attempt.state is not AttemptState.RUNNING:
             raise InvalidStateError(f"the master of {app.id} has not registered yet")
-        self._spoke(attempt, call.connection_id)
+        if connection_id != HOSTED:
+            self._spoke(attempt, connection_id)
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
         for container in remote or ():
@@ -201,7 +214,8 @@ class ApplicationMasterService:
         """The grace of a lost client has passed."""
         app = self._rm.live.get(application_id)
         if app is not None and not app.ended:
-            self._manager.fail_attempt(app.attempt, f"its client is gone: the master of {app.id} ran in it")
+            why = "it was a foreground job" if app.hosted else f"the master of {app.id} ran in it"
+            self._manager.fail_attempt(app.attempt, f"its client is gone: {why}")
 
     def expired(self, attempt_id: str) -> None:
         """A master's liveness deadline has come: it has failed if it has really been silent so long."""

@@ -16,12 +16,12 @@ from ...records import client_protocol as client
 from ...records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.ids import ApplicationId, NodeId
 from ...records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, NodeState, YarnApplicationState
-from ...records.requests import ApplicationSubmissionContext
+from ...records.requests import ApplicationSubmissionContext, Token
 from ...records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
-from ..entities import RMApp
+from ..entities import HOSTED, RMApp
 from ..lives import Phase
 from ..mapreduce import map_reduce_report
 from ..reports import application_report, attempt_report, container_report, reported
@@ -65,8 +65,27 @@ class ClientRMService:
         self, call: CallReceived, request: client.SubmitApplicationRequest
     ) -> client.SubmitApplicationResponse:
         """Take an application in. Submitting the same one twice (a repeated call) gives the same answer."""
+        app = self.take_in(call, request.context)
+        tells = app.unmanaged and not app.hosted
+        return self.submitted(app, app.attempt.id if tells else "", app.attempt.token if tells else None)
+
+    def submitted(
+        self, app: RMApp, attempt_id: str = "", token: Token | None = None
+    ) -> client.SubmitApplicationResponse:
+        """The answer to a submission."""
+        return client.SubmitApplicationResponse(
+            application_id=app.id,
+            info=self.info(),
+            attempt_id=attempt_id,
+            am_token=token,
+            log_directory=app.log_directory,
+        )
+
+    def take_in(
+        self, call: CallReceived, submission: ApplicationSubmissionContext, *, hosted: bool = False
+    ) -> RMApp:
+        """The application that is submitted, or was by this very user. Raises YoppError."""
         self._refuse_if_ending()
-        submission = request.context
         if not call.user:
             raise AccessDeniedError(
                 "nobody submits this application", because="the kernel does not say which user is calling"
@@ -74,18 +93,14 @@ class ClientRMService:
         user = submission.user if call.uid == 0 and submission.user else call.user
         app = self._rm.applications.get(submission.application_id)
         if app is None:
-            app = self._take_in(call, submission, user)
-        elif app.ended or app.user != user:
+            return self._take_in(call, submission, user, hosted=hosted)
+        if app.ended or app.user != user or app.hosted is not hosted:
             raise InvalidStateError(f"{app.id} was submitted already", because=f"it is {app.state.value}")
-        return client.SubmitApplicationResponse(
-            application_id=app.id,
-            info=self.info(),
-            attempt_id=app.attempt.id if app.unmanaged else "",
-            am_token=app.attempt.token if app.unmanaged else None,
-            log_directory=app.log_directory,
-        )
+        return app
 
-    def _take_in(self, call: CallReceived, submission: ApplicationSubmissionContext, user: str) -> RMApp:
+    def _take_in(
+        self, call: CallReceived, submission: ApplicationSubmissionContext, user: str, *, hosted: bool
+    ) -> RMApp:
         self._check_submission(submission)
         by_root = call.uid == 0 and user == call.user
         leaf, submission = self._queues.place(submission, user, privileged=by_root)
@@ -101,7 +116,8 @@ class ClientRMService:
             del self._promised[submission.application_id]
         else:
             application_id = self._next_id()
-        return self._manager.submit(application_id, submission, user, call.connection_id, leaf)
+        connection_id = HOSTED if hosted else call.connection_id
+        return self._manager.submit(application_id, submission, user, connection_id, leaf, hosted=hosted)
 
     def _check_submission(self, submission: ApplicationSubmissionContext) -> None:
         if submission.timeout_ms < 0:

@@ -237,6 +237,7 @@ class ResourceTrackerService:
             )
         else:
             node.awaited_told = node.guaranteed_awaited
+            tasks, templates = self._tasks(node, number)
             response = tracker.NodeHeartbeatResponse(
                 number,
                 containers_to_start=node.to_start.take(number),
@@ -250,9 +251,20 @@ class ResourceTrackerService:
                 next_interval_ms=self._interval_of(node) if self._rm.settings.heartbeat_scaling else 0,
                 resource=node.total if node.resized else None,
                 guaranteed_awaited=node.guaranteed_awaited,
+                templates=templates,
+                tasks_to_start=tasks,
             )
         self._rm.reply(held.call_id, response)
         self._rm.forget_held(node)
+
+    def _tasks(
+        self, node: RMNode, number: int
+    ) -> tuple[tuple[tracker.TaskToStart, ...], tuple[tracker.LaunchTemplate, ...]]:
+        """The hosted masters' tasks that ``node`` is to start, with the templates that it lacks."""
+        tasks = node.tasks_to_start.take_fresh(number)
+        new = {task.template_id for task in tasks} - node.templates_told
+        node.templates_told |= new
+        return tasks, tuple(self._rm.templates[one] for one in sorted(new) if one in self._rm.templates)
 
     def _response(self, number: int, action: str, **more: Any) -> tracker.NodeHeartbeatResponse:
         return tracker.NodeHeartbeatResponse(

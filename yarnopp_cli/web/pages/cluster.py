@@ -193,7 +193,7 @@ def _overview(report: ApplicationReport, now: int) -> list[tuple[str, object]]:
         ("Finished", moment(report.finished_at_ms)),
         ("Elapsed", span(application_view.elapsed_ms(report, now))),
         ("Progress", progress(report)),
-        ("AM container", master(report.am_container_id)),
+        ("AM container", master(report)),
         ("Allocated", allocated),
         (
             "Aggregate Resource Allocation",

@@ -146,14 +146,14 @@ def attempts_table(rows: Sequence[ApplicationAttemptReport]) -> Html:
         columns,
         rows,
         empty="No attempts.",
-        container=lambda attempt: master(attempt.am_container_id),
+        container=master,
     )
 
 
-def master(container_id: str) -> object:
-    """A link to the container of a master, "runs in its client" where it has none."""
-    if not container_id:
-        return "runs in its client"
+def master(report: ApplicationReport | ApplicationAttemptReport) -> object:
+    """A link to the container of a master, or where it is instead."""
+    if not (container_id := report.am_container_id):
+        return applications.where_without_container(report)
     return link(path("cluster", "container", container_id), container_id)
 
 

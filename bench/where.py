@@ -1,0 +1,70 @@
+"""Where the CPU of a container goes: the client, the RM, the NM, and what the NM starts, for each of many /bin/true.
+
+What the NM starts is the command with all that is made for it: launchers, shells and what they fork. The floor's loop
+around the same command is what no runner can save.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Iterable
+
+from .cluster import Cluster
+from .harness import Table, program
+from .idle import cpu_of, daemons
+from .machine import cpu_seconds, reaped_seconds
+from .rivals import Floor, Yopp
+from .throughput import COMMAND
+
+
+def used(cluster: Cluster) -> dict[str, float]:
+    """The CPU seconds of each part so far."""
+    own = {name: cpu_of(pids) for name, pids in daemons(cluster).items()}
+    started = cpu_seconds(cluster.pids()) - sum(own.values())
+    return {"client": reaped_seconds(), **own, "what the NodeManager starts": started}
+
+
+def once(cluster: Cluster, runner: Yopp, number: int) -> dict[str, float]:
+    """The CPU ms of each part, for each of so many tasks."""
+    before = used(cluster)
+    runner.batch(number, COMMAND)
+    return {name: 1000 * (seconds - before[name]) / number for name, seconds in used(cluster).items()}
+
+
+def options(parser: argparse.ArgumentParser) -> None:
+    """What this program takes besides what all do."""
+    parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 200)")
+    parser.add_argument("--rounds", type=int, help="rounds (3; short 1)")
+    parser.add_argument("-G", "--guaranteed", action="store_true", help="instead of opportunistic ones")
+
+
+def tables(given: argparse.Namespace) -> Iterable[Table]:
+    """One table."""
+    number, kind = given.tasks or (200 if given.short else 1000), "-G" if given.guaranteed else "-O"
+    rounds: list[dict[str, float]] = []
+    floor: list[float] = []
+    with Cluster(*given.define) as cluster:
+        runner = Yopp(cluster, kind)
+        runner.batch(20, COMMAND)
+        for _ in range(given.rounds or (1 if given.short else 3)):
+            rounds.append(once(cluster, runner, number))
+            before = reaped_seconds()
+            Floor().batch(number, COMMAND)
+            floor.append(1000 * (reaped_seconds() - before) / number)
+    table = Table(f"CPU of a container, {runner.name} -n {number}", ("part", "ms", "% of all"))
+    parts = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
+    table.rows += [(name, ms, 100 * ms / sum(parts.values())) for name, ms in parts.items()]
+    table.rows.append(("together", sum(parts.values()), 100.0))
+    table.rows.append((Floor.name, statistics.median(floor), None))
+    yield table
+
+
+def main() -> int:
+    """Measure and print."""
+    return program(__doc__, tables, options)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,157 @@
+"""A file of lines to which lines are added: whoever reads it after a crash finds each line whole, or not at all.
+
+The first line names the format and its version. Each further one is a checksum (CRC-32), a space and a text. A line
+that was cut short has no newline; one that was altered has another checksum. Nothing is synced to the disk: the file
+has to survive this process, not the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from binascii import crc32
+
+VERSION = 1
+HEADER = b'{"format":"yopp-journal","version":%d}\n' % VERSION
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+
+
+class NewerVersionError(Exception):
+    """The file was written by a newer version, which its argument says."""
+
+
+def line(text: bytes) -> bytes:
+    """A text without newlines as a line."""
+    return b"%08x %s\n" % (crc32(text), text)
+
+
+class Contents:
+    """What was read: ``lines`` in order, None for one that is not as it was written; then ``raw`` has it.
+
+    ``size`` is how many bytes the whole lines take, ``torn`` what follows the last of them. ``strange`` is set if the
+    first line is not a journal's: then there are no lines, and ``raw`` is everything.
+    """
+
+    def __init__(self, text: bytes) -> None:
+        """Raises NewerVersionError."""
+        *whole, self.torn = text.split(b"\n")
+        self.size = len(text) - len(self.torn)
+        self.strange = not whole or not _is_header(whole[0])
+        self.raw = [*whole, self.torn] if self.strange else whole[1:]
+        self.lines = [] if self.strange else [_text(one) for one in self.raw]
+
+
+def _is_header(first: bytes) -> bool:
+    try:
+        found = json.loads(first)
+        version = found["version"] if found["format"] == "yopp-journal" else 0
+    except (ValueError, TypeError, KeyError):
+        return False
+    if not isinstance(version, int) or version < 1:
+        return False
+    if version > VERSION:
+        raise NewerVersionError(version)
+    return True
+
+
+def _text(one: bytes) -> bytes | None:
+    text = one[9:]
+    return text if one[:9] == b"%08x " % crc32(text) else None
+
+
+class Journal:
+    """One such file, to which only this process adds. All methods may raise OSError."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+        self._lock = -1
+        self._size = 0
+        self._torn = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether lines can be added."""
+        return self._fd >= 0 and not self._torn
+
+    def lock(self) -> bool:
+        """Keep other processes from adding to it, until ``close``; False if one does already."""
+        if self._lock < 0:
+            directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(directory)
+                return False
+            except OSError:
+                os.close(directory)
+                raise
+            self._lock = directory
+        return True
+
+    def read(self) -> Contents | None:
+        """What is in it; None if there is no file. Raises NewerVersionError."""
+        try:
+            with open(self.path, "rb") as file:
+                return Contents(file.read())
+        except FileNotFoundError:
+            return None
+
+    def go_on(self, size: int) -> None:
+        """Add to the file that is there, of which ``size`` bytes are good."""
+        self._use(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), size)
+        os.ftruncate(self._fd, size)
+
+    def begin_anew(self, lines: bytes) -> None:
+        """Replace the file by one of these lines. Until that is done, the old file is the file."""
+        new = self.path + ".new"
+        fd = os.open(new, _CREATE | os.O_APPEND, 0o600)
+        text = HEADER + lines
+        try:
+            _write(fd, text)
+            os.rename(new, self.path)
+        except OSError:
+            os.close(fd)
+            with contextlib.suppress(OSError):
+                os.unlink(new)
+            raise
+        self._use(fd, len(text))
+
+    def add(self, lines: bytes) -> bool:
+        """Add lines, all of them or none. False if somebody has taken the file away."""
+        if not os.fstat(self._fd).st_nlink:
+            return False
+        try:
+            _write(self._fd, lines)
+        except OSError:
+            self._torn = True
+            os.ftruncate(self._fd, self._size)
+            self._torn = False
+            raise
+        self._size += len(lines)
+        return True
+
+    def remove(self) -> None:
+        """Remove the file."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+        self._use(-1, 0)
+
+    def close(self) -> None:
+        """Add no more, and let others do it."""
+        self._use(-1, 0)
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def _use(self, fd: int, size: int) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self._size, self._torn = fd, size, False
+
+
+def _write(fd: int, text: bytes) -> None:
+    while text:
+        text = text[os.write(fd, text) :]

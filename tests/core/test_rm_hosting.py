@@ -1,0 +1,417 @@
+"""Masters that live in the RM: submission, starts, ends, watchers, and what goes wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
+from yarnopp_cli.errors import (
+    ApplicationNotFoundError,
+    InvalidResourceRequestError,
+    MastersNotHostedError,
+    UsageError,
+)
+from yarnopp_cli.masters.commands import plan_run
+from yarnopp_cli.masters.jobmaster import JobMaster
+from yarnopp_cli.records.client_protocol import (
+    KillApplicationRequest,
+    StopJobRequest,
+    SubmitApplicationResponse,
+    SubmitJobRequest,
+    WatchJobRequest,
+    WatchJobResponse,
+)
+from yarnopp_cli.records.history import EventKind, GetEventsRequest
+from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskReport, TaskSpec, TaskState, from_rows
+from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.records.tracker_protocol import TaskToStart
+
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Node
+
+DONE, RUNNING, SCHEDULED = ContainerState.DONE, ContainerState.RUNNING, ContainerState.SCHEDULED
+
+
+class Job:
+    """A hosted job and its client, which follows it as the real one does."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        count: int = 1,
+        *,
+        attached: bool = True,
+        kind: ExecutionType = OPPORTUNISTIC,
+        size: Resource = SMALL,
+        **plan: Any,
+    ) -> None:
+        self.cluster = cluster
+        self.connection = cluster.connection()
+        self.spec = plan_run(("true",), TaskSpec(1, size, kind), count, **plan)
+        request = SubmitJobRequest(ApplicationSubmissionContext("", "job"), self.spec, attached)
+        response: SubmitApplicationResponse = cluster.ask(request, self.connection)
+        assert response.am_token is None
+        self.id = response.application_id
+        self.position = self.notices = 0
+        self.tasks: dict[int, TaskReport] = {}
+        self.told: list[TaskReport] = []
+
+    def watch(self, *, wait_ms: int = 60_000, **more: Any) -> int:
+        request = WatchJobRequest(self.id, self.position, self.notices, wait_ms, **more)
+        return self.cluster.send(request, self.connection)
+
+    def hear(self, call_id: int) -> WatchJobResponse:
+        response: WatchJobResponse = self.cluster.take(call_id)
+        assert response is not None, "the watch was not answered"
+        self.position, self.notices = response.position, response.notices
+        for report in from_rows(response.tasks):
+            self.tasks[report.planned_number] = report
+            self.told.append(report)
+        return response
+
+    def state(self) -> YarnApplicationState:
+        return self.cluster.app(self.id).state
+
+
+def said(
+    start: TaskToStart, state: ContainerState = RUNNING, exit_status: int = -1000, **more: Any
+) -> ContainerStatus:
+    """What a node says of a task's container."""
+    return ContainerStatus(
+        start.container_id, state, start.execution_type, start.resource, exit_status=exit_status, **more
+    )
+
+
+def cluster_with(count: int = 1, **settings: Any) -> tuple[Cluster, list[Node]]:
+    cluster = Cluster(**settings)
+    return cluster, [cluster.node(f"h{number}:1") for number in range(1, count + 1)]
+
+
+def test_a_job_starts_with_its_nodes_next_answer_and_ends_with_its_last_container() -> None:
+    cluster, (node,) = cluster_with()
+    held = node.send(wait_ms=1000)
+    job = Job(cluster, 2)
+    beat = node.take(held)
+    assert beat is not None and not beat.containers_to_start
+    assert [start.number for start in beat.tasks_to_start] == [1, 2]
+    assert [template.number_variable for template in beat.templates] == ["YOPP_TASK"]
+    assert beat.templates[0].context.command == ("true",) and beat.templates[0].user == "ada"
+    assert job.state() is YarnApplicationState.RUNNING
+    first, second = beat.tasks_to_start
+    assert first.container_id.endswith("_000001"), "as in a foreground job, no container is its master's"
+    watch = job.watch()
+    assert not cluster.answered(watch)
+    node.beat(said(first), said(second))
+    told = job.hear(watch)
+    assert told.counts == {"RUNNING": 2} and job.tasks[1].node_id == "h1:1"
+    watch = job.watch()
+    node.beat(said(first, DONE, 0), said(second, DONE, 3, exit_code=3))
+    told = job.hear(watch)
+    assert told.end is not None and told.end.exit_code == 3
+    assert told.end.final_status is FinalApplicationStatus.FAILED
+    assert {number: task.exit_code for number, task in job.tasks.items()} == {1: 0, 2: 3}
+    assert job.state() is YarnApplicationState.FINISHED
+
+
+def test_how_it_shows() -> None:
+    cluster, _ = cluster_with()
+    job = Job(cluster)
+    app = cluster.app(job.id)
+    assert app.unmanaged and app.hosted and not app.am_container_id and not app.am_node_id
+    events = cluster.ask(GetEventsRequest()).events
+    (started,) = [one for one in events if one.kind is EventKind.ATTEMPT_STARTED]
+    assert started.words["master"] == "ResourceManager"
+
+
+def test_a_template_goes_to_a_node_once_on_a_connection() -> None:
+    cluster, (node,) = cluster_with()
+    Job(cluster, 2, kind=GUARANTEED)
+    first = node.beat()
+    assert len(first.templates) == 1 and len(first.tasks_to_start) == 2
+    assert not node.beat(*map(said, first.tasks_to_start)).templates
+    again = node.beat(*[said(one, DONE, 0) for one in first.tasks_to_start])
+    assert not again.tasks_to_start
+    Job(cluster, 4, kind=GUARANTEED)
+    assert len(node.beat().templates) == 1, "another job's is another one"
+
+
+def test_what_was_sent_over_a_lost_connection_is_sent_again_until_the_node_speaks_of_it() -> None:
+    cluster, (node,) = cluster_with()
+    Job(cluster, 3)
+    first = node.beat()
+    assert not node.beat().tasks_to_start, "on one connection it is said once"
+    cluster.lose(node.connection)
+    node.statuses = {first.tasks_to_start[0].container_id: said(first.tasks_to_start[0])}
+    node.register()
+    again = node.beat()
+    assert [one.number for one in again.tasks_to_start] == [2, 3]
+    assert len(again.templates) == 1, "a new process of the node has none"
+
+
+def test_a_start_that_a_node_refuses_is_a_failed_task() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster)
+    (start,) = node.beat().tasks_to_start
+    watch = job.watch()
+    node.beat(said(start, DONE, 125, exit_code=125, diagnostics="it names no command"))
+    told = job.hear(watch)
+    assert told.end is not None and told.end.exit_code == 125
+    assert job.tasks[1].diagnostics == "it names no command"
+
+
+def test_a_retry_and_a_preempted_container_are_each_told() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, retries=1)
+    (start,) = node.beat().tasks_to_start
+    watch = job.watch()
+    node.beat(said(start))
+    job.hear(watch)
+    (second,) = node.beat(said(start, DONE, ContainerExitStatus.PREEMPTED)).tasks_to_start
+    assert second.container_id != start.container_id
+    cluster.at(cluster.now + 1)
+    job.hear(job.watch())
+    assert [(one.state, one.container_id) for one in job.told[1:]] == [
+        (TaskState.WAITING, start.container_id),
+        (TaskState.STARTING, second.container_id),
+    ]
+    (third,) = node.beat(said(second, DONE, 1)).tasks_to_start
+    watch = job.watch()
+    node.beat(said(third, DONE, 0))
+    told = job.hear(watch)
+    assert told.end is not None and told.end.exit_code == 0 and told.preempted == 1
+
+
+def test_news_of_a_larger_job_are_collected() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, 100)
+    starts = node.beat().tasks_to_start
+    cluster.at(1)
+    job.hear(job.watch())
+    watch = job.watch()
+    node.beat(said(starts[0]))
+    assert not cluster.answered(watch)
+    node.beat(said(starts[1]))
+    cluster.at(1.05)
+    assert not cluster.answered(watch)
+    cluster.at(1.2)
+    job.hear(watch)
+    assert [one.state for one in job.told[-2:]] == [TaskState.RUNNING] * 2
+
+
+def test_very_many_tasks_come_in_pieces_and_full_ones_without_a_pause() -> None:
+    cluster, _ = cluster_with()
+    job = Job(cluster, 2500)
+    cluster.at(1)
+    pieces = []
+    for _ in range(3):
+        before, watch = len(job.told), job.watch()
+        cluster.at(cluster.now + (0.1 if len(pieces) == 2 else 0))
+        job.hear(watch)
+        pieces.append(len(job.told) - before)
+    assert pieces == [1000, 1000, 500]
+    assert not cluster.answered(job.watch())
+
+
+def test_a_watcher_without_rows_hears_of_the_end_alone() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster)
+    watch = job.watch(tasks=False)
+    (start,) = node.beat().tasks_to_start
+    node.beat(said(start))
+    assert not cluster.answered(watch)
+    node.beat(said(start, DONE, 0))
+    told = job.hear(watch)
+    assert told.end is not None and not told.tasks.state
+
+
+def test_a_watch_is_answered_when_its_time_is_over() -> None:
+    cluster, _ = cluster_with()
+    job = Job(cluster)
+    cluster.at(1)
+    job.hear(job.watch())
+    watch = job.watch(wait_ms=500)
+    cluster.at(1.4)
+    assert not cluster.answered(watch)
+    cluster.at(1.5)
+    assert not job.hear(watch).tasks.state
+
+
+def test_an_attached_job_ends_with_its_client_after_the_grace() -> None:
+    cluster, (node,) = cluster_with(client_am_grace_ms=2000)
+    job = Job(cluster)
+    (start,) = node.beat().tasks_to_start
+    node.beat(said(start))
+    cluster.lose(job.connection)
+    cluster.at(1.9)
+    assert job.state() is YarnApplicationState.RUNNING
+    cluster.at(2.1)
+    app = cluster.app(job.id)
+    assert app.state is YarnApplicationState.FAILED and "its client is gone" in app.diagnostics
+    assert node.beat().applications_to_cleanup == (job.id,)
+
+
+def test_who_follows_an_attached_job_again_keeps_it() -> None:
+    cluster, _ = cluster_with(client_am_grace_ms=2000)
+    job = Job(cluster)
+    cluster.lose(job.connection)
+    job.connection = cluster.connection()
+    job.watch()
+    cluster.at(10)
+    assert job.state() is YarnApplicationState.RUNNING
+    cluster.lose(job.connection)
+    cluster.at(13)
+    assert job.state() is YarnApplicationState.FAILED
+
+
+def test_a_detached_job_outlives_its_client() -> None:
+    cluster, (node,) = cluster_with(client_am_grace_ms=2000)
+    job = Job(cluster, attached=False)
+    cluster.lose(job.connection)
+    cluster.at(60)
+    (start,) = node.beat().tasks_to_start
+    node.beat(said(start, DONE, 0))
+    assert job.state() is YarnApplicationState.FINISHED
+    job.connection = cluster.connection()
+    told = job.hear(job.watch())
+    assert told.end is not None and told.end.exit_code == 0
+
+
+def test_stop_ends_its_containers_first() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, 2)
+    first, second = node.beat().tasks_to_start
+    node.beat(said(first), said(second, SCHEDULED))
+    cluster.ask(StopJobRequest(job.id, "interrupted by Ctrl-C", 130))
+    beat = node.beat()
+    assert set(beat.containers_to_cleanup) == {first.container_id, second.container_id}
+    assert job.state() is YarnApplicationState.RUNNING
+    killed = int(ContainerExitStatus.KILLED_BY_RESOURCEMANAGER)
+    job.hear(job.watch())
+    watch = job.watch()
+    node.beat(said(first, DONE, killed), said(second, DONE, killed))
+    told = job.hear(watch)
+    assert told.end is not None and told.end.exit_code == 130
+    assert told.end.final_status is FinalApplicationStatus.KILLED
+    assert job.tasks[1].exit_status == ContainerExitStatus.KILLED_BY_APPMASTER
+    app = cluster.app(job.id)
+    assert (app.state, app.diagnostics) == (YarnApplicationState.KILLED, "interrupted by Ctrl-C")
+    cluster.ask(StopJobRequest(job.id, "again", 130))
+
+
+def test_a_killed_application_tells_its_watchers() -> None:
+    cluster, _ = cluster_with()
+    job = Job(cluster)
+    watch = job.watch()
+    cluster.ask(KillApplicationRequest(job.id, "enough"))
+    told = job.hear(watch)
+    assert told.end is not None and told.end.exit_code == 143 and told.end.message
+
+
+def test_a_time_limit() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, timeout_ms=3000)
+    (start,) = node.beat().tasks_to_start
+    node.beat(said(start))
+    watch = job.watch()
+    cluster.at(3)
+    node.beat(said(start, DONE, ContainerExitStatus.KILLED_BY_RESOURCEMANAGER))
+    cluster.at(3.2)
+    while (told := job.hear(watch)).end is None:
+        watch = job.watch()
+    assert told.end.exit_code == 124
+
+
+def test_a_promotion_is_delivered_to_the_node() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, promote=True)
+    (start,) = node.beat().tasks_to_start
+    (update,) = node.beat(said(start)).containers_to_update
+    assert (update.container_id, update.execution_type) == (start.container_id, GUARANTEED)
+    node.beat(said(start, DONE, 0))
+    told = job.hear(job.watch())
+    assert told.end is not None and told.end.summary.promoted == 1
+
+
+def test_a_bug_in_a_master_ends_its_job_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster, (node,) = cluster_with()
+    well, ill = Job(cluster), Job(cluster)
+    mine, other = node.beat().tasks_to_start
+
+    def broken(self: JobMaster, *arguments: Any) -> None:
+        raise RuntimeError("oops")
+
+    watch = ill.watch()
+    with monkeypatch.context() as patched:
+        patched.setattr(JobMaster, "_on_completed", broken)
+        patched.setattr(JobMaster, "validate", lambda self: None)
+        node.beat(said(other, DONE, 0))
+    told = ill.hear(watch)
+    assert told.end is not None and told.end.exit_code == 1 and "RuntimeError: oops" in told.end.because
+    assert cluster.app(ill.id).state is YarnApplicationState.FAILED
+    (kept,) = cluster.crashes
+    assert kept.application_id == ill.id and kept.crash.history
+    node.beat(said(mine, DONE, 0))
+    assert well.state() is YarnApplicationState.FINISHED
+
+
+def test_the_end_of_the_cluster_is_told() -> None:
+    from yarnopp_cli.records.client_protocol import ShutdownClusterRequest
+
+    cluster, _ = cluster_with()
+    job = Job(cluster)
+    watch = job.watch()
+    cluster.ask(ShutdownClusterRequest())
+    told = job.hear(watch)
+    assert told.end is not None and told.end.exit_code == 143
+
+
+def test_a_large_job_asks_for_some_of_its_tasks_first() -> None:
+    cluster, _ = cluster_with()
+    job = Job(cluster, 30_000, size=Resource(1, 0), kind=GUARANTEED)
+    job.connection = cluster.connection()
+    app = cluster.app(job.id)
+    assert app.pending_containers + app.containers_allocated < 30_000
+
+
+@pytest.mark.parametrize(
+    ("phases", "why"),
+    [
+        ((), "no tasks"),
+        ((PhaseSpec("x", (), ("true",)),), "no tasks"),
+        ((PhaseSpec("x", (TaskSpec(1, SMALL, count=0),), ("true",)),), "below 1"),
+        ((PhaseSpec("x", (TaskSpec(1, SMALL, count=10**7),), ("true",)),), "the limit"),
+    ],
+)
+def test_a_job_that_makes_no_sense_is_refused(phases: tuple[PhaseSpec, ...], why: str) -> None:
+    cluster, _ = cluster_with()
+    request = SubmitJobRequest(ApplicationSubmissionContext("", "job"), JobSpec("job", "YARN", phases))
+    with pytest.raises(UsageError) as refusal:
+        cluster.ask(request)
+    assert why in refusal.value.because
+
+
+def test_a_detached_job_that_no_node_can_hold_is_refused_at_once() -> None:
+    cluster, _ = cluster_with()
+    with pytest.raises(InvalidResourceRequestError):
+        Job(cluster, attached=False, size=Resource(10**6, 1))
+    job = Job(cluster, size=Resource(10**6, 1))
+    told = job.hear(job.watch())
+    assert told.end is not None and told.end.message
+
+
+def test_a_job_of_an_earlier_life_of_the_rm_is_said_to_have_ended_with_it() -> None:
+    cluster, _ = cluster_with()
+    with pytest.raises(ApplicationNotFoundError) as refusal:
+        cluster.ask(WatchJobRequest("application_1_0001"))
+    assert "the ResourceManager was restarted" in refusal.value.because
+
+
+def test_where_masters_are_not_hosted_the_client_is_told_so() -> None:
+    cluster, _ = cluster_with(hosted_masters=False)
+    with pytest.raises(MastersNotHostedError):
+        Job(cluster)
+    master = cluster.master()
+    with pytest.raises(ApplicationNotFoundError):
+        cluster.ask(WatchJobRequest(master.app_id))

@@ -1,0 +1,182 @@
+"""Follows a job whose master the ResourceManager hosts: one connection, signals, an observer. It decides nothing.
+
+Where the connection is lost it tries to reach the RM again for a while, and goes on where it was: the RM ends an
+attached job whose client stays away.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+
+from ..errors import ConnectionFailedError, YoppError
+from ..masters.amrmclient import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS
+from ..masters.messages import EndMaster, StopRequested
+from ..masters.tasks import Tally
+from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, WatchJobResponse
+from ..records.jobs import TaskState, from_rows
+from ..records.reports import FinalApplicationStatus, JobSummary
+from ..rpc.blocking import Connection
+from .watching import Observer, SignalWatch, Stops
+
+_LONGEST_WAIT = 60.0
+
+
+class JobFollower:
+    """Follows one job to its end. ``rm`` is the connection over which it was submitted; ``tally`` is kept up to date.
+
+    Without ``rows`` the observer hears of no tasks, and the tally is right at the end only.
+    """
+
+    def __init__(
+        self,
+        rm: Connection,
+        application_id: str,
+        tally: Tally,
+        observer: Observer,
+        signals: SignalWatch,
+        *,
+        rows: bool = True,
+    ) -> None:
+        self.rm: Connection | None = rm
+        self._address = rm.address
+        self._id = application_id
+        self._tally = tally
+        self._observer = observer
+        self._signals = signals
+        self._stops = Stops(observer, signals)
+        self._rows = rows
+        self._position = self._notices = 0
+        self._watch = -1
+        self._stop: StopRequested | None = None
+        self._retry_at: float | None = None
+        self._lost_at: float | None = None
+        self._told = False
+        self._end: EndMaster | None = None
+
+    def run(self) -> EndMaster:
+        """Until the job has ended. Raises Left when the user asks a second time to stop."""
+        self._ask()
+        while self._end is None:
+            self._step()
+        return self._end
+
+    def _step(self) -> None:
+        wanted = self._observer.stop_wanted()
+        if wanted is not None:
+            self._ask_to_stop(wanted)
+        now = time.monotonic()
+        times = [self._observer.tick(now), self._retry_at, now + _LONGEST_WAIT]
+        self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
+        if self._retry_at is not None and time.monotonic() >= self._retry_at:
+            self._reconnect()
+
+    def _wait(self, seconds: float) -> None:
+        poller = select.poll()
+        if self.rm is not None:
+            poller.register(self.rm, select.POLLIN)
+            seconds = 0 if self.rm.has_answers else seconds
+        poller.register(self._signals, select.POLLIN)
+        # rounded up: a wait that ends a little early would be a busy loop until the deadline
+        ready = {descriptor for descriptor, _ in poller.poll(int(seconds * 1000) + (seconds > 0))}
+        if self._signals.fileno() in ready:
+            for stop in self._stops.received():
+                self._ask_to_stop(stop)
+        if self.rm is not None and (self.rm.fileno() in ready or self.rm.has_answers):
+            self._receive(self.rm)
+
+    # --- calls
+
+    def _send(self, request: WatchJobRequest | StopJobRequest) -> int:
+        if self.rm is None:
+            return -1
+        try:
+            return self.rm.send(request)
+        except ConnectionFailedError as error:
+            self._lose(error)
+            return -1
+
+    def _ask(self) -> None:
+        self._watch = self._send(WatchJobRequest(self._id, self._position, self._notices, tasks=self._rows))
+
+    def _ask_to_stop(self, stop: StopRequested) -> None:
+        if self._stop is None:
+            self._stop = stop
+            self._send(StopJobRequest(self._id, stop.reason, stop.exit_code, stop.final_status))
+
+    def _receive(self, connection: Connection) -> None:
+        try:
+            answers = connection.receive()
+        except ConnectionFailedError as error:
+            self._lose(error)
+            return
+        for call_id, answer in answers:
+            if call_id == self._watch:
+                self._lost_at, self._told = None, False
+                if isinstance(answer, YoppError):
+                    self._give_up(answer)
+                else:
+                    self._hear(answer)
+
+    def _hear(self, news: WatchJobResponse) -> None:
+        self._position, self._notices = news.position, news.notices
+        tally = self._tally
+        if news.counts:
+            tally.counts = {state: news.counts.get(state.value, 0) for state in TaskState}
+        tally.paused = news.paused
+        tally.noted["preempted"], tally.noted["shed"] = news.preempted, news.shed
+        for text in news.said:
+            self._observer.notice(text)
+        for task in from_rows(news.tasks):
+            if task.state is TaskState.FAILED:
+                tally.failures.append(task)
+            self._observer.task_changed(task)
+        if news.end is None:
+            self._ask()
+        else:
+            self._end = _end_of(news.end)
+
+    # --- a lost ResourceManager
+
+    def _lose(self, error: ConnectionFailedError) -> None:
+        if self.rm is not None:
+            self.rm.close()
+            self.rm = None
+        now = time.monotonic()
+        if self._lost_at is None:
+            self._lost_at = now
+        lost = now - self._lost_at
+        if lost >= PATIENCE_SECONDS:
+            self._give_up(error)
+            return
+        self._retry_at = now + RETRY_SECONDS
+        if lost >= TELL_SECONDS and not self._told:
+            self._told = True
+            self._observer.notice(
+                f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+            )
+
+    def _reconnect(self) -> None:
+        self._retry_at = None
+        try:
+            self.rm = Connection(self._address)
+        except ConnectionFailedError as error:
+            self._lose(error)
+            return
+        self._ask()
+        if (stop := self._stop) is not None:
+            self._stop = None
+            self._ask_to_stop(stop)
+
+    def _give_up(self, error: YoppError) -> None:
+        code = error.exit_code if self._stop is None else self._stop.exit_code
+        status = FinalApplicationStatus.FAILED if self._stop is None else FinalApplicationStatus.KILLED
+        summary = JobSummary(total=self._tally.total)
+        self._end = EndMaster(code, status, error.message, summary, error)
+
+
+def _end_of(end: JobEnd) -> EndMaster:
+    error = None
+    if end.message:
+        error = YoppError(end.message, because=end.because, hint=end.hint, exit_code=end.exit_code)
+    return EndMaster(end.exit_code, end.final_status, end.diagnostics, end.summary, error)

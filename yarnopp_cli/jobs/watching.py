@@ -1,0 +1,100 @@
+"""Who watches a job, and the signals that are to end it: what both loops of a client share."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from typing import Protocol
+
+from ..masters.messages import StopRequested
+from ..records.jobs import TaskReport
+from ..records.reports import FinalApplicationStatus
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Observer(Protocol):
+    """Who watches a job: shows its progress, copies its output."""
+
+    def task_changed(self, task: TaskReport) -> None:
+        """A task has another state or container."""
+
+    def notice(self, text: str) -> None:
+        """One sentence for people."""
+
+    def stopping(self, reason: str) -> None:
+        """Somebody asked for the job's end."""
+
+    def tick(self, now: float) -> float | None:
+        """Do what is due; the time (of ``time.monotonic``) at which to be called again at the latest."""
+
+    def stop_wanted(self) -> StopRequested | None:
+        """Whether the job is to end because of something that the observer saw."""
+
+
+class Left(Exception):
+    """The user has asked twice to stop: the job is left to the RM, which ends it."""
+
+
+class SignalWatch:
+    """While active, SIGINT, SIGTERM and SIGHUP make ``fileno`` readable instead of interrupting anything."""
+
+    def __init__(self) -> None:
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def fileno(self) -> int:
+        """The descriptor to wait for."""
+        return self._read
+
+    def __enter__(self) -> SignalWatch:
+        self._old_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._old = {number: signal.signal(number, _noted) for number in _SIGNALS}
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._old_descriptor)
+        os.close(self._read)
+        os.close(self._write)
+
+    def received(self) -> Iterator[signal.Signals]:
+        """The signals that have come since the last time."""
+        with contextlib.suppress(BlockingIOError):
+            for number in os.read(self._read, 64):
+                if number in _SIGNALS:
+                    yield signal.Signals(number)
+
+
+def _noted(number: int, frame: object) -> None:
+    """Do nothing: the wake-up descriptor carries the signal."""
+
+
+class Stops:
+    """What the signals of ``signals`` ask of a job. ``terminated`` is what a SIGTERM to this process means to whoever
+    asks why the job has ended.
+    """
+
+    def __init__(
+        self, observer: Observer, signals: SignalWatch | None, terminated: str = "received SIGTERM"
+    ) -> None:
+        self._observer = observer
+        self._signals = signals
+        self._interrupts = 0
+        self._terminated = terminated
+
+    def received(self) -> Iterator[StopRequested]:
+        """What is asked since the last time; the observer knows. Raises Left at the second Ctrl-C."""
+        for number in self._signals.received() if self._signals is not None else ():
+            self._interrupts += 1
+            if self._interrupts > 1 and number is signal.SIGINT:
+                raise Left
+            reason = {
+                signal.SIGINT: "interrupted by Ctrl-C",
+                signal.SIGTERM: self._terminated,
+                signal.SIGHUP: "terminal closed (SIGHUP)",
+            }[number]
+            self._observer.stopping(reason)
+            yield StopRequested(reason, 128 + number, FinalApplicationStatus.KILLED)

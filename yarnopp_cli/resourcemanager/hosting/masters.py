@@ -1,0 +1,512 @@
+"""Hosted masters: jobs whose machine lives in the RM, driven within its steps and without a wire.
+
+What a master says to the RM is a call of the service that answers masters elsewhere; what it wants of a node goes with
+the answer to the node's next heartbeat. A client submits, watches and stops; it drives nothing.
+
+A job's machine is told everything by ``_tell`` and ``_perform`` alone: a store that is to outlive this process writes
+the events down there. A bug in it ends its job, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from executor.causes import Cause, CauseKind
+from executor.core.cell import Cell, MachineCrashed
+from executor.light import replace
+from executor.records import ContainerExitStatus, Resource
+
+from ...errors import (
+    EXIT_FAILURE,
+    ApplicationNotFoundError,
+    InvalidResourceRequestError,
+    MastersNotHostedError,
+    UsageError,
+    YoppError,
+)
+from ...machine.calls import CallReceived
+from ...masters import messages as m
+from ...masters.jobmaster import JobMaster
+from ...records import client_protocol as client
+from ...records.container_protocol import (
+    StopContainersRequest,
+    StopContainersResponse,
+    UpdateContainersRequest,
+    UpdateContainersResponse,
+)
+from ...records.ids import ApplicationId
+from ...records.jobs import JobSpec, TaskState, as_rows
+from ...records.master_protocol import (
+    AllocateRequest,
+    FinishApplicationMasterRequest,
+    RegisterApplicationMasterRequest,
+)
+from ...records.reports import FinalApplicationStatus
+from ...records.requests import ContainerLaunchContext
+from ...records.tracker_protocol import LaunchTemplate, TaskToStart
+from ..app_manager import RMAppManager
+from ..container_ledger import ContainerLedger
+from ..context import Due, DueKind, KeepCrash, RMContext
+from ..entities import HOSTED, HeldCall, RMApp
+from ..services.application_master_service import ApplicationMasterService
+from ..services.client_rm_service import ClientRMService
+from .news import MOST_ROWS, TaskNews
+
+NEWS_SECONDS = 0.1
+"""How long an answer to a watcher collects what happens."""
+SMALL_JOB = 16
+"""A job of no more tasks is told of at once when one of them starts: somebody waits for its first output."""
+KEPT_SECONDS = 60.0
+"""How long the tasks of an ended job are kept for a watcher who has not heard of all of them."""
+MOST_TASKS = 1_000_000
+STOPPED = "Container killed by the ApplicationMaster."
+_NOT_SOON = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Watcher:
+    """A held watchJob call: it is answered at ``until`` at the latest."""
+
+    call: CallReceived
+    request: client.WatchJobRequest
+    until: float
+
+
+@dataclass(slots=True, eq=False)
+class HostedJob:
+    """One job. ``client_connection`` is that of the client that must stay for it to go on: -1 where it was lost, None
+    where there is none.
+
+    ``told_at`` is when its watchers were answered last; ``urgent``: they are not to wait.
+    """
+
+    app: RMApp
+    master: JobMaster
+    client_connection: int | None
+    told_at: float
+    cell: Cell[m.Event, m.Command] = field(init=False)
+    events: deque[m.Event] = field(default_factory=deque)
+    busy: bool = False
+    news: TaskNews = field(default_factory=TaskNews)
+    notices: list[str] = field(default_factory=list)
+    watchers: list[Watcher] = field(default_factory=list)
+    urgent: bool = False
+    paused_told: int = 0
+    templates: set[str] = field(default_factory=set)
+    end: client.JobEnd | None = None
+
+    def __post_init__(self) -> None:
+        self.cell = Cell(self.master)
+
+    @property
+    def id(self) -> str:
+        """The application's."""
+        return self.app.id
+
+
+class HostedMasters:
+    """All of them, by application."""
+
+    def __init__(
+        self,
+        context: RMContext,
+        ledger: ContainerLedger,
+        manager: RMAppManager,
+        masters: ApplicationMasterService,
+        clients: ClientRMService,
+    ) -> None:
+        self._rm = context
+        self._ledger = ledger
+        self._manager = manager
+        self._masters = masters
+        self._clients = clients
+        self._jobs: dict[str, HostedJob] = {}
+        self._ends: dict[str, client.JobEnd] = {}
+        self._calls: dict[int, tuple[HostedJob, m.CallRM]] = {}
+        self._last_call = 0
+
+    # -- what clients ask ------------------------------------------------------------------------------------
+
+    def submit(
+        self, call: CallReceived, request: client.SubmitJobRequest
+    ) -> client.SubmitApplicationResponse:
+        """Take a job in, and let its master begin. Submitting it twice (a repeated call) gives the same answer."""
+        if not self._rm.settings.hosted_masters or self._rm.distributed:
+            raise MastersNotHostedError(
+                "this cluster hosts no masters",
+                because="nodes allocate themselves (distributed scheduling)"
+                if self._rm.distributed
+                else "yopp.resourcemanager.hosted-masters is false",
+            )
+        check_job(request.job)
+        if not request.attached:
+            self._check_sizes(request.job)
+        context = replace(request.context, unmanaged=True, am_container_spec=None)
+        app = self._clients.take_in(call, context, hosted=True)
+        if app.id not in self._jobs:
+            job = replace(request.job, heartbeat_ms=_NOT_SOON)
+            attempt = app.attempt
+            master = JobMaster(job, attempt.id, attempt.token, hosted=True)
+            hosted = HostedJob(app, master, call.connection_id if request.attached else None, self._rm.now)
+            self._jobs[app.id] = hosted
+            self._tell(hosted, m.MasterStarted())
+        return self._clients.submitted(app)
+
+    def _check_sizes(self, job: JobSpec) -> None:
+        """Refuse a job whose user would not see later that a container of it is larger than any node."""
+        largest = self._rm.scheduler.largest
+        for size in dict.fromkeys(task.resource for phase in job.phases for task in phase.tasks):
+            if largest != Resource() and not size.fits_in(largest):
+                raise InvalidResourceRequestError(
+                    f"a container of {size} is larger than any node",
+                    because=f"the largest node has {largest}",
+                    hint="ask for less, or start a larger node",
+                )
+
+    def watch(self, call: CallReceived, request: client.WatchJobRequest) -> client.WatchJobResponse | None:
+        """What is new of a job; None where it is told later."""
+        job = self._jobs.get(request.application_id)
+        if job is None:
+            self._check_life(request.application_id)
+            app = self._rm.application(request.application_id)
+            if (end := self._ends.get(app.id)) is None:
+                raise ApplicationNotFoundError(
+                    f"the ResourceManager does not host the master of {app.id}",
+                    because="it runs in its client or in a container"
+                    if not app.hosted
+                    else "it ended long ago",
+                    hint=f"yopp app status {app.id}",
+                    sought=app.id,
+                )
+            return client.WatchJobResponse(request.position, request.notices, as_rows(()), (), {}, end=end)
+        if job.client_connection == -1:
+            job.client_connection = call.connection_id
+            self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, job.id))
+        watcher = Watcher(call, request, self._rm.now + min(max(0, request.wait_ms), _NOT_SOON) / 1000)
+        job.watchers.append(watcher)
+        self._show(job)
+        return None
+
+    def _check_life(self, application_id: str) -> None:
+        """Raise ApplicationNotFoundError for a job of an earlier ResourceManager, which ended with that."""
+        started = self._rm.identity.cluster_timestamp
+        if ApplicationId.parse(application_id).cluster_timestamp != started:
+            raise ApplicationNotFoundError(
+                f"{application_id} doesn't exist in the RM",
+                because="the ResourceManager was restarted, and its master, which lived there, ended with it",
+                hint="submit the job again",
+                sought=application_id,
+            )
+
+    def stop(self, request: client.StopJobRequest) -> client.StopJobResponse:
+        """End a job in order."""
+        job = self._jobs.get(request.application_id)
+        if job is None:
+            self._rm.application(request.application_id)
+        else:
+            self._tell(job, m.StopRequested(request.reason, request.exit_code, request.final_status))
+        return client.StopJobResponse()
+
+    def connection_lost(self, connection_id: int) -> None:
+        """Nobody waits for the answers to its calls any more; what was attached to it ends, or is followed again within
+        the grace.
+        """
+        for job in list(self._jobs.values()):
+            job.watchers = [one for one in job.watchers if one.call.connection_id != connection_id]
+            if job.client_connection != connection_id:
+                continue
+            job.client_connection = -1
+            if job.end is not None:
+                self._forget(job)
+                continue
+            grace = self._rm.settings.client_am_grace_ms / 1000
+            self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, job.id), self._rm.now + grace)
+
+    # -- what masters are told -------------------------------------------------------------------------------
+
+    def hear(self) -> None:
+        """Masters whose calls were answered in this step hear of it."""
+        answers, self._rm.changes.hosted = self._rm.changes.hosted, []
+        for number, answer in answers:
+            job, call = self._calls.pop(number)
+            failed = isinstance(answer, YoppError)
+            self._tell(job, m.CallFailed(call, answer) if failed else m.Answered(call, answer))
+
+    def due(self, application_id: str) -> None:
+        """A master's deadline has come, or an ended job was kept for long enough."""
+        if (job := self._jobs.get(application_id)) is None:
+            return
+        if job.end is not None:
+            self._forget(job)
+        else:
+            self._drive(job, lambda: job.cell.advance(self._rm.now))
+
+    def _tell(self, job: HostedJob, event: m.Event) -> None:
+        """Let a master take an event, and all that follows from it, in order."""
+        if job.end is not None:
+            return
+        job.events.append(event)
+        if not job.busy:
+            self._drive(job, list)
+
+    def _drive(self, job: HostedJob, begin: Callable[[], list[m.Command]]) -> None:
+        job.busy = True
+        try:
+            self._perform(job, begin())
+            while job.events and job.end is None:
+                self._perform(job, job.cell.handle(job.events.popleft(), self._rm.now))
+        except MachineCrashed as crash:
+            self._crashed(job, crash)
+        job.busy = False
+        if job.end is None:
+            due = job.master.next_deadline()
+            key = Due(DueKind.HOSTED_MASTER, job.id)
+            if due is None:
+                self._rm.deadlines.clear(key)
+            else:
+                self._rm.deadlines.set(key, max(due, self._rm.now))
+        self._show(job)
+
+    # -- what masters want -----------------------------------------------------------------------------------
+
+    def _perform(self, job: HostedJob, commands: list[m.Command]) -> None:
+        for command in commands:
+            match command:
+                case m.TaskChanged(task, report):
+                    if report is not None:
+                        job.news.left(task, report)
+                    else:
+                        job.news.changed(task)
+                        job.urgent |= task.state is TaskState.RUNNING and job.master.tally.total <= SMALL_JOB
+                case m.CallRM():
+                    self._call(job, command)
+                case m.StartTasks():
+                    self._start(job, command)
+                case m.CallNode():
+                    self._change(job, command)
+                case m.Notice(text):
+                    job.notices.append(text)
+                case m.EndMaster():
+                    self._end(job, command)
+
+    def _call(self, job: HostedJob, call: m.CallRM) -> None:
+        attempt, request = job.app.attempt, call.request
+        asked = CallReceived(-1, HOSTED, request, user=job.app.user)
+        response: Any
+        try:
+            match request:
+                case AllocateRequest():
+                    self._last_call -= 1
+                    self._calls[self._last_call] = (job, call)
+                    try:
+                        self._masters.serve(attempt, HeldCall(self._last_call, request.response_id), request)
+                    except YoppError:
+                        del self._calls[self._last_call]
+                        raise
+                    return  # it is answered when there is news
+                case RegisterApplicationMasterRequest():
+                    response = self._masters.register(asked, request)
+                case FinishApplicationMasterRequest():
+                    response = self._masters.finish(request)
+                case _:
+                    response = self._clients.kill(asked, request)
+        except YoppError as error:
+            job.events.append(m.CallFailed(call, error))
+        else:
+            job.events.append(m.Answered(call, response))
+
+    def _start(self, job: HostedJob, command: m.StartTasks) -> None:
+        """Tell a node what to run in containers that were granted, with its next heartbeat."""
+        node = self._rm.nodes.get(command.node_id)
+        for task in command.tasks:
+            container = task.container and self._rm.live_containers.get(task.container.id)
+            if not container or container.node is not node:
+                continue  # it has ended, and its master hears of that
+            template_id = f"{job.id}/{task.phase_index}"
+            if template_id not in job.templates:
+                job.templates.add(template_id)
+                self._rm.templates[template_id] = _template(template_id, job, task.phase_index)
+            start = TaskToStart(
+                container.id,
+                template_id,
+                task.shown_number,
+                container.resource,
+                container.execution_type,
+                container.priority,
+                container.version,
+                container.waiting_since_ms,
+                task.spec.duration_hint_ms,
+                task.spec.arguments,
+            )
+            node.tasks_to_start.put(container.id, start)
+        if node is not None:
+            self._rm.news_for_node(node)
+
+    def _change(self, job: HostedJob, call: m.CallNode) -> None:
+        """Stop or update containers through the RM's own word to their node."""
+        found = [self._rm.live_containers.get(one) for one in call.container_ids]
+        live = [one for one in found if one is not None]
+        if isinstance(call.request, StopContainersRequest):
+            cause = Cause(CauseKind.MASTER, text=STOPPED)
+            for container in live:
+                status = ContainerExitStatus.KILLED_BY_APPMASTER
+                self._ledger.end_at_node(container, cause, STOPPED, status)
+            job.events.append(m.Answered(call, StopContainersResponse(call.container_ids)))
+        elif isinstance(call.request, UpdateContainersRequest):
+            for container in live:
+                self._ledger.deliver_update(container)
+            updated = tuple(one.id for one in live)
+            job.events.append(m.Answered(call, UpdateContainersResponse(updated)))
+
+    # -- what watchers hear ----------------------------------------------------------------------------------
+
+    def tell(self, application_id: str) -> None:
+        """Those who watch a job are to hear of it now."""
+        if (job := self._jobs.get(application_id)) is not None:
+            self._show(job)
+
+    def _show(self, job: HostedJob) -> None:
+        """Answer those who have something to hear or have waited for long enough, and see to the others later."""
+        if not job.watchers:
+            if job.end is not None and job.client_connection is None:
+                self._forget(job)
+            return
+        now, due = self._rm.now, inf
+        at_once = job.end is not None or job.urgent or now >= job.told_at + NEWS_SECONDS
+        waiting: list[Watcher] = []
+        finished = False
+        for watcher in job.watchers:
+            more = self._knows_more(job, watcher)
+            many = watcher.request.tasks and len(job.news) - watcher.request.position >= MOST_ROWS
+            if (more and (at_once or many)) or now >= watcher.until:
+                finished |= self._answer(job, watcher)
+            else:
+                waiting.append(watcher)
+                due = min(due, watcher.until, job.told_at + NEWS_SECONDS if more else inf)
+        job.watchers = waiting
+        if due < inf:
+            self._rm.deadlines.set(Due(DueKind.HOSTED_NEWS, job.id), max(now, due))
+        else:
+            self._rm.deadlines.clear(Due(DueKind.HOSTED_NEWS, job.id))
+        if finished and not waiting:
+            self._forget(job)
+
+    def _knows_more(self, job: HostedJob, watcher: Watcher) -> bool:
+        asked = watcher.request
+        if job.end is not None or len(job.notices) > asked.notices:
+            return True
+        return asked.tasks and (len(job.news) > asked.position or job.master.tally.paused != job.paused_told)
+
+    def _answer(self, job: HostedJob, watcher: Watcher) -> bool:
+        """Tell a watcher what is new; whether that was the end."""
+        asked, tally = watcher.request, job.master.tally
+        reports, position = job.news.since(asked.position) if asked.tasks else ([], asked.position)
+        complete = not asked.tasks or position >= len(job.news)
+        job.told_at, job.urgent, job.paused_told = self._rm.now, False, tally.paused
+        response = client.WatchJobResponse(
+            position,
+            len(job.notices),
+            as_rows(reports),
+            tuple(job.notices[max(0, asked.notices) :]),
+            {state.value: count for state, count in tally.counts.items() if count},
+            tally.paused,
+            tally.noted["preempted"],
+            tally.noted["shed"],
+            job.end if complete else None,
+        )
+        self._rm.reply(watcher.call.call_id, response)
+        return response.end is not None
+
+    # -- ends ------------------------------------------------------------------------------------------------
+
+    def _end(self, job: HostedJob, end: m.EndMaster) -> None:
+        error = end.error
+        told = client.JobEnd(end.exit_code, end.final_status, end.diagnostics, end.summary)
+        if error is not None:
+            told = replace(told, message=error.message, because=error.because, hint=error.hint)
+        self._ended(job, told)
+
+    def _crashed(self, job: HostedJob, crash: MachineCrashed) -> None:
+        """A bug: its application fails, the story is written down, and the others go on."""
+        told = f"its master failed: {crash}"
+        self._rm.changes.commands.append(KeepCrash(job.id, crash))
+        end = client.JobEnd(
+            EXIT_FAILURE,
+            FinalApplicationStatus.FAILED,
+            told,
+            job.master.tally.summary(EXIT_FAILURE),
+            message=f"the master of {job.id} failed",
+            because=f"this is a bug of yopp: {crash}",
+            hint=f"the story is in a file crash-*.jsonl under {self._rm.identity.run_dir}",
+        )
+        self._ended(job, end)
+        if not job.app.ended:
+            self._manager.fail_attempt(job.app.attempt, told)
+
+    def _ended(self, job: HostedJob, end: client.JobEnd) -> None:
+        job.end = end
+        job.events.clear()
+        for template_id in job.templates:
+            self._rm.templates.pop(template_id, None)
+            for node_id in job.app.nodes:
+                if (node := self._rm.nodes.get(node_id)) is not None:
+                    node.templates_told.discard(template_id)
+        self._rm.deadlines.set(Due(DueKind.HOSTED_MASTER, job.id), self._rm.now + KEPT_SECONDS)
+
+    def _forget(self, job: HostedJob) -> None:
+        """Nobody needs the tasks of an ended job any more: how it ended is remembered for a while."""
+        if job.end is None or self._jobs.pop(job.id, None) is None:
+            return
+        for kind in (DueKind.HOSTED_MASTER, DueKind.HOSTED_NEWS):
+            self._rm.deadlines.clear(Due(kind, job.id))
+        self._ends[job.id] = job.end
+        while len(self._ends) > max(1, self._rm.settings.max_completed_applications):
+            del self._ends[next(iter(self._ends))]
+
+    def validate(self) -> None:
+        """Assert what must hold between two steps."""
+        assert not self._rm.changes.hosted
+        for job in self._jobs.values():
+            job.master.validate()
+            assert not job.busy and not job.events
+            assert job.end is None or job.app.ended or self._rm.ending, f"{job.id} has no master and goes on"
+            assert (job.end is not None) or not job.app.ended, (
+                f"the master of {job.id} has not heard of its end"
+            )
+            if job.end is not None:
+                assert Due(DueKind.HOSTED_MASTER, job.id) in self._rm.deadlines
+            for watcher in job.watchers:
+                assert Due(DueKind.HOSTED_NEWS, job.id) in self._rm.deadlines, watcher
+        for number, (job, _) in self._calls.items():
+            held = job.app.attempt.held
+            assert held is not None and held.call_id == number, f"a call of {job.id} is held by nobody"
+
+
+def check_job(job: JobSpec) -> None:
+    """Raise UsageError for a job that no master could see through."""
+    problem = ""
+    if not job.phases or not all(phase.tasks for phase in job.phases):
+        problem = "it has no tasks"
+    elif any(task.count < 1 for phase in job.phases for task in phase.tasks):
+        problem = "a number of equal tasks is below 1"
+    elif job.size > MOST_TASKS:
+        problem = f"it has {job.size:,} tasks, and {MOST_TASKS:,} are the limit"
+    if problem:
+        raise UsageError("this job cannot be run", because=problem)
+
+
+def _template(template_id: str, job: HostedJob, phase_index: int) -> LaunchTemplate:
+    phase = job.master.job.phases[phase_index]
+    context = ContainerLaunchContext(
+        command=phase.command,
+        environment=phase.environment,
+        working_directory=phase.working_directory,
+        files=phase.files,
+        timeout_ms=phase.timeout_ms,
+        own_account=phase.own_account,
+    )
+    return LaunchTemplate(template_id, job.id, job.app.user, context, phase.number_variable)

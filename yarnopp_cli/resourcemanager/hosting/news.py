@@ -1,0 +1,54 @@
+"""What has changed of a job's tasks, in order, for any number of watchers who each know a position in it."""
+
+from __future__ import annotations
+
+from ...masters.tasks import Task
+from ...records.jobs import TaskReport
+
+MOST_ROWS = 1000
+"""How many tasks one answer tells of at most."""
+
+
+class TaskNews:
+    """A log of tasks. A task that changes again before anybody has heard of it keeps its one place, and is reported
+    as it is when somebody asks. So the log grows with what is told, and not with what happens.
+    """
+
+    def __init__(self) -> None:
+        self._log: list[Task | TaskReport | None] = []
+        self._places: dict[Task, int] = {}
+        self._heard = 0
+
+    def __len__(self) -> int:
+        return len(self._log)
+
+    def changed(self, task: Task) -> None:
+        """A task has another state or container."""
+        place = self._places.get(task)
+        if place is None or place < self._heard:
+            self._places[task] = len(self._log)
+            self._log.append(task)
+
+    def left(self, task: Task, report: TaskReport) -> None:
+        """A task's container has ended without ending it, and ``report`` is what was of it: the next container will be
+        another. Whoever has heard of nothing yet misses nothing by it.
+        """
+        if self._heard:
+            self._log.append(report)
+            self._places[task] = -1
+        self.changed(task)
+
+    def since(self, position: int) -> tuple[list[TaskReport], int]:
+        """What follows ``position``, MOST_ROWS at most, and the position after it."""
+        found: list[TaskReport] = []
+        place = max(0, position)
+        while place < len(self._log) and len(found) < MOST_ROWS:
+            entry = self._log[place]
+            if isinstance(entry, TaskReport):
+                found.append(entry)
+                self._log[place] = None  # it is for those who follow the job as it goes
+            elif entry is not None and self._places[entry] == place:
+                found.append(entry.report())
+            place += 1
+        self._heard = max(self._heard, place)
+        return found, place
