@@ -429,6 +429,7 @@ def test_a_container_of_an_earlier_run_that_has_begun_nothing_else_begins(
             node.executor.perform(LaunchContainer(spec, CgroupLimits()))
             for slot in list(node.executor._pool._slots):
                 node.executor._pool._forget(slot)  # as its death does
+            node.lets_go()
             second = Node(tmp_path, type(cgroups)(*_made_of(cgroups)), SETTINGS)
             (found,) = second.executor.recover()
             assert (found.alive, found.exit_code) == (False, None) and not running(launcher)
