@@ -60,6 +60,9 @@ LEFT_BYTES = 4 * MIB
 """How much memory, mostly cache of files, a container may leave to the next one in its slot. The kernel would take it
 back when that one needs it; but it counts in its figures."""
 
+LEAST_MEMORY_BYTES = 16 * MIB
+"""A container that may have less gets a group of its own: a launcher has about 1 MiB of a slot's."""
+
 KILLED = 128 + signal.SIGKILL
 
 
@@ -121,6 +124,8 @@ class Pool:
     def launch(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> bool:
         """Begin to start a container within its limits; False if it has to be started without a pool."""
         if not self.used or not can_be_written(held.container_id):
+            return False
+        if limits.memory_max is not None and limits.memory_max < LEAST_MEMORY_BYTES:
             return False
         slot = self._idle.pop() if self._idle else self._coming() or self._make()
         if slot is None:
