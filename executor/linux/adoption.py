@@ -92,20 +92,20 @@ class Finder:
         if slot is None or not begun.last:
             return ContainerRecovered(record, False, False, begun.code, ContainerUsage(), ""), None
         slot.launcher, slot.baseline = begun.launcher, begun.baseline
-        self._cgroups.lend(container_id, slot)
-        group = self._cgroups.path(container_id)
-        usage = self._cgroups.usage(container_id, self._context.clock())
+        group = self._cgroups.path(slot.name)
+        usage = slot.usage(self._context.clock(), len(slot.processes()))
         if begun.code is None and is_alive(begun.launcher, begun.launcher_start):
             held = LiveContainer(
                 container_id, record.pid, record.process_start, "", pooled=True, journal=path
             )
+            self._cgroups.lend(container_id, slot)
             held.launcher = begun.launcher, begun.launcher_start
             held.frozen = self._cgroups.frozen(container_id)
             held.paused = held.frozen or all_stopped(self._context.processes(held))
             return ContainerRecovered(record, True, held.paused, None, usage, group), held
-        self._context.kill(container_id)
-        self._cgroups.give_back(container_id)
-        # Its launcher has ended, or waits for nobody: the group and the journal go with those that nobody knows.
+        slot.close()
+        # Its launcher has ended: the group goes with those that nobody knows.
+        self._context.kill(slot.name)
         if record.state is ContainerState.DONE:
             self._directories.remove_private(container_id, thoroughly=True)
         return ContainerRecovered(record, False, False, begun.code, usage, group), None

@@ -184,7 +184,8 @@ def test_what_cannot_be_started_is_told_and_the_slot_serves_on(
 def test_what_one_leaves_ends_before_the_next_begins(tmp_path: Path, cgroups: GroupDriver) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
-            left = "for n in 1 2 3; do (trap '' TERM HUP; setsid sh -c 'echo $$; exec sleep 1000' &) ; done; sleep 0.1"
+            left = "for n in 1 2 3; do (trap '' TERM HUP; setsid sh -c 'echo $$; exec sleep 1000' &); done; "
+            left += "until [ $(wc -l <$LOG_DIRS/stdout) = 3 ]; do sleep 0.01; done"
             assert (await ended(node, "c1", left)).exit_code == 0
             pids = [int(word) for word in node.output("c1").split()]
             assert len(pids) == 3 and not any(running(pid) for pid in pids)
@@ -380,7 +381,6 @@ def test_a_pool_that_cannot_be_made_is_said_once(
 def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
     tmp_path: Path, cgroups: GroupDriver, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "READY_SECONDS", 0.2)
     monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
     monkeypatch.setattr(pool, "RETRY_SECONDS", 0.1)
 
@@ -390,6 +390,7 @@ def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
             launcher = read_stat(read_journal(journals(str(tmp_path / "state"))[0]).launcher)
             assert launcher is not None
             os.kill(launcher.parent, how)
+            monkeypatch.setattr(pool, "READY_SECONDS", 0.5)
             names = [f"c{number}" for number in range(1, 4)]
             await asyncio.gather(
                 *(node.launch(a_spec(name, "sh", "-c", "sleep 0.1; exit 6")) for name in names)
