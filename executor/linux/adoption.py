@@ -7,6 +7,7 @@ it does to a container is to end what outlived its shim, since its end could not
 from __future__ import annotations
 
 import logging
+import signal
 
 from ..core.events import ContainerRecovered
 from ..light import replace
@@ -17,6 +18,8 @@ from .shim import is_shim, kill_shim, read_exit_file
 from .slots import Begun, journal_path, journals, read_journal, remove_journal, survey
 
 LOG = logging.getLogger(__name__)
+
+KILLED = 128 + signal.SIGKILL
 
 FIRST_LINE_SECONDS = 0.5
 """How long a shim that has created its exit file may take to write its pid into it."""
@@ -84,7 +87,9 @@ class Finder:
         path = journal_path(self._directories.state, begun.slot)
         if not begun.pid:
             wait_until(lambda: self._has_pid(path, begun), FIRST_LINE_SECONDS, 0.005)
-            begun = next((one for one in read_journal(path).begun if one.container_id == container_id), begun)
+            begun = next(
+                (one for one in reversed(read_journal(path).begun) if one.container_id == container_id), begun
+            )
         record = replace(
             record, pid=record.pid or begun.pid, process_start=record.process_start or begun.start
         )
@@ -108,7 +113,10 @@ class Finder:
         self._context.kill(slot.name)
         if record.state is ContainerState.DONE:
             self._directories.remove_private(container_id, thoroughly=True)
-        return ContainerRecovered(record, False, False, begun.code, usage, group), None
+        code = begun.code
+        if code is None and record.state is ContainerState.LAUNCHING:
+            code = KILLED  # it has begun, and must not again
+        return ContainerRecovered(record, False, False, code, usage, group), None
 
     def _has_pid(self, path: str, begun: Begun) -> bool:
         return not is_alive(begun.launcher, begun.launcher_start) or any(

@@ -419,6 +419,8 @@ class GroupDriver(CgroupDriver):
         removed = remove_groups(groups, wait_seconds, self.delete_delay_seconds)
         if removed:
             lent = self._lent.pop(container_id, None)
+            if lent is not None:
+                lent.close()
             self._slots.discard(container_id if lent is None else lent.name)
         return removed
 

@@ -464,3 +464,32 @@ def test_many_at_a_time_end_each_with_its_own_code(tmp_path: Path, cgroups: Grou
                 assert (await node.told(ContainerExited, name)).exit_code == int(name[1:])
 
     asyncio.run(scenario())
+
+
+def test_one_that_has_begun_and_died_with_its_launcher_is_not_begun_again(
+    tmp_path: Path, cgroups: GroupDriver
+) -> None:
+    """The node had not heard that it runs."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            spec = a_spec("c1", "sh", "-c", f"echo x >> {tmp_path}/began; sleep 1000")
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+            launched = await node.launch(spec)
+            await soon((tmp_path / "began").exists, "it runs")
+            launcher = Pooled(node).launcher
+            for slot in list(node.executor._pool._slots):
+                node.executor._pool._forget(slot)  # as the node's death does
+            node.lets_go()
+            os.kill(launcher, signal.SIGKILL)
+            await soon(lambda: not running(launcher), "its launcher is dead")
+            second = Node(tmp_path, type(cgroups)(*_made_of(cgroups)), SETTINGS)
+            (found,) = second.executor.recover()
+            assert (found.alive, found.exit_code) == (False, 137) and not running(launched.pid)
+            second.executor.perform(CleanUpContainer("c1"))
+            second.executor.perform(ForgetContainer("c1"))
+            await second.executor.close()
+            node.executor._held.clear()
+            node.events.clear()
+
+    asyncio.run(scenario())
