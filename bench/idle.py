@@ -16,14 +16,13 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from executor.records import ContainerState
 from yarnopp_cli.records.client_protocol import GetContainersRequest
 
 from .cluster import Cluster
 from .harness import Cell, Table, program
-from .machine import parse_stat, processes, pss_mb, tree
+from .machine import own_seconds, processes, pss_mb, tree
 from .rivals import missing, rivals
 
 
@@ -35,18 +34,13 @@ def daemons(cluster: Cluster) -> dict[str, set[int]]:
     }
 
 
-def cpu_of(pids: Iterable[int]) -> float:
-    """The CPU seconds of these processes themselves."""
-    return sum(parse_stat(Path(f"/proc/{pid}/stat").read_text())[1] for pid in pids)
-
-
 def rows(groups: Mapping[str, set[int]], seconds: float) -> Iterator[Sequence[Cell]]:
     """A row for each group of processes, and one for all."""
     begun = time.monotonic()
-    before = {name: cpu_of(pids) for name, pids in groups.items()}
+    before = {name: own_seconds(pids) for name, pids in groups.items()}
     time.sleep(seconds)
     share = 100 / (time.monotonic() - begun)
-    used = {name: (cpu_of(pids) - before[name]) * share for name, pids in groups.items()}
+    used = {name: max(0.0, own_seconds(pids) - before[name]) * share for name, pids in groups.items()}
     memory = {name: pss_mb(pids) for name, pids in groups.items()}
     for name, pids in groups.items():
         yield name, str(len(pids)), memory[name], used[name]

@@ -65,13 +65,21 @@ def reaped_seconds() -> float:
 
 
 def pss_mb(pids: Iterable[int]) -> float:
-    """The memory of these processes, what they share divided by who shares it, in MB."""
+    """The memory of these processes, what they share divided by who shares it, in MB; nothing for one that is gone."""
     total = 0
     for pid in pids:
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                total += int(line.split()[1])
+        try:
+            text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        except OSError:
+            continue
+        total += sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
     return total / 1024
+
+
+def own_seconds(pids: Iterable[int]) -> float:
+    """The CPU seconds of these processes themselves; nothing for one that is gone."""
+    seen = processes()
+    return sum(seen[pid][1] for pid in pids if pid in seen)
 
 
 def busy_seconds() -> float:

@@ -6,51 +6,61 @@ sends another one there and then. Meanwhile the slot runs what waits in its queu
 
 from __future__ import annotations
 
+import functools
+import heapq
 import math
 
-PHASES = 50
-CYCLES = 100
+PHASES = 24
+"""How many distances of the two clocks the mean is taken over."""
+CYCLES = 60
+"""Heartbeats of a master, of which the first half lets the slots settle."""
+GOLDEN = (5**0.5 - 1) / 2
 _LATE = 1e-9  # two clocks that tick at once: the one that hears comes after the one that tells
 
 
+def phase_of(number: int) -> float:
+    """How far the clock of this one of many masters is ahead, in periods: any number of them is spread evenly."""
+    return ((number + 0.5) * GOLDEN) % 1.0
+
+
 def waiting(seconds: float, node_beat: float, master_beat: float) -> float:
-    """The same without a queue where masters share slots, so that a freed one goes to any of them: on average each
-    heartbeat is half a period away.
-    """
+    """The share of time that a slot runs tasks that wait for two heartbeats each, half a period away on average."""
     return seconds / (seconds + node_beat / 2 + master_beat / 2)
 
 
-def utilisation(seconds: float, node_beat: float, master_beat: float, queue: int = 0) -> float:
-    """The share of time that a slot runs tasks, the mean over how far apart the two heartbeats are.
+@functools.cache
+def utilisation(
+    seconds: float, node_beat: float, master_beat: float, queue: int = 0, slots: int = 1
+) -> float:
+    """The share of time that slots run tasks, where each of as many masters keeps one and ``queue`` more at the node.
 
-    ``queue`` is how many tasks the master keeps at the node besides the one that runs; a heartbeat of 0 is one that
-    goes out when there is something to say.
+    The slots share the node's queue. The mean is taken over how far apart the clocks of node and masters are; a
+    heartbeat of 0 is one that goes out when there is something to say.
     """
-    if not node_beat and not master_beat:
-        return 1.0
-    phases = [(number + 0.5) / PHASES for number in range(PHASES)]
-    return sum(_slot(seconds, node_beat, master_beat, queue, phase) for phase in phases) / PHASES
+    if not node_beat or not master_beat:
+        return 1.0 if node_beat == master_beat else waiting(seconds, node_beat, master_beat)
+    offsets = [(number + 0.5) / PHASES * node_beat for number in range(PHASES)]
+    return sum(_node(seconds, node_beat, master_beat, queue, slots, one) for one in offsets) / PHASES
 
 
-def _slot(seconds: float, node_beat: float, master_beat: float, queue: int, phase: float) -> float:
-    """One slot whose master's clock is ``phase`` of the longer heartbeat behind its node's."""
-    offset = phase * max(node_beat, master_beat)
-    ends: list[float] = []  # of what was sent, in order; the slot is free from the last one on
-    heard = 0
-    now = offset
-    for _ in range(CYCLES):
-        for _ in range(1 + queue - (len(ends) - heard)):
-            ends.append(max(now, ends[-1] if ends else 0.0) + seconds)
-        told = _tick(ends[heard], node_beat, 0.0)
-        now = _tick(told, master_beat, offset)
-        known = now if not node_beat else math.floor(now / node_beat + _LATE) * node_beat
-        while heard < len(ends) and ends[heard] <= known + _LATE:
-            heard += 1
-    # from the first start to the last time that a new one may have been sent
-    done = [max(0.0, seconds - max(0.0, end - now)) for end in ends]
-    return sum(done) / (now - offset)
-
-
-def _tick(at: float, beat: float, offset: float) -> float:
-    """The first tick of a clock that is not before ``at``."""
-    return at if not beat else math.ceil((at - offset) / beat - _LATE) * beat + offset
+def _node(
+    seconds: float, node_beat: float, master_beat: float, queue: int, slots: int, offset: float
+) -> float:
+    """One node whose clock is ``offset`` behind; its masters' ticks in order of time."""
+    turns = CYCLES * max(1, math.ceil(seconds / master_beat))
+    ticks = sorted(
+        (master_beat * (turn + phase_of(number)), number) for turn in range(turns) for number in range(slots)
+    )
+    free = [0.0] * slots
+    heapq.heapify(free)
+    ends: list[list[float]] = [[] for _ in range(slots)]  # of each master's tasks that it has not heard of
+    begin, end, ran = ticks[-1][0] / 2, ticks[-1][0], 0.0
+    for now, number in ticks:
+        told = math.floor((now - offset) / node_beat + _LATE) * node_beat + offset
+        ends[number] = [one for one in ends[number] if one > told + _LATE]
+        while len(ends[number]) <= queue:
+            started = max(now, heapq.heappop(free))
+            heapq.heappush(free, started + seconds)
+            ends[number].append(started + seconds)
+            ran += max(0.0, min(started + seconds, end) - max(started, begin))
+    return ran / (slots * (end - begin))

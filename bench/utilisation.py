@@ -30,7 +30,7 @@ from yarnopp_cli.records.client_protocol import GetClusterNodesRequest
 from .cluster import Cluster, stamps
 from .harness import Table, program
 from .master import Master
-from .model import utilisation, waiting
+from .model import phase_of, utilisation, waiting
 from .native import tool
 
 LENGTHS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -61,7 +61,7 @@ class Kind:
         """The utilisation that heartbeats allow."""
         if self.execution is ExecutionType.GUARANTEED:
             return waiting(seconds, self.beat, self.beat)
-        return utilisation(seconds, self.beat, self.beat, self.queue)
+        return utilisation(seconds, self.beat, self.beat, self.queue, self.slots)
 
     @property
     def name(self) -> str:
@@ -111,7 +111,7 @@ class Slot(threading.Thread):
 
     def _drive(self, master: Master) -> None:
         kind, size = self._kind, Resource(16, VCORES // self._kind.slots)
-        tick = time.monotonic() + kind.beat * (self._number + 0.5) / kind.slots
+        tick = time.monotonic() + kind.beat * phase_of(self._number)
         ended: set[str] = set()
         asked = 0
         while time.monotonic() < self._until:
@@ -183,7 +183,7 @@ def plot(target: Path, found: Found) -> None:
     from matplotlib.figure import Figure
 
     with rc_context({"svg.hashsalt": "yopp", "svg.fonttype": "none", "font.size": 9}):
-        figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+        figure = Figure(figsize=(9.6, 4.2), layout="constrained")
         FigureCanvasSVG(figure)
         axes = figure.subplots()
         for kind in dict.fromkeys(kind for kind, _ in found):
@@ -203,7 +203,7 @@ def plot(target: Path, found: Found) -> None:
         )
         axes.set_xticks(LENGTHS, [f"{seconds:g}" for seconds in LENGTHS])
         axes.minorticks_off()
-        axes.legend(fontsize=7, loc="lower right")
+        figure.legend(fontsize=8, loc="outside right upper")
         axes.grid(alpha=0.3)
         figure.savefig(target, format="svg", metadata={"Date": None, "Creator": None})
 

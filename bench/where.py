@@ -13,15 +13,15 @@ from collections.abc import Iterable
 
 from .cluster import Cluster
 from .harness import Table, program
-from .idle import cpu_of, daemons
-from .machine import cpu_seconds, reaped_seconds
+from .idle import daemons
+from .machine import cpu_seconds, own_seconds, reaped_seconds
 from .rivals import Floor, Yopp
 from .throughput import COMMAND
 
 
 def used(cluster: Cluster) -> dict[str, float]:
     """The CPU seconds of each part so far."""
-    own = {name: cpu_of(pids) for name, pids in daemons(cluster).items()}
+    own = {name: own_seconds(pids) for name, pids in daemons(cluster).items()}
     started = cpu_seconds(cluster.pids()) - sum(own.values())
     return {"client": reaped_seconds(), **own, "what the NodeManager starts": started}
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -14,6 +16,7 @@ from executor.records import ContainerState
 from yarnopp_cli.cli.frame.naming import is_container
 from yarnopp_cli.cli.tree import build
 from yarnopp_cli.records import container_protocol as nm
+from yarnopp_cli.records.client_protocol import ApplicationResponse
 from yarnopp_cli.records.reports import NodeState, QueueReport
 
 from .fake import Cluster, app_id, container, container_id, node
@@ -184,16 +187,38 @@ def test_filters_by_what_is_behind_a_row(cli: Cli, cluster: Cluster) -> None:
     "words", [("ps",), ("app", "list"), ("node", "list"), ("queue", "list"), ("attempt", "list", "2")]
 )
 def test_watched_in_a_pipe_each_table_has_its_time(
-    cli: Cli, cluster: Cluster, words: tuple[str, ...]
+    cli: Cli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
-    lines = cli(*words, "-w", "0.1", "--timeout", "1.5").out.splitlines()
-    times = [line for line in lines if line[:2] == "20" and line.endswith("Z")]
-    assert len(times) >= 2
+    tables, sleep = itertools.count(1), time.sleep
+
+    def pause(seconds: float) -> None:
+        if next(tables) % 3 == 0:
+            raise KeyboardInterrupt
+        sleep(0.002)  # the clock's next millisecond
+
+    monkeypatch.setattr("yarnopp_cli.cli.frame.session.time.sleep", pause)
+    watched = cli(*words, "-w", "0.1")
+    times = [line for line in watched.out.splitlines() if line[:2] == "20" and line.endswith("Z")]
+    assert (watched.code, len(times)) == (130, 3)
     assert times == sorted(set(times))
-    documents = cli(*words, "-w", "0.1", "--timeout", "1.5", "--json").out.splitlines()
-    assert len(documents) >= 2
+    documents = cli(*words, "-w", "0.1", "--json").out.splitlines()
+    assert len(documents) == 3
     assert all(isinstance(json.loads(one), dict) for one in documents)
     assert cli(*words, "-w", "0.01").code == 2
+
+
+def test_a_change_that_is_only_tried_says_what_would_be(cli: Cli, cluster: Cluster) -> None:
+    cluster.rm.handlers["updateApplicationTimeouts"] = lambda request: ApplicationResponse(
+        next(one for one in cluster.applications if one.application_id == request.application_id)
+    )
+    for words, text in (
+        (("1h",), "may run until 2"),
+        (("1h", "--dry-run"), "would be allowed to run until 2"),
+        (("unlimited",), "may run without a time limit"),
+        (("unlimited", "--dry-run"), "would be allowed to run without a time limit"),
+    ):
+        ended = cli("app", "lifetime", "2", *words)
+        assert ended.code == 0 and ended.out.startswith(f"{app_id(2)} {text}"), ended
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.records import (
+    ContainerState,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+    ResourceUtilization,
+)
 from yarnopp_cli.client import documents
-from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
+from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState, YarnApplicationState
 from yarnopp_cli.views import applications, containers, nodes, queues
 
 APP: dict[str, Any] = {
@@ -115,6 +122,20 @@ def test_a_node_of_today_and_one_of_hadoop_2() -> None:
     )
     assert nodes.document(found)["usedMemoryOpportGB"] == 2
     assert documents.node({"id": "n:1", "state": "FROM_THE_FUTURE"}).state is NodeState.NEW
+
+
+def test_each_field_of_a_node_is_read_back() -> None:
+    """Whoever adds one to the document adds it to its reader: `--engine yarn` shows another yopp by it."""
+    every = OpportunisticContainersStatus(
+        *range(3, 3 + len(dataclasses.fields(OpportunisticContainersStatus)))
+    )
+    report = NodeReport(
+        "h:1", NodeState.RUNNING, "unix:/x", "h:8042", "/r", ("gpu",), Resource(4096, 8), Resource(1024, 2), 2,
+        every, ResourceUtilization(5 << 20, 1.5, 0.25), ResourceUtilization(3 << 20, 1.0), 5, 1765400000000,
+        "well", "1", connected=False, pid=77,
+    )  # fmt: skip
+    printed = nodes.document(report)
+    assert nodes.document(documents.node(printed)) == printed
 
 
 def test_containers_of_both_daemons() -> None:

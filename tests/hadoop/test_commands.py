@@ -81,7 +81,7 @@ def test_a_live_job_is_seen_and_steered(there: Yopp) -> None:
     assert "OPPORTUNISTIC" in there("container", "status", running[0]).stdout
     assert there("app", "priority", app, "5").stdout == f"{app} has priority 5\n"
     assert there("app", "queue", app, "second").stdout == f"{app} is in queue root.second\n"
-    assert "may live until" in there("app", "lifetime", app, "1h").stdout
+    assert "may run until" in there("app", "lifetime", app, "1h").stdout
     there("wait", app, "--timeout", "0.2", code=124)
     assert "GRACEFUL_SHUTDOWN" in there("container", "signal", "-s", "TERM", running[0]).stdout
     wait_until(lambda: running[0] not in of("RUNNING"), what="it has ended")

@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -37,6 +38,19 @@ def leaves(command: Any, words: tuple[str, ...] = ()) -> dict[str, Any]:
 COMMANDS = leaves(typer.main.get_command(build()))
 
 
+EACH_HELP = """
+import os, sys
+import yarnopp_cli.__main__ as program
+for words in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        sys.argv = ["yopp", *words.split(), "--help"]
+        program.main()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.write(1, b"\\0%d " % code)
+"""
+"""The help of each of its arguments, by a process each: one start of Python for all of them."""
+
 # -- (b) help and completion need nothing ----------------------------------------------------------------------
 
 
@@ -48,9 +62,14 @@ def test_help_and_completion_need_no_daemon_no_configuration_and_no_home(yopp: Y
         "YOPP_RUN_DIR": "/nonexistent/run",
     }
     try:
-        for words in ["", *COMMANDS]:
-            ended = yopp(*words.split(), "--help", env=nowhere)
-            assert ended.stderr == "" and "Usage" in ended.stdout, words
+        assert "Usage" in yopp("--help", env=nowhere).stdout
+        ended = subprocess.run(
+            [sys.executable, "-c", EACH_HELP, *COMMANDS], env=yopp.environment | nowhere, cwd=yopp.home,
+            capture_output=True, text=True, timeout=110,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == (0, "")
+        assert [page.split(" ", 1)[0] for page in ended.stdout.split("\0")[1:]] == ["0"] * len(COMMANDS)
+        assert ended.stdout.count("Usage") >= len(COMMANDS)
         for shell in ("bash", "zsh", "fish"):
             assert yopp("completion", shell, env=nowhere).stdout
         assert "container" in yopp("completion", "words", "co", env=nowhere).stdout.split()
@@ -151,7 +170,9 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("nm status", shape=cluster)
     say("rmadmin service-state", shape={"serviceState": {"state": "active", "pid": int}})
 
-    first = say("run", "-d", "-n", "6", "-O", "--memory", "32", "sleep", "60", shape=app)["app"]["id"]
+    own_container = "-Dyopp.resourcemanager.hosted-masters=false"
+    words = ("-d", "-n", "6", "-O", "--memory", "32", "sleep", "60")
+    first = say("run", own_container, *words, shape=app)["app"]["id"]
     wait_until(lambda: len(yopp.containers("--app", first)) == 7, what="its containers are there")
     wait_until(lambda: len(yopp.containers("--app", first, "--state", "RUNNING")) == 5, what="five run")
     live = [one["id"] for one in yopp.containers("--app", first, "--state", "RUNNING", "--type", "O")]

@@ -133,7 +133,7 @@ def test_a_live_job_is_steered(remote: Remote) -> None:
     )
     assert remote("app", "priority", app, "5").stdout == f"{app} has priority 5\n"
     assert remote("app", "queue", app, "default").stdout == f"{app} is in queue default\n"
-    assert "may live until" in remote("app", "lifetime", "last", "1h").stdout
+    assert "may run until" in remote("app", "lifetime", "last", "1h").stdout
     assert remote.json("app", "status", app)["app"]["priority"] == 5
     assert remote("wait", app, "--timeout", "0.1", code=124).stdout == ""
     [task] = [one for one in remote("ps", "-q").stdout.split() if one.endswith("_000003")]

@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,8 @@ DISTURB_JOBS = (
 )
 """After these the jobs are looked at again, and started anew where they are not what they were."""
 DISTURB_NODES = (
-    "yopp up", "yopp down", "rm st", "rm restart", "nm st", "nm restart", "node resize", "update-node-resource",
+    "yopp up", "yopp down", "rm start", "rm stop", "rm restart", "nm start", "nm stop", "nm restart", "node resize",
+    "update-node-resource",
     "refresh-nodes", "refresh-queues", "node drain", "node resume", "nm drain", "nm resume",
     "node resource",
 )  # fmt: skip
@@ -111,15 +113,20 @@ class Stage:
         self.jobs_known = True
 
     def _nodes_stand(self) -> bool:
-        status = self.yopp("status", code=None)
-        if status.returncode != 0:
+        if not (self.yopp.run_dir / "rm.sock").exists():
             return False
         if not {"default", "prod", "web"} <= {one["queueName"] for one in self._queues()}:
             return False
-        nodes = self.yopp.json("node", "list")["nodes"]["node"]
+        for drained in [one["id"] for one in self._nodes() if one["state"].startswith("DECOMMISSION")]:
+            self.yopp("node", "resume", drained, code=None)
+        nodes = self._nodes()
         sizes = [(one["totalResource"]["vCores"], one["totalResource"]["memory"]) for one in nodes]
         ports = [one["id"].rpartition(":")[2] for one in nodes if one["state"] == "RUNNING"]
         return sorted(ports) == ["45454", "45455"] and sizes == [NODE, NODE]
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        found = self.yopp.json("node", "list")["nodes"]  # null where there is none
+        return list(found["node"]) if found else []
 
     def _queues(self) -> list[dict[str, str]]:
         return list(self.yopp.json("queue", "list")["queues"]["queue"])
@@ -164,7 +171,7 @@ class Stage:
             ["timeout", PATIENCE, *words] if endless else words, env=self.environment, cwd=self.yopp.home,
             capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        self.nodes_known &= not any(word in line for word in DISTURB_NODES)
+        self.nodes_known &= "--dry-run" in line or not any(word in line for word in DISTURB_NODES)
         self.jobs_known &= self.nodes_known and not any(word in line for word in DISTURB_JOBS)
         allowed = CODES.get(line, {0}) | ({124} if endless else set())
         if ended.returncode not in allowed or "Traceback" in ended.stderr:

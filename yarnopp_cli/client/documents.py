@@ -202,6 +202,7 @@ def node(document: Document) -> NodeReport:
             memory_used=memory_o,
             vcores_used=_whole(document, "usedVirtualCoresOpport"),
             queued=_whole(document, "numQueuedContainers"),
+            wait_queue_length=_whole(ours, "waitQueueLength"),
             queue_capacity=_whole(ours, "queueCapacity", -1),
             paused=_whole(ours, "paused"),
             estimated_queue_wait_ms=_whole(ours, "estimatedQueueWaitMs", -1),
@@ -211,7 +212,9 @@ def node(document: Document) -> NodeReport:
             shed=_whole(ours, "shedContainers"),
         ),
         node_utilization=ResourceUtilization(
-            _whole(measured, "nodePhysicalMemoryMB") * _MIB, _number(measured, "nodeCPUUsage")
+            _whole(measured, "nodePhysicalMemoryMB") * _MIB,
+            _number(measured, "nodeCPUUsage"),
+            _number(ours, "load1", -1.0),
         ),
         containers_utilization=ResourceUtilization(
             _whole(measured, "aggregatedContainersPhysicalMemoryMB") * _MIB,

@@ -46,6 +46,7 @@ from ..records.reports import (
 from ..views.containers import is_live
 from . import documents
 from .asking import ask_each
+from .polling import polls
 from .rest import Answer, RefusedError, Rest
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ ROUNDS: Final = 2
 """How many times as long as one may take all nodes together have."""
 SIGNALS: Final = {"QUIT": "OUTPUT_THREAD_DUMP", "TERM": "GRACEFUL_SHUTDOWN", "KILL": "FORCEFUL_SHUTDOWN"}
 """Signals that YARN's REST API has a command for."""
-FASTEST_POLL, SLOWEST_POLL = 0.1, 2.0
+PACE: Final = {"fastest": 0.1, "slowest": 2.0}
 """Seconds between two looks at an application: YARN's REST API holds no answer back."""
 ALIVE: Final = (NodeState.RUNNING, NodeState.DECOMMISSIONING)
 """States of nodes whose NodeManager answers."""
@@ -196,7 +197,7 @@ class YarnClient:
         ended), or ``wait`` seconds have passed."""
         seen: dict[str, ApplicationReport] = {}
         satisfied = False
-        for _ in polls(time.monotonic() + wait):
+        for _ in polls(time.monotonic() + wait, **PACE):
             ended = {one: report for one, report in seen.items() if report.state in FINAL_STATES}
             seen = {one: ended.get(one) or self.application(one) for one in application_ids}
             reached = [_has_reached(report, states) for report in seen.values()]
@@ -440,18 +441,6 @@ class YarnClient:
             raise answer.strange(str(error)) from None
         except YoppError as error:
             raise answer.strange(error.message) from None
-
-
-def polls(until: float | None) -> Iterator[None]:
-    """Again and again, ever more rarely, until a moment (``time.monotonic()``); at least once."""
-    pause = FASTEST_POLL
-    while True:
-        yield
-        left = SLOWEST_POLL if until is None else until - time.monotonic()
-        if left <= 0:
-            return
-        time.sleep(min(pause, left))
-        pause = min(pause * 1.4, SLOWEST_POLL)
 
 
 def _compact(document: Any) -> bytes:

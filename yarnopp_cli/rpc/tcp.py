@@ -77,12 +77,20 @@ def any_address(address: str) -> ListenAddress:
     return found
 
 
-def _address(text: str) -> ListenAddress | None:
+def host_and_port(text: str) -> tuple[str, int] | None:
+    """The parts of ``host:port``, the host without the brackets of IPv6; None for anything else."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         return None
-    return ListenAddress(host, "127.0.0.1" if host == "localhost" else host, int(port))
+    return host, int(port)
+
+
+def _address(text: str) -> ListenAddress | None:
+    if (found := host_and_port(text)) is None:
+        return None
+    host, port = found
+    return ListenAddress(host, "127.0.0.1" if host == "localhost" else host, port)
 
 
 class TcpCaller:

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from ..errors import InvalidPropertyError, YoppError, reason_of
-from ..rpc.tcp import holder_of
+from ..rpc.tcp import holder_of, host_and_port
 
 LOG = logging.getLogger(__name__)
 BACKLOG = 128
@@ -112,18 +112,17 @@ def listen(
 
 def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, int]:
     """``host:port`` as (host for people, IP to bind, port). Raises InvalidPropertyError."""
-    host, colon, port = address.rpartition(":")
-    host = host.strip("[]")
-    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if (found := host_and_port(address)) is None:
         raise InvalidPropertyError(
             f"{name} = {address!r} is not an address", because="it must look like localhost:8088"
         )
+    host, port = found
     if host == "localhost":
-        return host, "127.0.0.1", int(port)
+        return host, "127.0.0.1", port
     if loopback_only and host in ("0.0.0.0", "::"):
-        return "localhost", "127.0.0.1", int(port)
+        return "localhost", "127.0.0.1", port
     if host in ("0.0.0.0", "::"):
-        return socket.gethostname(), host, int(port)
+        return socket.gethostname(), host, port
     try:
         ip = ipaddress.ip_address(host)
     except ValueError:
@@ -135,14 +134,14 @@ def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, in
             hint=f"-D{name}=localhost:{port}, or -Dyopp.webapp.loopback-only=false",
         )
     if ip is not None:
-        return host, host, int(port)
+        return host, host, port
     try:
-        found = socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise InvalidPropertyError(
             f"{name} = {address!r} is not an address", because=f"{host}: {reason_of(error)}"
         ) from None
-    return host, str(found[0][4][0]), int(port)
+    return host, str(infos[0][4][0]), port
 
 
 def port_problem(ip: str, port: int) -> str:

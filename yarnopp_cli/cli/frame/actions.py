@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
 
+from ...client.polling import polls
 from ...errors import EXIT_FAILURE, EXIT_TIMEOUT, YoppError
 from .naming import ALL
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from .session import Session
 
 T = TypeVar("T")
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.01, 0.25
 
 
 def agree(
@@ -44,15 +44,12 @@ def agree(
 def polled(look: Callable[[float], T], enough: Callable[[T], bool], seconds: float | None) -> T:
     """What ``look`` finds, again and again and ever more slowly, until that is ``enough`` or the time has passed; it
     is told the seconds that are left."""
-    deadline = time.monotonic() + (float("inf") if seconds is None else seconds)
-    pause = _SHORTEST_PAUSE
-    while True:
-        found = look(max(0.0, deadline - time.monotonic()))
-        left = deadline - time.monotonic()
-        if enough(found) or left <= 0:
-            return found
-        time.sleep(min(pause, left))
-        pause = min(pause * 1.5, _LONGEST_PAUSE)
+    until = None if seconds is None else time.monotonic() + seconds
+    for left in polls(until, fastest=0.01, slowest=0.25):
+        found = look(left)
+        if enough(found):
+            break
+    return found
 
 
 def awaited(

@@ -15,8 +15,9 @@ import time
 from collections.abc import Sequence
 
 from ...client.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
+from ...client.polling import polls
 from ...client.shell import body
-from ...client.yarn import YarnClient, polls
+from ...client.yarn import PACE, YarnClient
 from ...errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMEOUT, UsageError, YoppError
 from ...masters.pi import PERCENT
 from ...records.client_protocol import KillApplicationRequest, UpdateApplicationTimeoutsRequest
@@ -95,7 +96,7 @@ def _see_through(client: YarnClient, printer: Printer, application_id: str, time
     begin = time.monotonic()
     told = ""
     try:
-        for _ in polls(None if timeout is None else begin + timeout):
+        for _ in polls(None if timeout is None else begin + timeout, **PACE):
             report = client.application(application_id)
             if report.state in FINAL_STATES:
                 break

@@ -186,11 +186,12 @@ def lifetime(
             hint="`yopp app lifetime ID 365d`",
         )
     expires = 0 if unlimited else session.now_ms + round(seconds * 1000)
-    until = f"may live until {timestamp(expires)}" if expires else "may live without bound"
+    may = "would be allowed to run" if session.dry_run else "may run"
+    limit = f"{may} until {timestamp(expires)}" if expires else f"{may} without a time limit"
     _change(
         session,
         rm.UpdateApplicationTimeoutsRequest(_one(session, application), expires, session.dry_run),
-        lambda _: f"{'would be one that ' if session.dry_run else ''}{until}",
+        lambda _: limit,
         lambda one: {"timeout": timeout_document(one, session.now_ms)},
     )
 
