@@ -170,7 +170,9 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("nm status", shape=cluster)
     say("rmadmin service-state", shape={"serviceState": {"state": "active", "pid": int}})
 
-    first = say("run", "-d", "-n", "6", "-O", "--memory", "32", "sleep", "60", shape=app)["app"]["id"]
+    own_container = "-Dyopp.resourcemanager.hosted-masters=false"
+    words = ("-d", "-n", "6", "-O", "--memory", "32", "sleep", "60")
+    first = say("run", own_container, *words, shape=app)["app"]["id"]
     wait_until(lambda: len(yopp.containers("--app", first)) == 7, what="its containers are there")
     wait_until(lambda: len(yopp.containers("--app", first, "--state", "RUNNING")) == 5, what="five run")
     live = [one["id"] for one in yopp.containers("--app", first, "--state", "RUNNING", "--type", "O")]

@@ -66,9 +66,10 @@ def excused(path: str) -> bool:
 
 def test_ours_has_what_yarns_has(web: WebCluster) -> None:
     yopp, rm, nm = web.yopp, web.rm, web.nm
-    ended = yopp("run", "-q", "-d", "true").stdout.split()[-1]
+    yarns_way = ("run", "-Dyopp.resourcemanager.hosted-masters=false", "-q", "-d")
+    ended = yopp(*yarns_way, "true").stdout.split()[-1]
     yopp("wait", ended)
-    live = yopp("run", "-q", "-d", "-n", "4", "-O", "--memory", "64", "sleep", "600").stdout.split()[-1]
+    live = yopp(*yarns_way, "-n", "4", "-O", "--memory", "64", "sleep", "600").stdout.split()[-1]
     wait_until(lambda: rm.get("/ws/v1/cluster/nodes").json["nodes"]["node"][0]["numQueuedContainers"])
     container = wait_until(lambda: yopp.containers("--app", live, "--type", "O", "--state", "RUNNING"))[0]
     yopp("app", "lifetime", live, "1h")

@@ -42,7 +42,8 @@ from ..records.master_protocol import (
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Container, ContainerUpdateType, TaskAssignment, Token, UpdatedContainer
 from . import messages as m
-from .amrmclient import PATIENCE_SECONDS, RETRY_SECONDS, AMRMClient, update_request
+from .amrmclient import AMRMClient, update_request
+from .ends import PATIENCE_SECONDS, RETRY_SECONDS
 from .nmclient import NodeNews, Starts
 from .tasks import Tally, Task, exit_code_of
 
@@ -53,7 +54,7 @@ STOP_PATIENCE_SECONDS = 5.0
 START_FAILURES = 3
 """How often a node may refuse to start one task's container before the task has failed."""
 
-MOST_ASKED = 10_000
+MOST_ASKED = 5_000
 """How many tasks wait for containers at once; the others of a larger phase are made when these have theirs. So no step
 is long, however large the job is.
 """
