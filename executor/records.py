@@ -16,12 +16,16 @@ from .light import Record, field, names_of
 class ExecutionType(enum.StrEnum):
     """How a container is executed (YARN's ``ExecutionType``)."""
 
+    __hash__ = str.__hash__  # enum's own is a call in Python
+
     GUARANTEED = "GUARANTEED"
     OPPORTUNISTIC = "OPPORTUNISTIC"
 
 
 class ContainerState(enum.StrEnum):
     """The state of a container at its node (YARN's ``ContainerImpl`` states; LAUNCHING is ours)."""
+
+    __hash__ = str.__hash__
 
     SCHEDULED = "SCHEDULED"
     LAUNCHING = "LAUNCHING"

@@ -129,6 +129,8 @@ class Kill(Record):
 class DeadlineKind(enum.StrEnum):
     """What can be due for a container."""
 
+    __hash__ = str.__hash__  # enum's own is a call in Python
+
     #: SIGTERM had its time: SIGKILL
     FORCE_KILL = "FORCE_KILL"
     #: a pause took too long

@@ -158,7 +158,7 @@ class ContainerScheduler(PressureActions):
                 self._kill(container, BY_SCHEDULER, Cause(CauseKind.QUEUE_FULL))
                 return
             if not spec.waiting_since_ms:  # else it does not wait in its turn, and proves nothing
-                container.expected_wait = self._estimated_wait(self._now)
+                container.expected_wait = self._rough_wait(self._now)
         else:
             self._handover.arrived(spec.resource)
         self._enqueue(container)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -401,6 +403,26 @@ def test_a_detached_job_that_no_node_can_hold_is_refused_at_once() -> None:
     assert told.end is not None and told.end.message
 
 
+def test_an_on_demand_cluster_waits_until_a_suspended_client_has_heard_of_the_end() -> None:
+    cluster, (node,) = cluster_with(lifetime="on-demand")
+    job = Job(cluster)
+    (start,) = node.beat().tasks_to_start
+    node.beat(said(start, DONE, 0))
+    cluster.at(100)
+    assert not cluster.context.ending
+    told = job.hear(job.watch())
+    assert told.end is not None and cluster.context.ending
+
+
+def test_an_on_demand_cluster_waits_for_no_client_that_is_gone() -> None:
+    cluster, (node,) = cluster_with(lifetime="on-demand")
+    job = Job(cluster)
+    (start,) = node.beat().tasks_to_start
+    node.beat(said(start, DONE, 0))
+    cluster.lose(job.connection)
+    assert cluster.context.ending
+
+
 def test_a_job_of_an_earlier_life_of_the_rm_is_said_to_have_ended_with_it() -> None:
     cluster, _ = cluster_with()
     with pytest.raises(ApplicationNotFoundError) as refusal:
@@ -415,3 +437,61 @@ def test_where_masters_are_not_hosted_the_client_is_told_so() -> None:
     master = cluster.master()
     with pytest.raises(ApplicationNotFoundError):
         cluster.ask(WatchJobRequest(master.app_id))
+
+
+class LossyNode:
+    """A node that does what it is told, and whose connection is lost now and then with an answer on its way."""
+
+    def __init__(self, node: Node, draw: random.Random) -> None:
+        self.node, self.draw = node, draw
+        self.templates: set[str] = set()
+        self.begun: Counter[str] = Counter()
+        self.running: dict[str, TaskToStart] = {}
+        self.news: dict[str, ContainerStatus] = {}
+
+    def turn(self) -> None:
+        for container_id in list(self.running):
+            if self.draw.random() < 0.3:
+                self.news[container_id] = said(self.running.pop(container_id), DONE, 0)
+        answer = self.node.take(self.node.send(*self.news.values()))
+        if self.draw.random() < 0.25:
+            self.node.cluster.lose(self.node.connection)
+            if self.draw.random() < 0.5:
+                self.templates.clear()  # its process was started anew, with the containers' records
+            self.node.statuses = {
+                one: self.news.get(one) or said(start) for one, start in self.running.items()
+            }
+            self.node.statuses |= {one: status for one, status in self.news.items() if status.state is DONE}
+            self.node.register()
+            return
+        assert answer is not None
+        self.templates |= {one.template_id for one in answer.templates}
+        for acknowledged in answer.completed_acknowledged:
+            self.news.pop(acknowledged, None)
+        self.news = {one: status for one, status in self.news.items() if status.state is DONE}
+        for start in answer.tasks_to_start:
+            assert start.template_id in self.templates, "a start without its template"
+            if not self.begun[start.container_id]:
+                self.begun[start.container_id] += 1
+                self.running[start.container_id] = start
+                self.news[start.container_id] = said(start)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whatever_is_lost_each_task_runs_once_and_the_job_ends(seed: int) -> None:
+    draw = random.Random(seed)
+    cluster, nodes = cluster_with(2)
+    lossy = [LossyNode(node, draw) for node in nodes]
+    kind = draw.choice((GUARANTEED, OPPORTUNISTIC))
+    jobs = [Job(cluster, 15, kind=kind, attached=False) for _ in range(2)]
+    for _ in range(400):
+        cluster.at(cluster.now + 0.05)
+        for one in lossy:
+            one.turn()
+        if all(job.state() is YarnApplicationState.FINISHED for job in jobs):
+            break
+    for job in jobs:
+        app = cluster.app(job.id)
+        assert (app.state, app.final_status.value) == (YarnApplicationState.FINISHED, "SUCCEEDED")
+        assert app.summary is not None and app.summary.completed == 15 and not app.summary.preempted
+    assert sum(sum(one.begun.values()) for one in lossy) == 30

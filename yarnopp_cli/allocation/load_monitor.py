@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from executor.records import ContainerQueuingLimit, Resource
 
@@ -19,6 +19,12 @@ from .cluster_node import Claim, ClusterNode
 from .load_comparators import COMPARATORS
 from .rebalancing import MayMove, Rebalancer
 from .sorted_items import SortedItems
+
+MOST_SIZES = 8
+"""For so many sizes of containers it is kept which nodes take one."""
+
+FEW = 8
+"""Where fewer than one in so many nodes take a container, these are sorted instead of looked for among all."""
 
 
 class NodeQueueLoadMonitor:
@@ -47,6 +53,8 @@ class NodeQueueLoadMonitor:
         self._sorted: SortedItems[ClusterNode] = SortedItems(self._place)
         self._roomy: dict[str, ClusterNode] = {}
         self._idle: dict[str, ClusterNode] = {}
+        #: the nodes that have room for a container of a size, for sizes that were hard to place
+        self._takers: dict[Resource, set[str]] = {}
         self._candidates: list[ClusterNode] = []
         self._next = 0
         self._updates = 0
@@ -95,6 +103,11 @@ class NodeQueueLoadMonitor:
             self.gained[node_id] = node
         else:
             self._roomy.pop(node_id, None)
+        for size, takers in self._takers.items():
+            if node_id in self._roomy and self._comparator.fit(node, size) is not None:
+                takers.add(node_id)
+            else:
+                takers.discard(node_id)
         if node_id in self._roomy and node.free_memory > 0 and node.free_vcores > 0:
             self._idle[node_id] = node
         else:
@@ -109,6 +122,8 @@ class NodeQueueLoadMonitor:
             self._roomy.pop(node_id, None)
             self._idle.pop(node_id, None)
             self.gained.pop(node_id, None)
+            for takers in self._takers.values():
+                takers.discard(node_id)
             self._candidates = [other for other in self._candidates if other is not node]
             self._rebalancer.forget(node_id)
             self.stale = True
@@ -123,6 +138,11 @@ class NodeQueueLoadMonitor:
             node.node_id in self._roomy and self._comparator.fit(node, least) is not None
             for node in self.gained.values()
         )
+
+    def may_place(self, least: Resource) -> bool:
+        """Whether any node could take a container of that size, or of a larger one; yes, where it matters that each is
+        tried."""
+        return self._comparator.takes_first or bool(self._takers_among(least))
 
     def compute(self) -> None:
         """Sort the nodes and derive the limit of the queues (YARN's periodic task)."""
@@ -176,6 +196,9 @@ class NodeQueueLoadMonitor:
         """
         if not self._roomy:
             return None
+        if not self._comparator.takes_first and self._takers.get(resource, True) == set():
+            self._refill()  # as below; others draw lots even in vain
+            return None
         if len(self._candidates) < min(self._nodes_used, len(self._roomy)):
             self._refill()  # some came since the last sorting
         near = self._among_candidates(resource, suitable)
@@ -190,13 +213,30 @@ class NodeQueueLoadMonitor:
         if (near := self._among_candidates(resource, suitable)) is not None:
             return near
         best: tuple[ClusterNode, Claim] | None = None
-        for node in self._sorted:
+        for node in self._takers_of(resource):
             claim = self._comparator.fit(node, resource) if suitable(node) else None
             if claim is Claim.FREE or (claim is not None and resource.memory > 0 and resource.vcores > 0):
                 return node, claim  # what has some of everything free was looked at above
             if claim is not None and best is None:
                 best = node, claim
         return best
+
+    def _takers_of(self, resource: Resource) -> Iterable[ClusterNode]:
+        """The nodes that have room for a container of that size, the least loaded first, and perhaps others."""
+        names = self._takers_among(resource)
+        if len(names) * FEW < len(self._roomy):
+            return sorted(map(self._roomy.__getitem__, names), key=self._key)
+        return self._sorted
+
+    def _takers_among(self, resource: Resource) -> set[str]:
+        """The names of the nodes that have room for a container of that size."""
+        if resource not in self._takers:
+            if len(self._takers) >= MOST_SIZES:
+                del self._takers[next(iter(self._takers))]
+            fit = self._comparator.fit
+            roomy = self._roomy.items()
+            self._takers[resource] = {name for name, node in roomy if fit(node, resource) is not None}
+        return self._takers[resource]
 
     def _among_candidates(
         self, resource: Resource, suitable: Callable[[ClusterNode], bool]
@@ -226,7 +266,10 @@ class NodeQueueLoadMonitor:
 
     def _place(self, node: ClusterNode) -> tuple[float, ...] | None:
         """The sort key of a node that has room, as of now."""
-        return self._comparator.order(node, self._cluster) if node.node_id in self._roomy else None
+        return self._key(node) if node.node_id in self._roomy else None
+
+    def _key(self, node: ClusterNode) -> tuple[float, ...]:
+        return self._comparator.order(node, self._cluster)
 
     def _count(self, node_id: str, total: Resource | None) -> None:
         """A node has this size now, or is no more."""
@@ -241,6 +284,9 @@ class NodeQueueLoadMonitor:
 
     def validate(self) -> None:
         """Assert that the indices agree with the nodes."""
+        for size, takers in self._takers.items():
+            fit = self._comparator.fit
+            assert takers == {name for name, node in self._roomy.items() if fit(node, size) is not None}
         assert self._counted == {name: node.total for name, node in self._nodes.items()}
         assert self._roomy.keys() <= self._nodes.keys() and self._idle.keys() <= self._roomy.keys()
         self._sorted.validate()

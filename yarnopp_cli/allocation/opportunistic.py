@@ -14,10 +14,14 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Generic, Protocol, TypeVar
 
+from executor.records import Resource
+
 from ..records.requests import ANY
 from .asks import Ask, AskKey, AskTable, admits, levels
 from .cluster_node import Claim, ClusterNode
 from .load_monitor import NodeQueueLoadMonitor
+
+_NOTHING = Resource()
 
 
 class Asker(Protocol):
@@ -69,9 +73,15 @@ class OpportunisticContainerAllocator(Generic[AskerT]):
         self._max_per_call = max_per_call
 
     def allocate(
-        self, order: Rotation[AskerT], grant: Callable[[AskerT, Ask, ClusterNode, Claim], None]
+        self,
+        order: Rotation[AskerT],
+        grant: Callable[[AskerT, Ask, ClusterNode, Claim], None],
+        least: Resource = _NOTHING,
     ) -> None:
-        """Serve what can be served, one container a turn; ``order`` says whose turn it is."""
+        """Serve what can be served, one container a turn. ``order`` says whose turn it is.
+
+        No ask is below ``least``.
+        """
         #: the shapes that each attempt that had its turn has not failed with yet
         shapes: dict[int, deque[OrderedDict[AskKey, Ask]]] = {}
         while self._monitor.has_room() and (attempt := order.take()) is not None:
@@ -79,12 +89,14 @@ class OpportunisticContainerAllocator(Generic[AskerT]):
             groups = shapes.get(id(attempt))
             if groups is None:
                 groups = shapes[id(attempt)] = deque(table.groups())
-            choice = None
+            choice = ask = None
             while groups and choice is None and not 0 < self._max_per_call <= attempt.since_call:
                 ask = next(iter(groups[0].values()), None)
                 if ask is None or (choice := self._choose(ask, attempt)) is None:
                     groups.popleft()  # no other ask of this shape can be served either
             if choice is None or ask is None:
+                if ask is not None and not self._monitor.may_place(least):
+                    return  # the others would look in vain
                 continue
             node, claim, location = choice
             grant(attempt, ask, node, claim)

@@ -219,14 +219,13 @@ class NodeManager:
         """When ``advance`` wants to be called, None for never."""
         if self._stopped:
             return None
-        due = [self._scheduler.next_deadline()]
+        due = self._scheduler.next_deadline()
         if self._ending is not None:
-            due.append(self._ending.deadline)
-        else:
-            due += [self._link.next_deadline(), self._patience_ends()]
-            due += [self._proxy.next_deadline()] if self._proxy is not None else []
-            due += [deadline for deadline, _ in self._held[:1]]
-        return min((one for one in due if one is not None), default=None)
+            return _earlier(due, self._ending.deadline)
+        due = _earlier(_earlier(due, self._link.next_deadline()), self._patience_ends())
+        if self._proxy is not None:
+            due = _earlier(due, self._proxy.next_deadline())
+        return _earlier(due, self._held[0][0]) if self._held else due
 
     def advance(self, now: float) -> list[Command]:
         """Do what was due by ``now``."""
@@ -605,3 +604,10 @@ class NodeManager:
     def _is_ending(self) -> ShuttingDownError:
         reason = self._ending.reason if self._ending else ""
         return ShuttingDownError(f"node {self.node_id} is ending", because=reason)
+
+
+def _earlier(one: float | None, other: float | None) -> float | None:
+    """The earlier of two deadlines, None for never."""
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

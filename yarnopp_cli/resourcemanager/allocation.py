@@ -58,7 +58,8 @@ class ContainerAllocation:
 
     def _allocate_opportunistic(self) -> None:
         waiting = self._rm.opportunistic_waiting
-        self._rm.allocator.allocate(waiting.begin(self._rm.scheduler.total), self._grant_opportunistic)
+        order = waiting.begin(self._rm.scheduler.total)
+        self._rm.allocator.allocate(order, self._grant_opportunistic, waiting.least)
         for attempt in self._served.values():
             if not attempt.opportunistic_asks.outstanding:
                 waiting.remove(attempt.id)

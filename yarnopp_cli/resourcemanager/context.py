@@ -62,6 +62,8 @@ class KeepHistory:
 class DueKind(enum.Enum):
     """What is due. Each says whose id goes with it, where one does."""
 
+    __hash__ = object.__hash__  # enum's own is a call in Python
+
     #: a node's heartbeat was held as long as it may be (node)
     HELD_HEARTBEAT = "HELD_HEARTBEAT"
     #: a master's allocate call was held as long as it may be (attempt)
@@ -231,6 +233,8 @@ class RMContext:
         self.scheduler = CapacityScheduler(QueueTree(queues, self.capacity), self._guaranteed_awaited)
         self.shares = OpportunisticShares(weights_of(self.capacity.user_weights)[0])
         self.templates: dict[str, LaunchTemplate] = {}
+        #: jobs of hosted masters that have ended, and whose clients are there and have not heard of it
+        self.unheard: set[str] = set()
         self.opportunistic_waiting = WaitingAttempts(self.shares)
         self.metrics = OpportunisticSchedulerMetrics()
         self.monitor = NodeQueueLoadMonitor(settings, rng=rng, may_move=self._may_move)

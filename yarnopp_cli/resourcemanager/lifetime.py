@@ -86,7 +86,7 @@ class Lifetime:
             return
         if self._rm.lifetime != ON_DEMAND or not self._rm.applications_started:
             return
-        if self._rm.live:
+        if self._rm.live or self._rm.unheard:
             self._rm.deadlines.clear(_IDLE)
         elif _IDLE not in self._rm.deadlines:
             linger = self._rm.settings.on_demand_linger_ms / 1000
@@ -97,7 +97,8 @@ class Lifetime:
 
     def idle_for_long(self) -> None:
         """No job came in time."""
-        if self._rm.lifetime == ON_DEMAND and not self._rm.live and not self._rm.ending:
+        in_use = self._rm.live or self._rm.unheard
+        if self._rm.lifetime == ON_DEMAND and not in_use and not self._rm.ending:
             reason = "its last job has ended" if self._rm.applications_started else "no job came"
             self._begin_to_end(reason)
 

@@ -122,6 +122,8 @@ ATTEMPTS = TransitionTable(
 class Phase(enum.StrEnum):
     """The states of a container at the ResourceManager, as reports count them."""
 
+    __hash__ = str.__hash__  # enum's own is a call in Python
+
     ALLOCATED = "ALLOCATED"
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -133,6 +135,8 @@ class Phase(enum.StrEnum):
 
 class ContainerEvent(enum.StrEnum):
     """What a node tells of a container, or how it ended."""
+
+    __hash__ = str.__hash__
 
     QUEUED = "QUEUED"
     RUNS = "RUNS"

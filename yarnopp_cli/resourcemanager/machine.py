@@ -202,7 +202,7 @@ class ResourceManager:
         self._history.check()
         self._tracker.check()
         self._preemption.check()
-        ending = any(isinstance(command, StopDaemon) for command in changes.commands)
+        ending = self._rm.ending and any(isinstance(command, StopDaemon) for command in changes.commands)
         kept = self._history.keep(everything=ending)
         # Here a store would write ``changes.moved`` down: before anybody hears of it.
         changes.moved.clear()

@@ -61,7 +61,9 @@ NEWS_SECONDS = 0.1
 SMALL_JOB = 16
 """A job of no more tasks is told of at once when one of them starts: somebody waits for its first output."""
 KEPT_SECONDS = 60.0
-"""How long the tasks of an ended job are kept for a watcher who has not heard of all of them."""
+"""How long the tasks of an ended job are kept for watchers who have not heard of all of them. For its own client they
+are kept as long as that is connected.
+"""
 MOST_TASKS = 1_000_000
 STOPPED = "Container killed by the ApplicationMaster."
 _NOT_SOON = 2**31 - 1
@@ -455,12 +457,17 @@ class HostedMasters:
             for node_id in job.app.nodes:
                 if (node := self._rm.nodes.get(node_id)) is not None:
                     node.templates_told.discard(template_id)
-        self._rm.deadlines.set(Due(DueKind.HOSTED_MASTER, job.id), self._rm.now + KEPT_SECONDS)
+        if job.client_connection is not None and job.client_connection >= 0:
+            self._rm.unheard.add(job.id)  # it may be suspended, and hears of it when it is back
+            self._rm.deadlines.clear(Due(DueKind.HOSTED_MASTER, job.id))
+        else:
+            self._rm.deadlines.set(Due(DueKind.HOSTED_MASTER, job.id), self._rm.now + KEPT_SECONDS)
 
     def _forget(self, job: HostedJob) -> None:
         """Nobody needs the tasks of an ended job any more: how it ended is remembered for a while."""
         if job.end is None or self._jobs.pop(job.id, None) is None:
             return
+        self._rm.unheard.discard(job.id)
         for kind in (DueKind.HOSTED_MASTER, DueKind.HOSTED_NEWS):
             self._rm.deadlines.clear(Due(kind, job.id))
         self._ends[job.id] = job.end
@@ -478,7 +485,7 @@ class HostedMasters:
                 f"the master of {job.id} has not heard of its end"
             )
             if job.end is not None:
-                assert Due(DueKind.HOSTED_MASTER, job.id) in self._rm.deadlines
+                assert job.id in self._rm.unheard or Due(DueKind.HOSTED_MASTER, job.id) in self._rm.deadlines
             for watcher in job.watchers:
                 assert Due(DueKind.HOSTED_NEWS, job.id) in self._rm.deadlines, watcher
         for number, (job, _) in self._calls.items():

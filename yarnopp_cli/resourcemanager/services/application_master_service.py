@@ -6,6 +6,7 @@ the same master answers the older at once, without news.
 
 from __future__ import annotations
 
+import hmac
 import math
 from collections import Counter
 from collections.abc import Sequence
@@ -36,6 +37,9 @@ from ..context import Due, DueKind, RMContext
 from ..entities import HOSTED, HeldCall, RMAppAttempt
 from ..lives import AttemptState, Phase
 
+KNOWN_ABOVE = 64
+"""Attempts beyond twice the living ones from which on those that have ended are forgotten."""
+
 
 class ApplicationMasterService:
     """Answers masters; the RM's step calls ``answer`` for those who may have news."""
@@ -51,6 +55,8 @@ class ApplicationMasterService:
         self._ledger = ledger
         self._manager = manager
         self._updates = updates
+        #: attempts whose masters have shown the token that was made for them, which is not verified each time
+        self._known: dict[str, RMAppAttempt] = {}
 
     # -- registration ----------------------------------------------------------------------------------------
 
@@ -388,6 +394,14 @@ class ApplicationMasterService:
     # -- who speaks ------------------------------------------------------------------------------------------
 
     def _attempt(self, attempt_id: str, token: Token) -> RMAppAttempt:
+        known = self._known.get(attempt_id)
+        if known is not None and not known.ended and _is_same(token, known.token):
+            return known  # it has shown it before, and it does not expire
+        self._known.pop(attempt_id, None)
+        return self._proven(attempt_id, token)
+
+    def _proven(self, attempt_id: str, token: Token) -> RMAppAttempt:
+        """The attempt that this token speaks for, found the long way."""
         application_id = ApplicationAttemptId.parse(attempt_id).application_id
         if application_id.cluster_timestamp != self._rm.identity.cluster_timestamp:
             raise ApplicationNotFoundError(
@@ -401,6 +415,10 @@ class ApplicationMasterService:
         app = self._rm.applications.get(str(application_id))
         for attempt in app.attempts if app is not None else ():
             if attempt.id == attempt_id:
+                if not attempt.ended and _is_same(token, attempt.token):
+                    if len(self._known) > KNOWN_ABOVE + 2 * len(self._rm.live):
+                        self._known.clear()  # of attempts that ended without another call
+                    self._known[attempt_id] = attempt
                 return attempt
         raise ApplicationNotFoundError(f"Application attempt {attempt_id} doesn't exist in the RM")
 
@@ -413,6 +431,13 @@ class ApplicationMasterService:
         attempt.connect(connection_id)
         self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
         self._manager.expect_master(attempt)
+
+
+def _is_same(token: Token, made: Token) -> bool:
+    """Whether a token is the one that was made."""
+    shown = token.password.encode("utf-8", "surrogatepass")
+    same = token.kind == made.kind and token.identifier == made.identifier
+    return hmac.compare_digest(shown, made.password.encode()) and same
 
 
 def _labelled(ask: ResourceRequest, label: str) -> ResourceRequest:

@@ -54,6 +54,8 @@ class HistoryService:
         left, whatever is missing of it.
         """
         retired = self._rm.retired
+        if not retired and not everything:
+            return []
         ready = [app for app in retired.values() if everything or not any(app.containers())]
         for app in ready:
             del retired[app.id]
