@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import ClassVar as ClassVar
     from typing import Final as Final
     from typing import Generic as Generic
+    from typing import Protocol as Protocol
     from typing import TypeAlias as TypeAlias
     from typing import TypeGuard as TypeGuard
     from typing import TypeVar as TypeVar
@@ -31,6 +32,9 @@ else:
 
         __slots__ = ()
         __class_getitem__ = classmethod(type(list[int]))
+
+    class Protocol:
+        """A base of what nobody asks whether something is one of."""
 
     def TypeVar(name, *_, **__):
         """Nothing but a name."""

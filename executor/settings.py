@@ -10,10 +10,10 @@ from functools import cache
 from itertools import pairwise
 
 from .hints import Any
-from .light import Record, field, notes_of, replace
+from .light import Record, field, notes_of
 
 
-class Property(Record):
+class Property(Record, frozen=False):
     """One declared property. ``type`` is int, float, bool or str; bounds are inclusive, None for none.
 
     It is the field ``attribute`` of the dataclass ``declared_in``.
@@ -65,12 +65,11 @@ def setting(
 
 
 def properties_of(settings: type) -> tuple[Property, ...]:
-    """The properties that a settings dataclass declares, in order of declaration."""
-    return tuple(
-        replace(declared, declared_in=settings, attribute=name)
-        for name, declared in notes_of(settings).items()
-        if isinstance(declared, Property)
-    )
+    """The properties that a settings record declares, in order of declaration; each learns where that is."""
+    found = [(name, one) for name, one in notes_of(settings).items() if isinstance(one, Property)]
+    for name, one in found:
+        one.declared_in, one.attribute = settings, name
+    return tuple(one for _, one in found)
 
 
 class ExecutorSettings(Record, kw_only=True):

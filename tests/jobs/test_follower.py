@@ -16,7 +16,7 @@ from executor.records import ExecutionType
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.jobs import follower
 from yarnopp_cli.jobs.watching import Left, SignalWatch
-from yarnopp_cli.masters.messages import EndMaster, StopRequested
+from yarnopp_cli.masters.ends import EndMaster, StopRequested
 from yarnopp_cli.masters.tasks import Tally
 from yarnopp_cli.records.client_protocol import (
     JobEnd,

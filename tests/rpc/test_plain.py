@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from executor.light import Record
 from executor.records import ContainerState, ExecutionType, Resource
 from yarnopp_cli.records import client_protocol, container_protocol, master_protocol, tracker_protocol
-from yarnopp_cli.records.jobs import JobSpec
-from yarnopp_cli.records.reports import JobSummary
+from yarnopp_cli.records.jobs import JobSpec, TaskSpec
+from yarnopp_cli.records.reports import ApplicationReport, ContainerReport, JobSummary, NodeReport
 from yarnopp_cli.records.requests import ContainerLaunchContext, ResourceRequest
 from yarnopp_cli.rpc.methods import methods_of
 from yarnopp_cli.rpc.plain import MessageError, decode, encode
@@ -56,6 +57,35 @@ def values_of(hint: Any) -> st.SearchStrategy[Any]:
     raise AssertionError(f"no strategy for {hint!r}")
 
 
+class Nodes(Record):
+    """Many nodes."""
+
+    found: tuple[NodeReport, ...]
+
+
+class Containers(Record):
+    """Many containers."""
+
+    found: tuple[ContainerReport, ...]
+
+
+class Applications(Record):
+    """Many applications."""
+
+    found: tuple[ApplicationReport, ...]
+
+
+class Tasks(Record):
+    """Many tasks."""
+
+    found: tuple[TaskSpec, ...]
+
+
+Many: dict[str, Any] = {
+    "NodeReport": Nodes, "ContainerReport": Containers, "ApplicationReport": Applications, "TaskSpec": Tasks
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("kind", MESSAGES, ids=lambda kind: kind.__name__)
 def test_it_agrees_with_msgspec_on_every_message(kind: type) -> None:
     @settings(max_examples=8, deadline=None, database=None)
@@ -69,6 +99,33 @@ def test_it_agrees_with_msgspec_on_every_message(kind: type) -> None:
         ) == json.loads(msgspec.json.encode(message))
 
     agree()
+
+
+@pytest.mark.parametrize("kind", [NodeReport, ContainerReport, ApplicationReport, TaskSpec])
+def test_many_are_read_as_one_is(kind: type) -> None:
+    @settings(max_examples=20, deadline=None, database=None)
+    @given(values_of(kind), st.data())
+    def same(message: Any, data: st.DataObject) -> None:
+        plain_form = json.loads(json.dumps(encode(message)))
+        bent = data.draw(st.sampled_from([None, *plain_form]))
+        bent_form = {name: value for name, value in plain_form.items() if name != bent}
+        for form in (
+            plain_form,
+            bent_form,
+            {**plain_form, str(bent): []},
+            {**plain_form, str(bent): 1},
+            None,
+        ):
+            try:
+                one: Any = decode(kind, form)
+            except MessageError as error:
+                with pytest.raises(MessageError) as many:
+                    decode(Many[kind.__name__], {"found": [form] * 60})
+                assert many.value.because == error.because.replace("at $", "at $.found[0]")
+            else:
+                assert decode(Many[kind.__name__], {"found": [plain_form] * 60 + [form]}).found[-1] == one
+
+    same()
 
 
 def test_missing_fields_are_defaults_and_unknown_ones_are_ignored() -> None:

@@ -6,12 +6,11 @@ its last job. One that is ending refuses the job: it is waited out, and another 
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 
 from executor.hints import TYPE_CHECKING
+from executor.light import replace
 from executor.records import Resource
 
 from ..cluster.rundir import RunDir
@@ -75,21 +74,18 @@ def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
     return "no NodeManager is running, so the job waits: `yopp up` starts it again"
 
 
-@dataclass(slots=True)
 class JobClient:
     """A connection to the RM of a run directory, for one job. ``note`` tells people what they
     should know, a line each.
     """
 
-    run_dir: RunDir
-    configuration: Configuration
-    note: Callable[[str], None]
-    connection: Connection | None = None
-    started_here: bool = False
-    settings: ApplicationSettings = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.settings = self.configuration.settings(ApplicationSettings)
+    def __init__(self, run_dir: RunDir, configuration: Configuration, note: Callable[[str], None]) -> None:
+        self.run_dir = run_dir
+        self.configuration = configuration
+        self.note = note
+        self.connection: Connection | None = None
+        self.started_here = False
+        self.settings = configuration.settings(ApplicationSettings)
 
     def open(self) -> Connection:
         """Connect, after starting a cluster if there is none. Raises YoppError."""
@@ -185,7 +181,7 @@ class JobClient:
                 self.note(f"warning: {why_no_node(nodes, starting=starts)}")
                 return response
         info = connection.call(GetClusterInfoRequest())
-        return dataclasses.replace(response, info=info)
+        return replace(response, info=info)
 
     def abandon(self) -> None:
         """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""

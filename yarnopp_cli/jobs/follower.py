@@ -10,8 +10,7 @@ import select
 import time
 
 from ..errors import ConnectionFailedError, YoppError
-from ..masters.amrmclient import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS
-from ..masters.messages import EndMaster, StopRequested
+from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS, EndMaster, StopRequested
 from ..masters.tasks import Tally
 from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, WatchJobResponse
 from ..records.jobs import TaskState, from_rows

@@ -6,9 +6,10 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
-from typing import Protocol
 
-from ..masters.messages import StopRequested
+from executor.hints import Protocol
+
+from ..masters.ends import StopRequested
 from ..records.jobs import TaskReport
 from ..records.reports import FinalApplicationStatus
 

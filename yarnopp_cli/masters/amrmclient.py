@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from executor.light import replace
+from executor.light import Record, replace
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
@@ -38,17 +37,11 @@ from ..records.requests import (
     UpdateContainerRequest,
 )
 from . import messages as m
+from .ends import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS
 from .tasks import Task
 
-RETRY_SECONDS = 0.2
-PATIENCE_SECONDS = 20.0
-"""How often a lost RM is called again, and how long before the job gives up."""
-TELL_SECONDS = 1.0
-"""How long an RM may be lost before people are told."""
 
-
-@dataclass(slots=True)
-class _Batch:
+class _Batch(Record, frozen=False):
     request: ResourceRequest
     tasks: deque[Task]
 

@@ -42,7 +42,8 @@ from ..records.master_protocol import (
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Container, ContainerUpdateType, TaskAssignment, Token, UpdatedContainer
 from . import messages as m
-from .amrmclient import PATIENCE_SECONDS, RETRY_SECONDS, AMRMClient, update_request
+from .amrmclient import AMRMClient, update_request
+from .ends import PATIENCE_SECONDS, RETRY_SECONDS
 from .nmclient import NodeNews, Starts
 from .tasks import Tally, Task, exit_code_of
 

@@ -22,7 +22,8 @@ from ..records.master_protocol import (
     FinishApplicationMasterRequest,
     RegisterApplicationMasterRequest,
 )
-from ..records.reports import FinalApplicationStatus, JobSummary
+from .ends import EndMaster as EndMaster
+from .ends import StopRequested as StopRequested
 from .tasks import Task
 
 # --- commands
@@ -78,19 +79,6 @@ class Notice(Record):
     text: str
 
 
-class EndMaster(Record):
-    """The job has ended and the RM knows (or cannot be told).
-
-    ``error`` is what made it impossible to go on.
-    """
-
-    exit_code: int
-    final_status: FinalApplicationStatus
-    diagnostics: str
-    summary: JobSummary
-    error: YoppError | None = None
-
-
 Command = Call | StartTasks | TaskChanged | Notice | EndMaster
 """All that a master may want."""
 
@@ -114,14 +102,6 @@ class CallFailed(Record):
 
     call: Call
     error: YoppError
-
-
-class StopRequested(Record):
-    """Somebody wants the job to end now, as ``final_status`` and with ``exit_code``."""
-
-    reason: str
-    exit_code: int
-    final_status: FinalApplicationStatus = FinalApplicationStatus.KILLED
 
 
 Event = MasterStarted | Answered | CallFailed | StopRequested

@@ -7,9 +7,8 @@ go.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from executor.light import replace
+from executor.light import Record, replace
 
 from ..records.container_protocol import StartContainerRequest, StartContainersRequest
 from ..records.jobs import PhaseSpec
@@ -27,8 +26,7 @@ PATIENCE_SECONDS = 10.0
 """A node that cannot be reached may be coming back, with its containers: how often and how long to try."""
 
 
-@dataclass(slots=True)
-class _Retry:
+class _Retry(Record, frozen=False):
     call: CallNode
     due: float
     since: float

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from executor.causes import CauseKind, of_kind
 from executor.hints import Any
+from executor.light import Record
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import EXIT_CANNOT_START, EXIT_TRY_AGAIN
@@ -57,8 +57,7 @@ def exit_code_of(status: ContainerStatus) -> int:
         return EXIT_CANNOT_START
 
 
-@dataclass(slots=True, eq=False)
-class Task:
+class Task(Record, frozen=False):
     """One task. Only ``jobmaster.JobMaster`` changes it; times are the master's seconds."""
 
     phase_index: int
@@ -85,6 +84,9 @@ class Task:
     promoted: bool = False
     upgraded: bool = False
     wait_ms: int = 0
+
+    __eq__ = object.__eq__  # a task is equal to itself alone
+    __hash__ = object.__hash__
 
     @classmethod
     def all_of(cls, phase_index: int, phase: PhaseSpec) -> Iterator[Task]:

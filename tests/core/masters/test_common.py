@@ -14,7 +14,7 @@ from yarnopp_cli.errors import (
     InvalidResourceRequestError,
 )
 from yarnopp_cli.masters import messages as m
-from yarnopp_cli.masters.amrmclient import PATIENCE_SECONDS
+from yarnopp_cli.masters.ends import PATIENCE_SECONDS
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (

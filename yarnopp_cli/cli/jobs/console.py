@@ -6,13 +6,14 @@ import errno
 import os
 import sys
 import time
-from dataclasses import dataclass
+
+from executor.light import Record
 
 from ...errors import EXIT_FAILURE, YoppError
 from ...jobs import progress
 from ...jobs.output import OutputFollower, Sink
 from ...jobs.watching import SignalWatch
-from ...masters.messages import EndMaster, StopRequested
+from ...masters.ends import EndMaster, StopRequested
 from ...masters.tasks import Tally
 from ...records.client_protocol import SubmitApplicationResponse
 from ...records.jobs import JobSpec, TaskReport, TaskState
@@ -29,8 +30,7 @@ EXIT_READER_GONE = 141
 _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Record):
     """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary`` says
     always which types ran.
     """

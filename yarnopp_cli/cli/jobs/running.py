@@ -7,10 +7,9 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from executor.hints import TYPE_CHECKING, Any
-from executor.light import replace
+from executor.light import Record, replace
 from executor.records import Resource
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError
@@ -19,7 +18,7 @@ from ...jobs.client import ON_DEMAND, JobClient
 from ...jobs.commands import without_values
 from ...jobs.follower import JobFollower
 from ...jobs.watching import Left, SignalWatch
-from ...masters.messages import EndMaster
+from ...masters.ends import EndMaster
 from ...masters.tasks import Tally
 from ...records.client_protocol import (
     KillApplicationRequest,
@@ -32,7 +31,6 @@ from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplication
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
 from ...settings.declarations import ResourceManagerSettings
-from ..frame.actions import polled
 from ..frame.output import Printer
 from ..frame.session import Session
 from .console import EXIT_READER_GONE, JobConsole, Shown
@@ -52,8 +50,7 @@ _DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
 _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Record):
     """How a foreground job ended. ``report`` is the RM's last word, None if it could not be asked."""
 
     end: EndMaster
@@ -351,6 +348,8 @@ def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport |
             return spoken_of > 0 or not report.containers_allocated
         # The master's own container is one of those that run.
         return spoken_of > 1
+
+    from ..frame.actions import polled
 
     return polled(lambda _: client.report(application_id), begun, BEGIN_SECONDS)
 

@@ -1,0 +1,38 @@
+"""How a job is asked to end, how its master ends, and how long either goes on without the ResourceManager.
+
+Apart from ``messages.py``, since a client that only follows a job needs no more of a master than this.
+"""
+
+from __future__ import annotations
+
+from executor.light import Record
+
+from ..errors import YoppError
+from ..records.reports import FinalApplicationStatus, JobSummary
+
+RETRY_SECONDS = 0.2
+PATIENCE_SECONDS = 20.0
+"""How often a lost RM is called again, and how long before the job gives up."""
+TELL_SECONDS = 1.0
+"""How long an RM may be lost before people are told."""
+
+
+class StopRequested(Record):
+    """Somebody wants the job to end now, as ``final_status`` and with ``exit_code``."""
+
+    reason: str
+    exit_code: int
+    final_status: FinalApplicationStatus = FinalApplicationStatus.KILLED
+
+
+class EndMaster(Record):
+    """The job has ended and the RM knows (or cannot be told).
+
+    ``error`` is what made it impossible to go on.
+    """
+
+    exit_code: int
+    final_status: FinalApplicationStatus
+    diagnostics: str
+    summary: JobSummary
+    error: YoppError | None = None
