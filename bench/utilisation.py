@@ -149,8 +149,8 @@ def cell(cluster: Cluster, node: str, kind: Kind, seconds: float, span: float, f
 
 def span_of(kind: Kind, seconds: float, *, short: bool) -> float:
     """The seconds that a cell is measured: some turns of its slots, and all its phases."""
-    turns = (2 if short else 3) * (seconds + kind.beat)
-    return max(turns, 1.0 if short else 4.0) + seconds
+    turns = 2 if short else 5 if kind.beat > 1 else 3  # the slowest cluster has fewer cells and so more time
+    return max(turns * (seconds + kind.beat), 1.0 if short else 4.0) + seconds
 
 
 def one_cluster(beat: float, turns: Sequence[Sequence[Cell]], given: argparse.Namespace) -> Found:

@@ -163,6 +163,11 @@ class ContainerBook:
             for container in chain(self._live.values(), self._forgotten.values(), self._finished.values())
         ]
 
+    @property
+    def queue_length(self) -> int:
+        """How many containers of both types are queued."""
+        return len(self._guaranteed) + len(self._opportunistic)
+
     def opportunistic_status(
         self, now: float | None = None, *, roughly: bool = False
     ) -> OpportunisticContainersStatus:
@@ -184,7 +189,7 @@ class ContainerBook:
             memory_used=held.memory,
             vcores_used=held.vcores,
             queued=len(self._opportunistic),
-            wait_queue_length=len(self._guaranteed) + len(self._opportunistic),
+            wait_queue_length=self.queue_length,
             estimated_queue_wait_ms=_ms(wait),
             queue_capacity=self._admission.capacity,
             paused=paused,

@@ -7,6 +7,7 @@ it does to a container is to end what outlived its shim, since its end could not
 from __future__ import annotations
 
 import logging
+import signal
 
 from ..core.events import ContainerRecovered
 from ..light import replace
@@ -17,6 +18,8 @@ from .shim import is_shim, kill_shim, read_exit_file
 from .slots import Begun, journal_path, journals, read_journal, remove_journal, survey
 
 LOG = logging.getLogger(__name__)
+
+KILLED = 128 + signal.SIGKILL
 
 FIRST_LINE_SECONDS = 0.5
 """How long a shim that has created its exit file may take to write its pid into it."""
@@ -35,11 +38,6 @@ class Finder:
     def survey(self) -> None:
         """Look at the journals of launchers, before anything is asked."""
         self._begun = survey(self._directories.state)
-
-    def launcher(self, container_id: str) -> tuple[int, int]:
-        """The pid and start time of the launcher of a container that was found in a slot."""
-        begun = self._begun[container_id]
-        return begun.launcher, begun.launcher_start
 
     def cleaned(self, container_id: str) -> None:
         """A container was removed, and its end need not be known any more: a journal goes with its last one."""
@@ -89,7 +87,9 @@ class Finder:
         path = journal_path(self._directories.state, begun.slot)
         if not begun.pid:
             wait_until(lambda: self._has_pid(path, begun), FIRST_LINE_SECONDS, 0.005)
-            begun = next((one for one in read_journal(path).begun if one.container_id == container_id), begun)
+            begun = next(
+                (one for one in reversed(read_journal(path).begun) if one.container_id == container_id), begun
+            )
         record = replace(
             record, pid=record.pid or begun.pid, process_start=record.process_start or begun.start
         )
@@ -97,22 +97,26 @@ class Finder:
         if slot is None or not begun.last:
             return ContainerRecovered(record, False, False, begun.code, ContainerUsage(), ""), None
         slot.launcher, slot.baseline = begun.launcher, begun.baseline
-        self._cgroups.lend(container_id, slot)
-        group = self._cgroups.path(container_id)
-        usage = self._cgroups.usage(container_id, self._context.clock())
+        group = self._cgroups.path(slot.name)
+        usage = slot.usage(self._context.clock(), len(slot.processes()))
         if begun.code is None and is_alive(begun.launcher, begun.launcher_start):
             held = LiveContainer(
                 container_id, record.pid, record.process_start, "", pooled=True, journal=path
             )
+            self._cgroups.lend(container_id, slot)
+            held.launcher = begun.launcher, begun.launcher_start
             held.frozen = self._cgroups.frozen(container_id)
             held.paused = held.frozen or all_stopped(self._context.processes(held))
             return ContainerRecovered(record, True, held.paused, None, usage, group), held
-        self._context.kill(container_id)
-        self._cgroups.give_back(container_id)
-        # Its launcher has ended, or waits for nobody: the group and the journal go with those that nobody knows.
+        slot.close()
+        # Its launcher has ended: the group goes with those that nobody knows.
+        self._context.kill(slot.name)
         if record.state is ContainerState.DONE:
             self._directories.remove_private(container_id, thoroughly=True)
-        return ContainerRecovered(record, False, False, begun.code, usage, group), None
+        code = begun.code
+        if code is None and record.state is ContainerState.LAUNCHING:
+            code = KILLED  # it has begun, and must not again
+        return ContainerRecovered(record, False, False, code, usage, group), None
 
     def _has_pid(self, path: str, begun: Begun) -> bool:
         return not is_alive(begun.launcher, begun.launcher_start) or any(

@@ -137,7 +137,7 @@ class LinuxContainerExecutor:
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
         )
-        self._ender = Ender(context, self._pool.release)
+        self._ender = Ender(context)
         self._unrecorded: dict[str, str] = {}
         self._user, self._home = _account()
 
@@ -405,7 +405,7 @@ class LinuxContainerExecutor:
 
     def _watch_launcher(self, held: LiveContainer) -> None:
         """The launcher of an earlier run ends after its container, whose code it has written by then."""
-        container_id, (launcher, start) = held.container_id, self._finder.launcher(held.container_id)
+        container_id = held.container_id
 
         def ended(_: Ended) -> None:
             usage = self._cgroups.usage
@@ -415,7 +415,8 @@ class LinuxContainerExecutor:
                 code_of(held.journal, container_id),
             )
 
-        self._watcher.watch(launcher, start, ended)
+        self._watcher.watch(*held.launcher, ended)
+        self._pool.adopt(held)
 
     def _set_limits(self, container_id: str, limits: CgroupLimits) -> None:
         if self._live(container_id) is None:

@@ -21,8 +21,9 @@ LOG = logging.getLogger(__name__)
 class LiveContainer:
     """A container that was started and is not removed yet. ``pid`` and ``start`` are its shim's.
 
-    One that is ``pooled`` has no shim: they are its own, 0 until it has begun. ``journal`` is its launcher's if an
-    earlier run of the node started it. ``frozen`` is set while the freezer may hold it.
+    One that is ``pooled`` has no shim: they are its own, 0 until it has begun. ``launcher`` is the pid and start time
+    of the process that tells its end, and ``journal`` what that writes to if an earlier run of the node started it.
+    ``frozen`` is set while the freezer may hold it.
     """
 
     container_id: str
@@ -35,6 +36,7 @@ class LiveContainer:
     ended: bool = False
     pooled: bool = False
     frozen: bool = False
+    launcher: tuple[int, int] = (0, 0)
     journal: str = ""
 
 

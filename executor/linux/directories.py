@@ -54,7 +54,10 @@ class Directories:
         """Make a container's directories and write its files. Raises CannotLaunchError if that fails."""
         private = self.private(spec.container_id)
         try:
-            os.makedirs(private, mode=0o700, exist_ok=True)
+            try:
+                os.mkdir(private, 0o700)
+            except OSError:  # it is there, or its parent is not
+                os.makedirs(private, mode=0o700, exist_ok=True)
             self._make_log(spec)
             for name, text in spec.files.items():
                 if not name or name in (".", "..") or "/" in name or "\0" in name:

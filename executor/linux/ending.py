@@ -30,10 +30,8 @@ LAUNCHER_GRACE_SECONDS = 2.0
 class Ender:
     """Ends containers and posts ContainerExited for them."""
 
-    def __init__(self, context: ExecutorContext, end_launcher: Callable[[LiveContainer], None]) -> None:
-        """``end_launcher`` ends the launcher of a container of which nothing else is left."""
+    def __init__(self, context: ExecutorContext) -> None:
         self._context = context
-        self._end_launcher = end_launcher
         self._cgroups = context.cgroups
         self._loop = context.loop
 
@@ -95,6 +93,7 @@ class Ender:
     async def _kill_in_slot(self, held: LiveContainer) -> None:
         """SIGKILL until nothing is left and its launcher has told its end, or has to be killed itself."""
         self._cgroups.thaw(held.container_id)  # a frozen launcher tells nothing
+        self._cgroups.hasten(held.container_id)
         held.frozen = False
         alone_since: float | None = None
         while not held.ended:
@@ -107,7 +106,7 @@ class Ender:
                 await asyncio.to_thread(self._context.kill, held.container_id)
             alone_since = alone_since or self._loop.time()
             if self._loop.time() - alone_since > LAUNCHER_GRACE_SECONDS:
-                self._end_launcher(held)
+                kill_identified(*held.launcher)
             await asyncio.sleep(0.002)
 
     def pooled_ended(

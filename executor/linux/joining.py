@@ -51,15 +51,22 @@ class Outcome(Record):
     container_ended: bool = False
 
 
-def place_of(pid: int, name: str, *, proc: str = "/proc", root: str = "/sys/fs/cgroup") -> Place:
-    """The container ``name``, whose command is ``pid``. Raises OSError if it is gone, or not ours."""
+def place_of(
+    pid: int, name: str, *, group: str = "", proc: str = "/proc", root: str = "/sys/fs/cgroup"
+) -> Place:
+    """The container ``name``, whose command is ``pid``; its group is called ``group`` if not as itself.
+
+    Raises OSError if it is gone, or not ours.
+    """
     environment = _environment(pid, name, proc)
     directory = environment.get("PWD", "")
     if not os.path.isdir(directory):
         directory = os.readlink(f"{proc}/{pid}/cwd")
     return Place(
         pid,
-        tuple(os.path.join(group, "cgroup.procs") for group in groups_of(pid, name, proc=proc, root=root)),
+        tuple(
+            os.path.join(path, "cgroup.procs") for path in groups_of(pid, group or name, proc=proc, root=root)
+        ),
         environment,
         directory,
         real_uid(pid, proc=proc),
@@ -113,7 +120,7 @@ def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
     set_subreaper(True)
     try:
         with _signals() as received, _terminal_kept():
-            child = _start(place, command, stdout)
+            child = _start(place, watched, command, stdout)
             return _wait(child, watched, received)
     finally:
         _end_children()
@@ -121,12 +128,12 @@ def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
         os.close(watched)
 
 
-def _start(place: Place, command: Sequence[str], stdout: int) -> int:
+def _start(place: Place, watched: int, command: Sequence[str], stdout: int) -> int:
     """The pid of the command, which has begun. Raises CannotLaunchError."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        _become(place, command, stdout, writing)
+        _become(place, watched, command, stdout, writing)
     os.close(writing)
     with os.fdopen(reading, "rb") as told:
         problem = told.read().decode(errors="replace")
@@ -143,13 +150,14 @@ def _start(place: Place, command: Sequence[str], stdout: int) -> int:
     raise _launch_error(f"cannot run {command[0]!r}", code, error)
 
 
-def _become(place: Place, command: Sequence[str], stdout: int, told: int) -> None:
+def _become(place: Place, watched: int, command: Sequence[str], stdout: int, told: int) -> None:
     """Join the container and execute the command; never returns. A failure is written to ``told``."""
     step = "enter"
     try:
         for path in place.join:
             with open(path, "w") as file:
                 file.write("0")
+        signal.pidfd_send_signal(watched, 0)  # if it has ended, its group may be another container's by now
         if os.geteuid() == 0 and place.uid != 0:
             entry = pwd.getpwuid(place.uid)
             os.initgroups(entry.pw_name, entry.pw_gid)

@@ -89,7 +89,9 @@ def launcher(fd: int, journal_path: str, joins: list[str]) -> None:
     commands = _socket.socket(fileno=fd)
     written = 0
     while length := commands.recv_into(room):
-        name, begin, *request = marshal.loads(memoryview(room)[:length])
+        begins = room.index(b"\n") + 1
+        begin = memoryview(room)[:begins]
+        name, *request = marshal.loads(memoryview(room)[begins:length])
         try:
             if written > COMPACT_BYTES:
                 os.ftruncate(journal, 0)

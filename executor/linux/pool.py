@@ -18,11 +18,13 @@ import marshal
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import MAGIC_NUMBER
 
 from ..errors import CgroupError
 from ..records import CgroupLimits, ContainerUsage
@@ -30,7 +32,7 @@ from . import launcher
 from .cgroups.base import MIB
 from .cgroups.slots import SLOT_PREFIX, SlotGroup
 from .context import ExecutorContext, LiveContainer
-from .procfs import read_stat, send
+from .procfs import read_bytes, read_stat, send
 from .shim import LaunchRequest, kill_identified
 from .slots import begin_line, can_be_written, journal_path, read_journal, remove_journal
 
@@ -57,6 +59,9 @@ LARGEST_REQUEST = 100_000
 LEFT_BYTES = 4 * MIB
 """How much memory, mostly cache of files, a container may leave to the next one in its slot. The kernel would take it
 back when that one needs it; but it counts in its figures."""
+
+LEAST_MEMORY_BYTES = 16 * MIB
+"""A container that may have less gets a group of its own: a launcher has about 1 MiB of a slot's."""
 
 KILLED = 128 + signal.SIGKILL
 
@@ -104,6 +109,7 @@ class Pool:
         self._idle: list[Slot] = []
         self._slots: list[Slot] = []
         self._zygote: Zygote | None = None
+        self._adopted: list[LiveContainer] = []
         self._number = 0
         self._unusable_until = 0.0
         self._said = False
@@ -116,23 +122,20 @@ class Pool:
         return self._limit > 0 and self._loop.time() >= self._unusable_until
 
     def launch(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> bool:
-        """Begin to start a container within its limits; False if it has to be started without a pool.
-
-        Raises CgroupError if the kernel refuses the limits.
-        """
+        """Begin to start a container within its limits; False if it has to be started without a pool."""
         if not self.used or not can_be_written(held.container_id):
             return False
-        slot = self._idle.pop() if self._idle else self._make()
+        if limits.memory_max is not None and limits.memory_max < LEAST_MEMORY_BYTES:
+            return False
+        slot = self._idle.pop() if self._idle else self._coming() or self._make()
         if slot is None:
             return False
         self._cgroups.lend(held.container_id, slot.group)
         try:
             self._cgroups.set_limits(held.container_id, limits)
-            begin = begin_line(held.container_id, slot.group.lend())
             slot.message = marshal.dumps(
                 (
                     held.container_id,
-                    begin,
                     list(request.command),
                     request.environment,
                     request.working_directory,
@@ -140,10 +143,12 @@ class Pool:
                     request.stderr,
                 )
             )
-        except CgroupError:
+        except CgroupError as error:
+            # What the kernel refuses here it may accept in a group where nobody was before.
+            LOG.debug("%s is not used again: %s", slot.group.name, error)
             self._cgroups.give_back(held.container_id)
-            self._free(slot)
-            raise
+            self._retire(slot)
+            return False
         if len(slot.message) > LARGEST_REQUEST:
             slot.message = b""
             self._cgroups.give_back(held.container_id)
@@ -154,15 +159,13 @@ class Pool:
         self._needed_at = slot.since = self._loop.time()
         if slot.ready:
             self._send(slot)
-        if self._checking is None:
-            self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
+        self._check_soon()
         return True
 
-    def release(self, held: LiveContainer) -> None:
-        """End the launcher of a container of which nothing is left but that: it does not tell the end."""
-        for slot in self._slots:
-            if slot.held is held:
-                kill_identified(slot.group.launcher, slot.start)
+    def adopt(self, held: LiveContainer) -> None:
+        """See to it that the launcher of an earlier run, too, is not left standing."""
+        self._adopted.append(held)
+        self._check_soon()
 
     async def close(self) -> None:
         """End idle slots. Launchers of containers that still run end with them."""
@@ -185,25 +188,37 @@ class Pool:
         """A new slot, whose launcher is on its way; None if there are enough, or none can be made."""
         if len(self._slots) >= self._limit:
             return None
-        theirs: socket.socket | None = None
         try:
             if self._zygote is None or not self._zygote.alive():
                 self._zygote = Zygote()
             group, joins = self._make_group()
-            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            ours.setblocking(False)
-            slot = Slot(group, journal_path(self._context.directories.state, group.name), ours)
-            slot.since = self._loop.time()
-            self._zygote.fork(theirs, slot.journal, joins)
         except (CgroupError, OSError) as error:
             self._cannot(str(error))
             return None
-        finally:
-            if theirs is not None:
-                theirs.close()
+        journal = journal_path(self._context.directories.state, group.name)
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        except OSError as error:
+            self._cannot(str(error))
+            self._cgroups.remove(group.name)
+            return None
+        ours.setblocking(False)
+        slot = Slot(group, journal, ours)
+        slot.since = self._loop.time()
         self._slots.append(slot)
         self._loop.add_reader(ours.fileno(), self._readable, slot)
+        with theirs:
+            try:
+                self._zygote.fork(theirs, journal, joins)
+            except OSError as error:
+                self._cannot(str(error))
+                self._retire(slot)
+                return None
         return slot
+
+    def _coming(self) -> Slot | None:
+        """A slot whose launcher is on its way, and that nobody has yet."""
+        return next((slot for slot in self._slots if not slot.ready and slot.held is None), None)
 
     def _make_group(self) -> tuple[SlotGroup, tuple[str, ...]]:
         while True:
@@ -226,7 +241,7 @@ class Pool:
 
     def _grow(self) -> None:
         """Have one to spare: a container that others make room for should not have to wait for it."""
-        if self._slots and not self._idle and self.used:
+        if self._slots and not self._idle and self.used and self._coming() is None:
             self._make()
 
     def _free(self, slot: Slot) -> None:
@@ -243,6 +258,13 @@ class Pool:
             slot.sock.close()
             slot.group.close()
 
+    def _retire(self, slot: Slot) -> None:
+        """Use a slot that holds nobody no more."""
+        if slot in self._idle:
+            self._idle.remove(slot)
+        self._forget(slot)
+        self._context.spawn(asyncio.to_thread(self._remove, slot))
+
     def _remove(self, slot: Slot) -> None:
         """Remove a slot whose launcher has ended, or is about to. Blocks."""
         if not self._cgroups.remove(slot.group.name, 1.0):
@@ -251,38 +273,49 @@ class Pool:
                 LOG.warning("the group %s cannot be removed", slot.group.name)
         remove_journal(slot.journal)
 
+    def _check_soon(self) -> None:
+        if self._checking is None:
+            self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
+
     def _check(self) -> None:
         """Look at what should have happened, and let go what nobody needs."""
         now = self._loop.time()
         for slot in [one for one in self._idle if now - one.since > IDLE_SECONDS]:
             if now - self._needed_at > IDLE_SECONDS:
-                self._idle.remove(slot)
-                self._forget(slot)
-                self._context.spawn(asyncio.to_thread(self._remove, slot))
+                self._retire(slot)
         for slot in list(self._slots):
             if not slot.ready:
                 if now - slot.since > READY_SECONDS:
                     self._cannot("a launcher did not come")
                     self._lost(slot)
+                    self._end_zygote()
                 continue
             if slot.held is not None:
-                found = read_stat(slot.group.launcher)
-                if found is not None and found.state == "T" and not slot.held.paused:
-                    send(slot.group.launcher, signal.SIGCONT)
+                _continue(slot.held)
                 if not slot.held.pid and now - slot.since > START_SECONDS:
                     kill_identified(slot.group.launcher, slot.start)
+        self._adopted = [held for held in self._adopted if not held.ended]
+        for held in self._adopted:
+            _continue(held)
         if self._zygote is not None and not self._slots and now - self._needed_at > 2 * IDLE_SECONDS:
-            self._context.spawn(asyncio.to_thread(self._zygote.close))
-            self._zygote = None
-        again = self._slots or self._zygote is not None
-        self._checking = self._loop.call_later(CHECK_SECONDS, self._check) if again else None
+            self._end_zygote()
+        self._checking = None
+        if self._slots or self._adopted or self._zygote is not None:
+            self._check_soon()
+
+    def _end_zygote(self) -> None:
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            self._context.spawn(asyncio.to_thread(zygote.close))
 
     # ---- what launchers say
 
     def _send(self, slot: Slot) -> None:
         message, slot.message = slot.message, b""
+        assert slot.held is not None
+        slot.held.launcher = slot.group.launcher, slot.start
         try:
-            slot.sock.send(message)
+            slot.sock.send(begin_line(slot.held.container_id, slot.group.lend()) + message)
         except OSError as error:
             LOG.debug("the launcher of %s is gone: %s", slot.group.name, error)
             # Its end comes from the socket.
@@ -347,8 +380,7 @@ class Pool:
         elif slot.group.is_spoilt():
             self._cgroups.give_back(held.container_id)
             slot.held = None
-            self._forget(slot)
-            self._context.spawn(asyncio.to_thread(self._remove, slot))
+            self._retire(slot)
         elif usage.memory_bytes > slot.base_bytes + LEFT_BYTES:
             self._cgroups.give_back(held.container_id)
             slot.held = None
@@ -400,6 +432,14 @@ class Pool:
         await asyncio.to_thread(self._remove, slot)
 
 
+def _continue(held: LiveContainer) -> None:
+    """Continue the launcher of a container, if somebody has stopped it."""
+    launcher, _ = held.launcher
+    found = read_stat(launcher) if launcher else None
+    if found is not None and found.state == "T":
+        send(launcher, signal.SIGCONT)
+
+
 class Zygote:
     """The process that forks launchers."""
 
@@ -440,6 +480,9 @@ class Zygote:
 
 
 def _program() -> str:
-    """The compiled launcher if Python keeps one, which saves some milliseconds at each start."""
-    compiled = getattr(launcher, "__cached__", None)
-    return compiled if compiled and os.path.exists(compiled) else launcher.__file__
+    """The compiled launcher if Python keeps one of this very source (PEP 552), which saves 10 ms at each start."""
+    source, compiled = launcher.__file__, getattr(launcher, "__cached__", None)
+    header = read_bytes(compiled, 16) if compiled else b""
+    stat = os.stat(source)
+    of_source = struct.pack("<III", 0, int(stat.st_mtime) & 0xFFFFFFFF, stat.st_size & 0xFFFFFFFF)
+    return compiled if compiled and header == MAGIC_NUMBER + of_source else source

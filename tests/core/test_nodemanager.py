@@ -319,6 +319,32 @@ def test_an_rm_that_does_not_hold_heartbeats_is_not_flooded(node: World) -> None
     assert len(beats(node.answer(at=101.9))) == 1
 
 
+def test_while_containers_queue_news_go_together_and_else_at_once(node: World) -> None:
+    for number in range(1, 6):  # two run, three queue
+        node.start(to_start(number))
+    node.launched(1)
+    node.launched(2)
+    node.until(100.5)
+    while len(node.unanswered) > 1:
+        node.answer()
+    node.until(100.6)
+    assert len(node.unanswered) == 1 and node.machine.scheduler.queue_length == 3
+    (beat,) = beats(node.exited(1))  # the first news after a while
+    assert told(beat) == {"01": "DONE", "03": "LAUNCHING"}
+    node.answer(at=100.601)
+    assert beats(node.launched(3)) == beats(node.exited(3)) == []
+    assert node.machine.next_deadline() == pytest.approx(100.604)
+    assert beats(node.until(100.6035)) == []
+    (beat,) = beats(node.until(100.605))
+    assert told(beat) == {"01": "DONE", "03": "DONE", "04": "LAUNCHING"}
+    node.answer()
+    node.answer()
+    node.launched(4)
+    assert node.machine.scheduler.queue_length == 1
+    (beat,) = beats(node.exited(4))  # the last one starts: nothing queues any more
+    assert told(beat)["05"] == "LAUNCHING"
+
+
 def test_periodic_heartbeats_wait_for_their_interval() -> None:
     node = World(periodic=True)
     node.register()

@@ -75,21 +75,26 @@ def token(number: int, execution_type: ExecutionType, memory: int, version: int 
 class NodeInARandomWorld(RuleBasedStateMachine):
     """The world keeps what it was asked to do and has not done, and does it in an order of its own."""
 
-    @initialize(pause=st.booleans(), periodic=st.booleans())
-    def begin(self, pause: bool, periodic: bool) -> None:
+    @initialize(pause=st.booleans(), periodic=st.booleans(), gap_ms=st.sampled_from((0, 4, 300)))
+    def begin(self, pause: bool, periodic: bool, gap_ms: int) -> None:
         self.now = 100.0
         self.machine = NodeManager(
             NODE,
             "unix:/nm.sock",
             Resource(2048, 2),
             ExecutorSettings(max_queue_length=4, use_pause_for_preemption=pause),
-            NodeManagerSettings(heartbeat_mode="periodic" if periodic else "event-driven"),
+            NodeManagerSettings(
+                heartbeat_mode="periodic" if periodic else "event-driven", heartbeat_gap_ms=gap_ms
+            ),
             physical_cores=2,
             log_dir="/logs",
         )
         self.processes: dict[str, str] = {}  # container -> starting, running, stopping, stopped, dying
         self.connected = self.connecting = self.registering = self.unregistering = False
         self.beats: list[CallUpstream] = []
+        self.gap = 0.0 if periodic else gap_ms / 1000
+        self.beaten_at = 0.0
+        self.ends = False
         self.unheard: set[str] = set()
         self.arrived: set[str] = set()
         self.forgotten: set[str] = set()
@@ -135,6 +140,9 @@ class NodeInARandomWorld(RuleBasedStateMachine):
                 self.hear(command.request.containers)
             case CallUpstream(request=NodeHeartbeatRequest()):
                 assert self.connected
+                queues = self.machine.scheduler.queue_length > 0 and not self.ends
+                assert not queues or self.now >= self.beaten_at + self.gap, "too soon after the last one"
+                self.beaten_at = self.now
                 self.beats.append(command)
                 self.hear(command.request.containers)
             case CallUpstream(request=UnRegisterNodeManagerRequest()):
@@ -289,6 +297,7 @@ class NodeInARandomWorld(RuleBasedStateMachine):
         assert ended >= self.arrived  # what was held arrives when the node has registered
         assert ended <= self.unheard
         assert ended <= self.forgotten
+        self.ends = True
         self.tell(NodeStopRequested("enough"))
         assert self.unregistering
         self.tell(UNREGISTERED)

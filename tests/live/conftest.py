@@ -25,6 +25,7 @@ from unittest import mock
 import psutil
 import pytest
 
+from executor.linux.procfs import read_bytes
 from yarnopp_cli.settings.files import SHIPPED_SITE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -32,6 +33,12 @@ LOOKS = {
     (noun, verb) for noun in ("app", "attempt", "container", "node", "queue") for verb in ("list", "status")
 }
 """Commands that only look."""
+
+
+def processes_of(group: str) -> list[int]:
+    """The processes of a container in that cgroup: the launcher that lives in a slot's is not the container's."""
+    found = Path(group, "cgroup.procs").read_text().split()
+    return [int(pid) for pid in found if b"/launcher." not in read_bytes(f"/proc/{pid}/cmdline")]
 
 
 def wait_until(condition: Callable[[], Any], timeout: float = 20.0, what: str = "") -> Any:

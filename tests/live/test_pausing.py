@@ -19,7 +19,7 @@ from executor.records import ContainerUsage
 from yarnopp_cli.client.local import LocalClient
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 
-from .conftest import ROOT, Yopp, wait_until
+from .conftest import ROOT, Yopp, processes_of, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -66,7 +66,7 @@ def one_running(yopp: Yopp) -> dict[str, Any]:
 
 def members(container: dict[str, Any]) -> list[int]:
     """The processes of a container, by its cgroup."""
-    return [int(pid) for pid in Path(container["yopp"]["cgroup"], "cgroup.procs").read_text().split()]
+    return processes_of(container["yopp"]["cgroup"])
 
 
 def reports(process: subprocess.Popen[str]) -> dict[str, Any]:

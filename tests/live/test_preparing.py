@@ -36,7 +36,7 @@ def began(yopp: Yopp) -> list[str]:
 
 def fill(yopp: Yopp) -> None:
     """A job of six: two run, four wait, and are made ready."""
-    yopp("up", "--vcores", "2", "--memory", "1024")
+    yopp("up", "--vcores", "2", "--memory", "1024", "-D", "yopp.nodemanager.pooled-groups=0")
     yopp.start("run", "-O", "-n", "6", "--memory", "100", "sh", "-c", SCRIPT)
     wait_until(lambda: len(began(yopp)) == 2, what="two run")
     wait_until(lambda: len(ready(yopp)) == 4, what="four are made ready")

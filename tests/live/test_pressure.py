@@ -25,7 +25,7 @@ from executor.linux.host import HostReader
 from executor.records import ContainerUsage
 
 from ..executor.linux.fake_proc import FakeProc
-from .conftest import Yopp, wait_until
+from .conftest import Yopp, processes_of, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -151,7 +151,7 @@ def members(job: Job) -> list[int]:
     group = job.status.cgroup
     if not group:
         return [child.pid for child in psutil.Process(job.status.pid).children(recursive=True)]
-    return [int(pid) for pid in Path(group, "cgroup.procs").read_text().split()]
+    return processes_of(group)
 
 
 def test_a_guaranteed_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,10 +52,17 @@ class LinkState(enum.Enum):
 
 
 class ResourceManagerLink:
-    """``interval`` seconds is the longest time between heartbeats; ``periodic`` makes it the only one."""
+    """``interval`` seconds is the longest time between heartbeats; ``periodic`` makes it the only one.
 
-    def __init__(self, *, periodic: bool, interval: float = 1.0) -> None:
+    ``gap`` is the shortest while containers queue at the node: what changes meanwhile goes together.
+    """
+
+    def __init__(self, *, periodic: bool, interval: float = 1.0, gap: float = 0.0) -> None:
         self.state = LinkState.IDLE
+        self.queueing = False
+        """Whether containers queue at the node: then no news is urgent, since its vcores are not idle meanwhile."""
+        self._gap = 0.0 if periodic else gap
+        self._last_sent = float("-inf")
         self.interval = interval
         self.secret = ""
         self.response_id = 0
@@ -159,7 +166,7 @@ class ResourceManagerLink:
 
     def heartbeat_due(self, now: float) -> bool:
         """Whether a heartbeat is to be sent now."""
-        if not self.is_registered:
+        if not self.is_registered or now < self._not_before:
             return False
         if self._periodic:
             return not self._in_flight and now >= self._next_beat_at
@@ -167,12 +174,18 @@ class ResourceManagerLink:
             return self._dirty or now >= self._next_beat_at
         return self._dirty and len(self._in_flight) == 1
 
+    @property
+    def _not_before(self) -> float:
+        """When the next heartbeat may be sent."""
+        return self._last_sent + self._gap if self.queueing else self._last_sent
+
     def sent(self, now: float) -> int:
         """A heartbeat goes out now; its sequence number."""
         sequence = self._next_sequence
         self._next_sequence += 1
         self._in_flight[sequence] = now
         self._dirty = False
+        self._last_sent = now
         self._next_beat_at = now + self.interval
         return sequence
 
@@ -199,9 +212,11 @@ class ResourceManagerLink:
             return self._retry_at
         if self._register_at is not None:
             return self._register_at
-        if self.is_registered and not self._in_flight:
-            return self._next_beat_at
-        return None
+        if not self.is_registered:
+            return None
+        if self._dirty and self.queueing and self._gap and len(self._in_flight) < 2:
+            return self._not_before
+        return max(self._next_beat_at, self._not_before) if not self._in_flight else None
 
     def validate(self) -> None:
         """Assert what must hold between two events."""

@@ -133,7 +133,9 @@ class NodeManager:
             enforce_memory_by_polling=enforce_memory_by_polling,
         )
         self._containers = NodeContainers()
-        self._link = ResourceManagerLink(periodic=settings.heartbeat_mode == "periodic")
+        self._link = ResourceManagerLink(
+            periodic=settings.heartbeat_mode == "periodic", gap=settings.heartbeat_gap_ms / 1000
+        )
         self._service = ContainerService(node_id, log_dir, self._scheduler, self._containers, self._pass)
         self._reporter = NodeReporter(
             node_id,
@@ -266,6 +268,7 @@ class NodeManager:
         """What may follow from any event: a heartbeat, or the next step to the end."""
         if self._stopped:
             return self._commands
+        self._link.queueing = self._scheduler.queue_length > 0
         if self._ending is not None:
             self._go_on_ending(self._ending)
         elif self._link.heartbeat_due(self._now):

@@ -8,6 +8,7 @@ reading cost a third. ``cgroup.procs`` is opened for each reading: v1 keeps a li
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 
 from ...light import Record
@@ -52,7 +53,7 @@ class Baseline(Record):
 class SlotGroup:
     """A slot's group, in all hierarchies (``groups``). ``launcher`` lives in it, and is not the container's.
 
-    ``limits`` are those last written, None if that is not known. ``frozen`` is set while it may be frozen.
+    ``limits`` are those last written, None if that is not known. ``nested``: somebody has made groups below it.
     """
 
     def __init__(self, name: str, groups: tuple[str, ...], gauges: Gauges) -> None:
@@ -61,6 +62,8 @@ class SlotGroup:
         self.launcher = 0
         self.limits: CgroupLimits | None = None
         self.baseline = Baseline()
+        self.nested = False
+        self._procs = tuple((group, f"{group}/cgroup.procs") for group in groups)
         self._gauges = gauges
         self._fds: dict[str, int] = {}
         self._resettable = True
@@ -79,10 +82,25 @@ class SlotGroup:
         return self.baseline
 
     def processes(self) -> list[int]:
-        """What is in the group but the launcher: the union over all its hierarchies."""
+        """What is in the group but the launcher: the union over all its hierarchies. Raises OSError."""
         found: dict[int, None] = {}
-        for group in self.groups:
-            found.update(dict.fromkeys(group_processes(group)))
+        alone = b"%d\n" % self.launcher
+        for group, procs in self._procs:
+            try:
+                # cgroup file systems count a group's children in its nlink: two means that there is none below.
+                nested = os.stat(group).st_nlink != 2
+                fd = os.open(procs, os.O_RDONLY | os.O_CLOEXEC)
+                try:
+                    listed = os.read(fd, 4096)
+                finally:
+                    os.close(fd)
+            except OSError as error:
+                if error.errno in (errno.ENOENT, errno.ENODEV):
+                    continue
+                raise
+            self.nested |= nested
+            if nested or listed != alone:
+                found.update(dict.fromkeys(group_processes(group)))
         found.pop(self.launcher, None)
         return list(found)
 
@@ -113,10 +131,8 @@ class SlotGroup:
     def is_spoilt(self) -> bool:
         """Whether the next container would have to bear what this one has left: groups below its own, or a peak of
         memory that this kernel does not reset."""
-        for group in self.groups:
-            with contextlib.suppress(OSError):
-                if os.stat(group).st_nlink > 2:
-                    return True
+        if self.nested:
+            return True
         return not self._resettable and self._read(self._gauges.memory_peak_bytes) > LASTING_PEAK_BYTES
 
     def close(self) -> None:

@@ -134,10 +134,11 @@ def a_group(settings: ExecutorSettings, **places: Any) -> Iterator[CgroupDriver]
     try:
         yield driver
     finally:
-        for container_id in driver.stale_groups():
-            driver.kill(container_id)
-            driver.remove(container_id, 2.0)
-        left = driver.stale_groups()
+        after = discover(settings, group=name, **places)  # one that knows of no slots
+        for container_id in after.stale_groups():
+            after.kill(container_id)
+            after.remove(container_id, 2.0)
+        left = after.stale_groups()
         driver.remove_parent()
         assert left == []
         assert not any(os.path.exists(path) for path in driver.describe().locations.values())

@@ -142,6 +142,8 @@ def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> 
             "queued": (False, False, None),
         }
         assert not running(pids["loses-its-shim"]), "what outlived its shim was ended"
+        there = discover(crashed.settings, group=crashed.group).stale_groups()
+        assert len(there) in (0, 3), "the groups of those that run, and no others"
         for event in found.values():
             driver.post(event)
         driver.post(RecoveryCompleted())

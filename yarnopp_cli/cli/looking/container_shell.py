@@ -110,7 +110,7 @@ def _place(report: ContainerReport) -> Place:
     from executor.linux.joining import place_of
 
     try:
-        place = place_of(report.pid, report.container_id)
+        place = place_of(report.pid, report.container_id, group=os.path.basename(report.cgroup))
     except PermissionError as error:
         raise YoppError(
             f"{report.container_id} cannot be entered",

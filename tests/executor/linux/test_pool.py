@@ -1,0 +1,495 @@
+"""Slots: containers that are born in groups made before them, one after the other in the same ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from executor.core.commands import (
+    CleanUpContainer,
+    ForgetContainer,
+    KillContainer,
+    LaunchContainer,
+    SetLimits,
+    StoreContainer,
+)
+from executor.core.events import ContainerExited, ContainerLaunched, ContainerLaunchFailed
+from executor.errors import CgroupError
+from executor.linux import pool
+from executor.linux.cgroups import CgroupDriver
+from executor.linux.cgroups.base import GroupDriver
+from executor.linux.cgroups.slots import SLOT_PREFIX
+from executor.linux.procfs import read_stat
+from executor.linux.slots import Journal, journals, read_journal
+from executor.records import CgroupLimits, ContainerRecord, ContainerState
+from executor.settings import ExecutorSettings
+
+from .node import Node, a_group, a_node, a_spec, running, soon
+from .test_limits_live import HOG, MIB, MODES, without_freezer
+
+pytestmark = pytest.mark.cgroup
+SETTINGS = ExecutorSettings(pooled_groups=1)
+"""One slot, which each container has after the one before."""
+
+
+@pytest.fixture(params=MODES)
+def cgroups(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GroupDriver]:
+    proc = without_freezer(tmp_path) if request.param == "hybrid" else "/proc"
+    with a_group(SETTINGS, proc=proc) as driver:
+        if not isinstance(driver, GroupDriver) or not driver.enforces_memory:
+            pytest.skip(f"NOT TESTED: no memory controller: {driver.describe()}")
+        yield driver
+
+
+@dataclass
+class Pooled:
+    """One slot, as seen from outside."""
+
+    node: Node
+
+    @property
+    def journal(self) -> Journal:
+        (path,) = journals(str(self.node.directory / "state"))
+        return read_journal(path)
+
+    @property
+    def launcher(self) -> int:
+        return self.journal.launcher
+
+
+async def ended(node: Node, name: str, script: str, limits: CgroupLimits | None = None) -> ContainerExited:
+    """Run a shell's script to its end, and clean up after it."""
+    exited = await node.run(a_spec(name, "sh", "-c", script), limits)
+    node.executor.perform(CleanUpContainer(name))
+    return exited
+
+
+def groups(cgroups: GroupDriver) -> set[str]:
+    """The slots that there are."""
+    return {
+        entry.name
+        for parent in cgroups.describe().locations.values()
+        for entry in os.scandir(parent)
+        if entry.is_dir()
+    }
+
+
+def test_one_after_the_other_in_the_same_group(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            assert groups(cgroups) == set(), "none before the first container"
+            launchers = set()
+            for number in range(5):
+                name = f"c{number}"
+                assert (await ended(node, name, f"cat /proc/self/cgroup; exit {number}")).exit_code == number
+                assert f"/{SLOT_PREFIX}1\n" in node.output(name).decode()
+                launchers.add(Pooled(node).launcher)
+            assert len(launchers) == 1 and groups(cgroups) == {f"{SLOT_PREFIX}1"}
+            assert os.listdir(tmp_path / "work") == []
+
+    asyncio.run(scenario())
+    assert os.listdir(tmp_path / "state") == []
+
+
+def test_a_container_in_a_slot_sees_what_any_other_sees(tmp_path: Path, cgroups: GroupDriver) -> None:
+    look = (
+        "import json, os, resource, signal, sys\n"
+        "status = open('/proc/self/status').read().splitlines()\n"
+        "print(json.dumps({'environment': dict(os.environ), 'cwd': os.getcwd(), 'umask': os.umask(0),\n"
+        " 'limits': [resource.getrlimit(n) for n in range(16)], 'nice': os.nice(0), 'in': sys.stdin.read(),\n"
+        " 'oom': open('/proc/self/oom_score_adj').read(), 'arguments': sys.argv[1:],\n"
+        " 'files': sorted(os.listdir('/proc/self/fd')),\n"
+        " 'targets': [os.readlink(f'/proc/self/fd/{n}') for n in range(3)],\n"
+        " 'masks': [int(line.split()[1], 16) & ~(3 << 31) for line in status if line.startswith('Sig')\n"
+        " and 'Q' not in line],\n"  # glibc's posix_spawn ignores its own two signals, 32 and 33
+        " 'own session': os.getsid(0) in (os.getpid(), os.getppid())}, sort_keys=True))\n"
+    )
+    environment = {
+        "A": "two\nlines",
+        "EMPTY": "",
+        "IFS": ":",
+        "odd.name": "dots",
+        "BYTES": os.fsdecode(b"\xff"),
+    }
+    spec = a_spec("c1", sys.executable, "-S", "-E", "-c", look, "", "a'b", "$(x)", environment=environment)
+
+    async def seen(settings: ExecutorSettings) -> bytes:
+        async with a_node(tmp_path, cgroups, settings) as node:
+            assert (await node.run(spec)).exit_code == 0, node.output("c1", "stderr")
+            return node.output("c1")
+
+    pooled, alone = asyncio.run(seen(SETTINGS)), asyncio.run(seen(ExecutorSettings(pooled_groups=0)))
+    assert json.loads(pooled) == json.loads(alone)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("no-such-command-anywhere",), 127),
+        (("/no/such/file",), 127),
+        (("/etc/passwd",), 126),
+        (("/tmp",), 126),
+        (("./plain",), 5),
+        (("sh", "-c", "kill -KILL $$"), 137),
+        (("sh", "-c", "kill -SEGV $$"), 139),
+    ],
+)
+def test_codes_are_those_of_a_shell(
+    tmp_path: Path, cgroups: GroupDriver, command: tuple[str, ...], code: int
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            exited = await node.run(a_spec("c1", *command, files={"plain": "exit 5\n"}))
+            assert exited.exit_code == code
+            assert bool(node.output("c1", "stderr")) == (code in (126, 127))
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "word"),
+    [
+        ({"working_directory": "/no/such/directory"}, 126, "no working directory"),
+        ({"log_directory": "/proc/none"}, 125, "/proc/none"),
+        ({"environment": {"A=B": "x"}}, 126, "cannot start"),
+        ({"command": ("a\0b",)}, 126, "cannot start"),
+        ({"command": ("-n",)}, 127, "not found"),
+    ],
+)
+def test_what_cannot_be_started_is_told_and_the_slot_serves_on(
+    tmp_path: Path, cgroups: GroupDriver, fields: dict[str, object], code: int, word: str
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            spec = a_spec("c1", "true", **{key: one for key, one in fields.items() if key != "command"})
+            if "command" in fields:
+                spec = a_spec("c1", *fields["command"])  # type: ignore[misc]
+            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+            failed = await node.told(ContainerLaunchFailed, "c1")
+            assert failed.exit_code == code and word in failed.reason
+            assert (await ended(node, "c2", "exit 4")).exit_code == 4
+
+    asyncio.run(scenario())
+
+
+def test_what_one_leaves_ends_before_the_next_begins(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            left = "for n in 1 2 3; do (trap '' TERM HUP; setsid sh -c 'echo $$; exec sleep 1000' &); done; "
+            left += "until [ $(wc -l <$LOG_DIRS/stdout) = 3 ]; do sleep 0.01; done"
+            assert (await ended(node, "c1", left)).exit_code == 0
+            pids = [int(word) for word in node.output("c1").split()]
+            assert len(pids) == 3 and not any(running(pid) for pid in pids)
+            await ended(node, "c2", "cat /proc/self/cgroup")
+            assert f"/{SLOT_PREFIX}1\n" in node.output("c2").decode()
+
+    asyncio.run(scenario())
+
+
+def test_figures_and_limits_are_each_containers_own(tmp_path: Path, cgroups: GroupDriver) -> None:
+    small, large = CgroupLimits(memory_max=64 * MIB, pids_max=20), CgroupLimits(memory_max=512 * MIB)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            hog = await node.run(a_spec("hog", sys.executable, "-S", "-E", "-c", HOG), small)
+            assert (hog.exit_code, hog.usage.oom_kills) == (137, 1)
+            assert 60 * MIB <= hog.usage.memory_peak_bytes <= 64 * MIB
+            spin = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
+            spun = await ended(node, "spins", spin, small)
+            assert spun.usage.oom_kills == 0 and spun.usage.cpu_seconds > 0.02
+            assert 0 < spun.usage.memory_peak_bytes < 12 * MIB
+            modest = await ended(node, "modest", "true", small)
+            assert modest.usage.cpu_seconds < spun.usage.cpu_seconds
+            assert 0 < modest.usage.memory_peak_bytes < 12 * MIB
+            fine = await node.run(a_spec("fine", sys.executable, "-S", "-E", "-c", HOG), large)
+            assert (fine.exit_code, fine.usage.oom_kills) == (0, 0)
+            assert fine.usage.memory_peak_bytes > 190 * MIB
+            last = await node.run(a_spec("last", sys.executable, "-S", "-E", "-c", HOG), small)
+            assert (last.exit_code, last.usage.oom_kills) == (137, 1)
+
+    asyncio.run(scenario())
+
+
+def test_files_that_one_has_read_do_not_count_for_the_next(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            first = await ended(node, "c1", "head -c 30000000 /dev/zero > big; cat big > /dev/null")
+            assert first.usage.memory_peak_bytes > 25 * MIB
+            second = await ended(node, "c2", "true")
+            assert second.usage.memory_peak_bytes < 12 * MIB
+
+    asyncio.run(scenario())
+
+
+def test_limits_that_change_while_it_runs_hold_for_it_alone(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            limits = CgroupLimits(memory_max=64 * MIB)
+            waits = "import os, time\nwhile not os.path.exists('go'): time.sleep(0.01)\n"
+            await node.launch(a_spec("c1", sys.executable, "-S", "-E", "-c", waits + HOG), limits)
+            node.executor.perform(SetLimits("c1", CgroupLimits(memory_max=512 * MIB)))
+            (tmp_path / "work" / "c1" / "go").write_text("")
+            assert (await node.told(ContainerExited, "c1")).exit_code == 0
+            exited = await node.run(a_spec("c2", sys.executable, "-S", "-E", "-c", HOG), limits)
+            assert exited.exit_code == 137
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("how", ["its container kills all it can", "somebody kills it"])
+def test_a_launcher_that_is_killed_tells_the_truth(tmp_path: Path, cgroups: GroupDriver, how: str) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            script = "(setsid sleep 1000 &); echo $$ > pid; exec sleep 1000"
+            if how.startswith("its"):
+                script = "(setsid sleep 1000 &); echo $$ > pid; kill -KILL $PPID; exec sleep 1000"
+            launched = await node.launch(a_spec("c1", "sh", "-c", script))
+            if how.startswith("somebody"):
+                await soon((tmp_path / "work" / "c1" / "pid").exists, "it runs")
+                os.kill(Pooled(node).launcher, signal.SIGKILL)
+            exited = await node.told(ContainerExited, "c1")
+            assert exited.exit_code == 137 and not running(launched.pid)
+            assert cgroups.processes("c1") == []
+            node.executor.perform(CleanUpContainer("c1"))
+            assert (await ended(node, "c2", "exit 3")).exit_code == 3, "in another slot"
+
+    asyncio.run(scenario())
+
+
+def test_a_launcher_that_was_stopped_is_continued(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            await node.launch(a_spec("c1", "sh", "-c", "until [ -e go ]; do sleep 0.01; done; exit 6"))
+            os.kill(Pooled(node).launcher, signal.SIGSTOP)
+            (tmp_path / "work" / "c1" / "go").write_text("")
+            assert (await node.told(ContainerExited, "c1")).exit_code == 6
+            os.kill(Pooled(node).launcher, signal.SIGSTOP)
+            assert (await ended(node, "c2", "exit 4")).exit_code == 4, "nor does it keep the next one waiting"
+
+    asyncio.run(scenario())
+
+
+def test_the_launcher_is_spared_and_signals_do_not_end_it(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            await node.launch(a_spec("c1", "sleep", "1000"))
+            launcher = Pooled(node).launcher
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGQUIT):
+                os.kill(launcher, number)
+            own = Path("/proc/self/oom_score_adj").read_text().strip()
+            asked = subprocess.run(["sh", "-c", "echo -1000 >/proc/self/oom_score_adj"], capture_output=True)
+            score = Path(f"/proc/{launcher}/oom_score_adj").read_text().strip()
+            assert score == ("-1000" if asked.returncode == 0 else own)
+            node.executor.perform(KillContainer("c1"))
+            assert (await node.told(ContainerExited, "c1")).exit_code == 143
+            assert running(launcher)
+
+    asyncio.run(scenario())
+
+
+def test_a_group_made_in_a_slot_ends_its_use(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            await node.launch(a_spec("c1", "sleep", "1000"))
+            os.mkdir(os.path.join(cgroups.path("c1"), "inner"))
+            node.executor.perform(KillContainer("c1", force=True))
+            await node.told(ContainerExited, "c1")
+            assert (await ended(node, "c2", "cat /proc/self/cgroup")).exit_code == 0
+            await soon(
+                lambda: f"{SLOT_PREFIX}1" not in groups(cgroups), "the group goes with all that is in it"
+            )
+
+    asyncio.run(scenario())
+
+
+def test_slots_that_nobody_needs_go(
+    tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=10)) as node:
+            await node.launch(a_spec("stays", "sh", "-c", "until [ -e go ]; do sleep 0.01; done; exit 7"))
+            assert (await ended(node, "c1", "true")).exit_code == 0
+            await soon(lambda: len(groups(cgroups)) == 1, "that of the one that runs stays")
+            (tmp_path / "work" / "stays" / "go").write_text("")
+            assert (await node.told(ContainerExited, "stays")).exit_code == 7
+            await soon(lambda: not groups(cgroups), "all go")
+            assert (await ended(node, "c2", "exit 3")).exit_code == 3, "and come again"
+
+    asyncio.run(scenario())
+
+
+def test_no_more_slots_than_are_allowed(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=2)) as node:
+            for number in range(4):
+                await node.launch(a_spec(f"c{number}", "sh", "-c", f"sleep 0.2; exit {number}"))
+            found = groups(cgroups)
+            assert len([name for name in found if name.startswith(SLOT_PREFIX)]) == 2
+            assert {"c2", "c3"} <= found, "the others have groups of their own"
+            for number in range(4):
+                assert (await node.told(ContainerExited, f"c{number}")).exit_code == number
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("what", ["no group", "no zygote", "no joining"])
+def test_a_pool_that_cannot_be_made_is_said_once(
+    tmp_path: Path,
+    cgroups: GroupDriver,
+    what: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def refuses(*_: object) -> None:
+        raise CgroupError("the kernel says no")
+
+    def other_files(name: str) -> object:
+        slot, joins = make_slot(name)
+        return slot, tuple(f"{path}/none" for path in joins)
+
+    make_slot = cgroups.make_slot
+    if what == "no group":
+        monkeypatch.setattr(cgroups, "make_slot", refuses)
+    elif what == "no zygote":
+        monkeypatch.setattr(pool.Zygote, "__init__", refuses)
+    else:
+        monkeypatch.setattr(cgroups, "make_slot", other_files)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            for number in range(3):
+                assert (await ended(node, f"c{number}", f"exit {number}")).exit_code == number
+            assert groups(cgroups) == set() or await soon(lambda: not groups(cgroups), "nothing is left")
+
+    asyncio.run(scenario())
+    assert len([one for one in caplog.records if "no slot can be made" in one.message]) == 1
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
+    tmp_path: Path, cgroups: GroupDriver, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(pool, "RETRY_SECONDS", 0.1)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=3)) as node:
+            await ended(node, "c0", "true")
+            launcher = read_stat(read_journal(journals(str(tmp_path / "state"))[0]).launcher)
+            assert launcher is not None
+            os.kill(launcher.parent, how)
+            monkeypatch.setattr(pool, "READY_SECONDS", 0.5)
+            names = [f"c{number}" for number in range(1, 4)]
+            await asyncio.gather(
+                *(node.launch(a_spec(name, "sh", "-c", "sleep 0.1; exit 6")) for name in names)
+            )
+            for name in names:
+                assert (await node.told(ContainerExited, name)).exit_code == 6
+            await soon(lambda: not running(launcher.parent), "it is ended")
+            await asyncio.sleep(0.1)  # until slots may be made again
+            assert (await ended(node, "last", "exit 7")).exit_code == 7
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_no_socket_takes_goes_the_other_way(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            words = ["x" * 100_000] * 5
+            exited = await node.run(a_spec("c1", "sh", "-c", "exit $#", "sh", *words))
+            assert exited.exit_code == 5
+            assert (await ended(node, "c2", "exit 3")).exit_code == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_container_of_an_earlier_run_that_has_begun_nothing_else_begins(
+    tmp_path: Path, cgroups: GroupDriver
+) -> None:
+    """The node dies when a launcher, stopped, has been told of a container: it is begun once, by either of them."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            assert (await ended(node, "c0", "true")).exit_code == 0
+            launcher = Pooled(node).launcher
+            os.kill(launcher, signal.SIGSTOP)
+            spec = a_spec("c1", "sh", "-c", f"echo x >> {tmp_path}/began; exit 9")
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+            for slot in list(node.executor._pool._slots):
+                node.executor._pool._forget(slot)  # as its death does
+            node.lets_go()
+            second = Node(tmp_path, type(cgroups)(*_made_of(cgroups)), SETTINGS)
+            (found,) = second.executor.recover()
+            assert (found.alive, found.exit_code) == (False, None) and not running(launcher)
+            assert (await second.run(spec)).exit_code == 9
+            second.executor.perform(CleanUpContainer("c1"))
+            second.executor.perform(ForgetContainer("c1"))
+            assert (tmp_path / "began").read_text() == "x\n"
+            await second.executor.close()
+            node.executor._held.clear()
+
+    asyncio.run(scenario())
+
+
+def _made_of(cgroups: CgroupDriver) -> tuple[object, ...]:
+    """The arguments of another driver of the same groups, as another process has it."""
+    controllers = (cgroups._controllers,) if hasattr(cgroups, "_controllers") else ()
+    first = cgroups._base if hasattr(cgroups, "_base") else cgroups.bases
+    return (first, cgroups._relative, *controllers)  # type: ignore[attr-defined]
+
+
+def test_many_at_a_time_end_each_with_its_own_code(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=4)) as node:
+            names = [f"c{number}" for number in range(12)]
+            launched = await asyncio.gather(
+                *(node.launch(a_spec(name, "sh", "-c", f"sleep 0.1; exit {name[1:]}")) for name in names)
+            )
+            assert len({one.pid for one in launched}) == len(names)
+            assert all(read_stat(one.pid) is None or isinstance(one, ContainerLaunched) for one in launched)
+            for name in names:
+                assert (await node.told(ContainerExited, name)).exit_code == int(name[1:])
+
+    asyncio.run(scenario())
+
+
+def test_one_that_has_begun_and_died_with_its_launcher_is_not_begun_again(
+    tmp_path: Path, cgroups: GroupDriver
+) -> None:
+    """The node had not heard that it runs."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            spec = a_spec("c1", "sh", "-c", f"echo x >> {tmp_path}/began; sleep 1000")
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+            launched = await node.launch(spec)
+            await soon((tmp_path / "began").exists, "it runs")
+            launcher = Pooled(node).launcher
+            for slot in list(node.executor._pool._slots):
+                node.executor._pool._forget(slot)  # as the node's death does
+            node.lets_go()
+            os.kill(launcher, signal.SIGKILL)
+            await soon(lambda: not running(launcher), "its launcher is dead")
+            second = Node(tmp_path, type(cgroups)(*_made_of(cgroups)), SETTINGS)
+            (found,) = second.executor.recover()
+            assert (found.alive, found.exit_code) == (False, 137) and not running(launched.pid)
+            second.executor.perform(CleanUpContainer("c1"))
+            second.executor.perform(ForgetContainer("c1"))
+            await second.executor.close()
+            node.executor._held.clear()
+            node.events.clear()
+
+    asyncio.run(scenario())
