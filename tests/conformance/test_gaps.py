@@ -30,7 +30,7 @@ def test_g1_pausing_really_stops_processes_and_loses_no_work(tmp_path: Path) -> 
         with a_group(ExecutorSettings()) as driver:
             async with a_node(tmp_path, driver) as node:
                 over = tmp_path / "over"
-                node.launch(a_spec("c0", "sh", "-c", COUNTING, str(over)))
+                await node.launch(a_spec("c0", "sh", "-c", COUNTING, str(over)))
                 file = tmp_path / "work" / "c0" / "count"
 
                 def count() -> int:

@@ -194,7 +194,7 @@ def test_the_monitor_measures_virtual_memory_only_where_asked_and_nothing_where_
             ):
                 for node, name in ((silent, "c1"), (usual, "c2"), (curious, "c3")):
                     node.executor.start()
-                    node.launch(a_spec(name, "sleep", "60"))
+                    await node.launch(a_spec(name, "sleep", "60"))
                 await soon(lambda: len(samples(usual, "c2")) > 4 and samples(curious, "c3"), "samples")
                 assert samples(usual, "c2")[-1].virtual_bytes == 0
                 assert samples(curious, "c3")[-1].virtual_bytes > MIB

@@ -37,7 +37,7 @@ def test_an_orphan_leaves_no_zombie(tmp_path: Path, ends: str) -> None:
                 node.executor.start()
                 other = subprocess.Popen(["true"])  # a child that is none of the executor's business
                 before = dead_children() - {other.pid}
-                node.launch(a_spec("c1", "sh", "-c", script))
+                await node.launch(a_spec("c1", "sh", "-c", script))
                 written = tmp_path / "work" / "c1" / "pid"
                 await soon(lambda: written.exists() and written.read_text().endswith("\n"), "its pid")
                 orphan = int(written.read_text())
