@@ -49,7 +49,8 @@ def submitted(directory: Path, refusal: YoppError) -> FakeConnection:
     connection = FakeConnection(refusal)
     where = RunDir(str(directory), str(directory), str(directory))
     settings = load([], [], environ={}, state_dir=str(directory))
-    client = JobClient(where, settings, lambda line: None, connection)  # type: ignore[arg-type]
+    client = JobClient(where, settings, lambda line: None)
+    client.connection = connection  # type: ignore[assignment]
     client.submit(SubmitJobRequest(CONTEXT, JOB), lambda: SubmitApplicationRequest(CONTEXT))
     return connection
 

@@ -171,6 +171,8 @@ class Stage:
             ["timeout", PATIENCE, *words] if endless else words, env=self.environment, cwd=self.yopp.home,
             capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
         )  # fmt: skip
+        if "container signal" in line and ended.returncode == 0:  # a sleep ends with each, a moment later
+            wait_until(lambda: len(self._running()) < 4, what="the container has ended")
         self.nodes_known &= "--dry-run" in line or not any(word in line for word in DISTURB_NODES)
         self.jobs_known &= self.nodes_known and not any(word in line for word in DISTURB_JOBS)
         allowed = CODES.get(line, {0}) | ({124} if endless else set())

@@ -6,6 +6,7 @@ the floor itself, a container on an idle node, is late, something else has the p
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -23,16 +24,14 @@ QUIET_FLOOR_MS = 10.0
 def test_it_comes_within_twenty_milliseconds_by_pausing_and_by_killing() -> None:
     in_a_quiet_moment()
     ended = subprocess.run(
-        [sys.executable, str(ROOT / "bench" / "preemption.py"), "--runs", "5"],
+        [sys.executable, "-m", "bench.preemption", "--json", "--short", "--runs", "5"], cwd=ROOT,
         capture_output=True, text=True, timeout=110,
     )  # fmt: skip
-    medians = {}
-    for line in ended.stdout.splitlines()[1:]:
-        name, figure = line[:34].strip(), line[34:].split()[0]
-        if figure != "not":
-            medians[name] = float(figure)
-    floor = "idle node (the floor)"
-    assert {floor, "by pausing, signals", "by killing"} <= medians.keys(), ended.stderr
+    assert ended.returncode == 0, ended.stderr
+    rows = json.loads(ended.stdout)["rows"]
+    medians = {row["the node"]: row["at the node"] for row in rows if len(row) > 1}
+    floor = "idle node (floor)"
+    assert {floor, "by pausing, signals", "by killing"} <= medians.keys(), ended.stdout
     slower = max(
         medians["by pausing, signals"], medians["by killing"]
     )  # the freezer is measured, not promised
