@@ -228,11 +228,12 @@ class ExecutorSettings(Record, kw_only=True):
     """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared where
     there are no pooled groups, each with its directories, its cgroup and a waiting shell, so that they start at
     once when their turn comes. 0 prepares none."""
-    pooled_groups: int = setting("yopp.nodemanager.pooled-groups", 100, at_least=0, at_most=10000)
+    pooled_groups: int = setting("yopp.nodemanager.pooled-groups", -1, at_least=-1, at_most=10000)
     """The most containers at a time that are started in cgroups made before them, each by a small process that lives
     there, so that none has to wait for a group or to enter one. They are made when they are needed, and go when
     nobody has needed them for ten seconds. More containers, and all where this is 0 or there are no cgroups, get a
-    group and a shell of their own."""
+    group and a shell of their own. -1 is 100 on Linux 6.6 or later, and 0 before: there, a group of the least weight
+    waits for each process in it, so that one that is to be paused stops seconds later with the small process."""
     cgroups_hierarchy: str = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.hierarchy", "/hadoop-yarn"
     )

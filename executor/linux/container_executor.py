@@ -45,7 +45,7 @@ from .environment import container_environment, whitelisted
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
-from .pool import Pool
+from .pool import Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
@@ -131,7 +131,7 @@ class LinuxContainerExecutor:
         self._pauser = Pauser(context, freezes=settings.pause_mechanism == "freezer")
         self._pool = Pool(
             context,
-            settings.pooled_groups,
+            most_slots(settings.pooled_groups, os.uname().release),
             began=self._began,
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,

@@ -16,6 +16,7 @@ import contextlib
 import logging
 import marshal
 import os
+import re
 import signal
 import socket
 import struct
@@ -64,6 +65,18 @@ LEAST_MEMORY_BYTES = 16 * MIB
 """A container that may have less gets a group of its own: a launcher has about 1 MiB of a slot's."""
 
 KILLED = 128 + signal.SIGKILL
+
+USUAL_SLOTS = 100
+QUICK_KERNEL = (6, 6)
+"""The first Linux whose scheduler (EEVDF) has a process of the least weight wait for no more than its own share."""
+
+
+def most_slots(wanted: int, release: str) -> int:
+    """How many slots there may be: ``wanted``, or what suits the kernel of this ``release`` ("6.1.0-9") for -1."""
+    if wanted >= 0:
+        return wanted
+    version = re.match(r"(\d+)\.(\d+)", release)
+    return USUAL_SLOTS if version and (int(version[1]), int(version[2])) >= QUICK_KERNEL else 0
 
 
 @dataclass(eq=False)

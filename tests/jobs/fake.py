@@ -7,6 +7,7 @@ What a container is to have written is put into its log directory by ``output`` 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import select
 import socket
@@ -138,9 +139,10 @@ class FakeCluster:
         client.close()
 
     def _reply(self, client: socket.socket, call_id: int, response: Any) -> None:
-        client.sendall(
-            json.dumps({"jsonrpc": "2.0", "id": call_id, "result": encode(response)}).encode() + b"\n"
-        )
+        with contextlib.suppress(BrokenPipeError):  # it may have left
+            client.sendall(
+                json.dumps({"jsonrpc": "2.0", "id": call_id, "result": encode(response)}).encode() + b"\n"
+            )
 
     def _on_registerApplicationMaster(self, *_: Any) -> Any:
         size = Resource(1024, 4)
