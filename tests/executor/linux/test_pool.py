@@ -333,12 +333,15 @@ def test_slots_that_nobody_needs_go(
 
 def test_no_more_slots_than_are_allowed(tmp_path: Path, cgroups: GroupDriver) -> None:
     async def scenario() -> None:
+        go = tmp_path / "go"
         async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=2)) as node:
             for number in range(4):
-                await node.launch(a_spec(f"c{number}", "sh", "-c", f"sleep 0.2; exit {number}"))
+                waiting = f"until [ -e {go} ]; do sleep 0.05; done; exit {number}"
+                await node.launch(a_spec(f"c{number}", "sh", "-c", waiting))
             found = groups(cgroups)
             assert len([name for name in found if name.startswith(SLOT_PREFIX)]) == 2
             assert {"c2", "c3"} <= found, "the others have groups of their own"
+            go.touch()
             for number in range(4):
                 assert (await node.told(ContainerExited, f"c{number}")).exit_code == number
 
