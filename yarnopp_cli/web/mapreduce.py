@@ -112,11 +112,14 @@ class MapReduceApi:
             raise not_found(f"JobId string : {job_id[:100]} is not properly formed")
         try:
             application_id = str(ApplicationId.parse(job_id.replace("job_", "application_", 1)))
-            view = await asyncio.to_thread(self._kept.find, application_id) or await self._data.job(
-                application_id
-            )
-        except (InvalidIdError, ApplicationNotFoundError):
-            view = None
+        except InvalidIdError:
+            raise not_found(f"job, {job_id[:100]}, is not found") from None
+        try:
+            live = await self._data.job(application_id)
+        except ApplicationNotFoundError:
+            live = None
+        # Read afterwards, as in ``_rows``.
+        view = await asyncio.to_thread(self._kept.find, application_id) or live
         if view is None or not view.has_ended:
             raise not_found(f"job, {job_id[:100]}, is not found")
         return view
@@ -206,16 +209,18 @@ class MapReduceApi:
 
     async def _rows(self) -> list[dict[str, Any]]:
         """Kept jobs, and those that ended just now: they are kept once their last container has ended."""
-        rows = await asyncio.to_thread(self._kept.rows)
-        known = {row["id"] for row in rows}
         since = now_ms() - RECENT_MS
+        recent: list[dict[str, Any]] = []
         for app in await self._data.applications(GetApplicationsRequest(application_types=("MAPREDUCE",))):
-            job_id = app.application_id.replace("application_", "job_", 1)
-            if app.state not in FINAL_STATES or app.finished_at_ms < since or job_id in known:
+            if app.state not in FINAL_STATES or app.finished_at_ms < since:
                 continue
             answer = await self._data.call(GetMapReduceJobRequest(app.application_id))
             if answer.report is not None:
-                rows.append(JobView(answer.application, answer.report, now_ms()).history_row())
+                recent.append(JobView(answer.application, answer.report, now_ms()).history_row())
+        # Read afterwards: one that is kept meanwhile is here, if its report was gone already.
+        rows = await asyncio.to_thread(self._kept.rows)
+        known = {row["id"] for row in rows}
+        rows += [row for row in recent if row["id"] not in known]
         return sorted(rows, key=lambda row: (row["finishTime"], row["id"]))
 
 
