@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -403,14 +404,43 @@ def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
             os.kill(launcher.parent, how)
             monkeypatch.setattr(pool, "READY_SECONDS", 0.5)
             names = [f"c{number}" for number in range(1, 4)]
-            await asyncio.gather(
-                *(node.launch(a_spec(name, "sh", "-c", "sleep 0.1; exit 6")) for name in names)
-            )
+            go = tmp_path / "go"
+            waiting = f"until [ -e {go} ]; do sleep 0.05; done; exit 6"
+            await asyncio.gather(*(node.launch(a_spec(name, "sh", "-c", waiting)) for name in names))
+            go.touch()
             for name in names:
                 assert (await node.told(ContainerExited, name)).exit_code == 6
             await soon(lambda: not running(launcher.parent), "it is ended")
-            await asyncio.sleep(0.1)  # until slots may be made again
-            assert (await ended(node, "last", "exit 7")).exit_code == 7
+            await soon(lambda: node.executor._pool.used, "slots may be made again")
+            await asyncio.gather(*(node.launch(a_spec(name, "sleep", "1000")) for name in ("d1", "d2", "d3")))
+            zygote = node.executor._pool._zygote
+            assert zygote is not None and zygote._process.pid != launcher.parent
+            made = map(launcher_of, journals(str(tmp_path / "state")))
+            assert zygote._process.pid in {one.parent for one in made if one is not None}
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("room", [0, 3])
+def test_an_end_that_finds_no_room_spoils_no_journal(tmp_path: Path, cgroups: GroupDriver, room: int) -> None:
+    """The file system fills up while a container runs: its end is told, and the next one has its own lines."""
+
+    async def scenario() -> None:
+        go = tmp_path / "go"
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            await node.launch(a_spec("c1", "sh", "-c", f"until [ -e {go} ]; do sleep 0.05; done; exit 137"))
+            (path,) = journals(str(tmp_path / "state"))
+            full = os.path.getsize(path) + room
+            before = resource.prlimit(
+                Pooled(node).launcher, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY)
+            )
+            go.touch()
+            assert (await node.told(ContainerExited, "c1")).exit_code == 137
+            node.executor.perform(CleanUpContainer("c1"))
+            assert Pooled(node).journal.begun[-1].code is None and os.path.getsize(path) == full - room
+            resource.prlimit(Pooled(node).launcher, resource.RLIMIT_FSIZE, before)
+            assert (await ended(node, "c2", "exit 4")).exit_code == 4
+            assert [(one.container_id, one.code) for one in Pooled(node).journal.begun] == [("c2", 4)]
 
     asyncio.run(scenario())
 
