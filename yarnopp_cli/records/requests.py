@@ -77,7 +77,7 @@ class ContainerLaunchContext(Record):
     def for_task(
         self, number_variable: str, number: int, arguments: tuple[str, ...], duration_hint_ms: int
     ) -> ContainerLaunchContext:
-        """This with what is one task's own: arguments after the command, and its number in a variable, if that is named."""
+        """This with what is one task's own: arguments after the command, and its number in a variable with a name."""
         environment = self.environment
         if number_variable:
             environment = {**environment, number_variable: str(number)}
