@@ -23,7 +23,7 @@ from executor.core.commands import (
     SetLimits,
     StoreContainer,
 )
-from executor.core.events import ContainerExited, ContainerLaunched, ContainerLaunchFailed
+from executor.core.events import ContainerExited, ContainerLaunchFailed
 from executor.errors import CgroupError
 from executor.linux import pool
 from executor.linux.cgroups import CgroupDriver, NoCgroups
@@ -378,7 +378,7 @@ def test_a_pool_that_cannot_be_made_is_said_once(
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
             for number in range(3):
                 assert (await ended(node, f"c{number}", f"exit {number}")).exit_code == number
-            assert groups(cgroups) == set() or await soon(lambda: not groups(cgroups), "nothing is left")
+            await soon(lambda: not groups(cgroups), "nothing is left")
 
     asyncio.run(scenario())
     (said,) = [one.message for one in caplog.records if "no slot can be made" in one.message]
@@ -572,7 +572,6 @@ def test_many_at_a_time_end_each_with_its_own_code(tmp_path: Path, cgroups: Grou
                 *(node.launch(a_spec(name, "sh", "-c", f"sleep 0.1; exit {name[1:]}")) for name in names)
             )
             assert len({one.pid for one in launched}) == len(names)
-            assert all(read_stat(one.pid) is None or isinstance(one, ContainerLaunched) for one in launched)
             for name in names:
                 assert (await node.told(ContainerExited, name)).exit_code == int(name[1:])
 
