@@ -373,11 +373,11 @@ def test_v2_says_whose_processes_keep_a_group_from_having_groups_below_it(cgroup
         try:
             Path(join).write_text(str(stranger.pid))
             with pytest.raises(CgroupError) as refused:
-                enable_controllers(group, ("pids",))
+                enable_controllers(group, ("memory",))
             assert str(stranger.pid) in refused.value.because
             (move,) = re.findall("`(.*)`", refused.value.hint)
             subprocess.run(["sh", "-c", move], check=True)
-            enable_controllers(group, ("pids",))
+            enable_controllers(group, ("memory",))
         finally:
             stranger.kill()
     assert cgroups.remove("taken", 2.0)
