@@ -82,6 +82,7 @@ class V1Driver(GroupDriver):
             memory_bytes=gauge("memory", "memory.usage_in_bytes"),
             memory_peak_bytes=gauge("memory", "memory.max_usage_in_bytes"),
             oom_kills=gauge("memory", "memory.oom_control", "oom_kill"),
+            tasks=gauge("pids", "pids.current"),
         )
 
     def _measure(self, container_id: str, now: float) -> ContainerUsage:
