@@ -60,7 +60,7 @@ class Cleared(Record):
 def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[ContainerRecord, ...]:
     """The records that nodes keep of containers that have not ended; of ``ports``, or of all.
 
-    A newer version's, which cannot be read, are left out.
+    Those that cannot be read, such as a newer version's, are left out: ``has_records`` knows of them.
     """
     found: list[ContainerRecord] = []
     for port in _node_ports(run_dir, ports):
