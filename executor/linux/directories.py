@@ -128,16 +128,21 @@ class Directories:
         return self.remove_private(container_id, thoroughly=False)
 
     def close(self) -> None:
-        """Keep no spare directories any more. Blocks."""
+        """Remove the spare directories, and keep no more."""
         self._keeps = False
-        self.remove_spares()
-
-    def remove_spares(self) -> None:
-        """Remove all spare directories, those of an earlier run as well. Blocks."""
+        for spare in self._spares:
+            try:
+                os.rmdir(spare)
+            except OSError as error:
+                LOG.debug("%s stays: %s", spare, error.strerror)
         self._spares.clear()
+
+    def remove_earlier_spares(self) -> None:
+        """Remove the spare directories of an earlier run."""
         for name in os.listdir(self.state):
-            if name.startswith(SPARE_PREFIX):
-                _remove_tree(os.path.join(self.state, name))
+            path = os.path.join(self.state, name)
+            if name.startswith(SPARE_PREFIX) and path not in self._spares:
+                _remove_tree(path)
 
     def _make_log(self, spec: ContainerSpec) -> None:
         path = self.log(spec)

@@ -121,5 +121,5 @@ def test_spare_directories_of_an_earlier_run_are_removed(tmp_path: Path, directo
     place(directories, "c1")
     assert directories.keep_private("c1")
     later = Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
-    later.remove_spares()
+    later.remove_earlier_spares()
     assert os.listdir(later.state) == []
