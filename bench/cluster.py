@@ -133,6 +133,15 @@ class Cluster(Home):
         found = self.call(GetApplicationsRequest()).applications
         self.until_ended([one.application_id for one in found], seconds)
 
+    def until_empty(self, seconds: float = 60.0) -> None:
+        """Wait until every application has ended, and no node has a container: what it holds has been cleaned up."""
+        self.until_idle(seconds)
+        deadline = time.monotonic() + seconds
+        while left := self.call(GetContainersRequest()).containers:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{len(left)} containers are left after {seconds:g} s")
+            time.sleep(0.005)
+
     def until_ended(self, applications: Sequence[str], seconds: float = 120.0) -> None:
         """Wait until these applications have ended."""
         request = WaitForApplicationsRequest(tuple(applications), wait_ms=round(seconds * 1000))

@@ -79,10 +79,5 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
     yield table
 
 
-def main() -> int:
-    """Measure and print."""
-    return program(__doc__, tables, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program(__doc__, tables, options))

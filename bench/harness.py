@@ -84,6 +84,10 @@ def spread(values: Sequence[float]) -> str:
     return f"{shown(min(values))}-{shown(max(values))}"
 
 
+RATES = ("a second", "smallest-largest", "of the floor", "CPU ms a task")
+"""The columns behind the name in a table of rates."""
+
+
 class Rounds:
     """The samples of cases that took turns: A B C A B C …"""
 
@@ -117,6 +121,12 @@ class Rounds:
         """The median of the ratios to another case in the same round: what another day's machine has, too."""
         pairs = list(zip(self.values(name, figure), self.values(floor, figure), strict=False))
         return statistics.median([one / other for one, other in pairs if other]) if pairs else None
+
+    def rates(self, name: str, floor: str) -> Sequence[Cell]:
+        """A row of a table of ``RATES``, from the figures ``rate`` and ``cpu``."""
+        rates = self.values(name, "rate")
+        over = self.ratio(name, "rate", floor)
+        return self.label(name), self.median(name, "rate"), spread(rates), over, self.median(name, "cpu")
 
     def label(self, name: str) -> str:
         """The case's name, with a tilde where other programs disturbed most of its rounds."""

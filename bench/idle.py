@@ -48,21 +48,28 @@ def rows(groups: Mapping[str, set[int]], seconds: float) -> Iterator[Sequence[Ce
 
 
 @contextlib.contextmanager
-def top(cluster: Cluster) -> Iterator[int]:
-    """`yopp top` on a terminal whose output is thrown away; its process."""
+def top(cluster: Cluster, shows: bytes) -> Iterator[int]:
+    """The process of a `yopp top` that has drawn ``shows`` on a terminal of its own."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(ours, (40, 120))
     process = cluster.start("top", stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
     os.close(theirs)
 
+    drawn = threading.Event()
+
     def drain() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(ours, 65536):
-                pass
+        picture = b""
+        with contextlib.suppress(OSError):  # as the terminal's other end is closed
+            while piece := os.read(ours, 65536):
+                picture = b"" if drawn.is_set() else picture + piece
+                if shows in picture:
+                    drawn.set()
 
     reader = threading.Thread(target=drain, daemon=True)
     reader.start()
     try:
+        if not drawn.wait(60):
+            raise RuntimeError(f"yopp top does not show {shows.decode()!r}")
         yield process.pid
     finally:
         process.terminate()
@@ -80,11 +87,11 @@ def idle(seconds: float, define: Sequence[str]) -> Table:
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(*define))
         cluster.run("run", "-q", "-O", "-n", "10", "--memory", "32", "true")
-        cluster.rm.close()  # nobody looks
         others = [one for one in rivals(stack) if one.roots()]
         for one in others:
             one.batch(10, ["/bin/true"])
-        time.sleep(2.0)  # the last job's end is told to the end
+        cluster.until_empty()
+        cluster.rm.close()  # nobody looks
         parents = {pid: found[0] for pid, found in processes().items()}
         groups = {one.name: tree(parents, one.roots()) for one in others}
         whole = tree(parents, cluster.pids())
@@ -118,8 +125,7 @@ def crowd(running: int, queued: int, seconds: float, define: Sequence[str]) -> T
                 groups = {**daemons(cluster), "yopp run, which waits": {job.pid}}
                 *one, together = rows(groups, seconds)
                 table.rows += [*one, together]
-                with top(cluster) as looker:
-                    time.sleep(3.0)  # its first picture is another question
+                with top(cluster, b"RUNNING") as looker:  # its first picture is another question
                     found = list(rows({**groups, "yopp top": {looker}}, seconds))
                 table.rows += [
                     (f"{row[0]}, with yopp top", *row[1:]) if row[0] != "yopp top" else row for row in found
@@ -156,10 +162,5 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
     yield crowd(given.running, given.queued, seconds / 3, given.define)
 
 
-def main() -> int:
-    """Measure and print."""
-    return program(__doc__, tables, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program(__doc__, tables, options))

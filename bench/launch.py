@@ -14,7 +14,7 @@ from functools import partial
 
 from executor import Executor, ExecutorSettings, Resource
 
-from .harness import Rounds, Sample, Table, program, spread
+from .harness import RATES, Rounds, Sample, Table, program
 from .machine import Meter
 from .native import floor_name
 from .rivals import SLOTS, Floor
@@ -61,22 +61,12 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
     rounds = Rounds(cases, given.rounds or (2 if given.short else 5))
     table = Table(
         f"/bin/true in containers of one node's library, {number} a round",
-        ("how", "a second", "smallest-largest", "of the floor", "CPU ms a task"),
+        ("how", *RATES),
         notes=rounds.notes(),
     )
-    for name in cases:
-        rates = rounds.values(name, "rate")
-        table.rows.append(
-            (rounds.label(name), rounds.median(name, "rate"), spread(rates),
-             rounds.ratio(name, "rate", floor_name()), rounds.median(name, "cpu"))
-        )  # fmt: skip
+    table.rows += [rounds.rates(name, floor_name()) for name in cases]
     yield table
 
 
-def main() -> int:
-    """Measure and print."""
-    return program(__doc__, tables, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program(__doc__, tables, options))

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -31,7 +32,7 @@ HOW_TO_GET = {
 }
 
 
-class Runner:
+class Runner(ABC):
     """One of them. ``roots`` are the daemons whose processes count."""
 
     name = ""
@@ -40,18 +41,26 @@ class Runner:
         """The processes whose trees do its work, besides those that ``batch`` starts and waits for."""
         return ()
 
+    @abstractmethod
     def batch(self, number: int, command: Sequence[str]) -> float:
         """Run ``command`` so often; return the seconds that it took."""
+
+
+class Awaited(Runner):
+    """One that can be waited for: ``run`` returns at the end of the last."""
+
+    def batch(self, number: int, command: Sequence[str]) -> float:
+        """As for all."""
         begun = time.monotonic()
         self.run(number, command)
         return time.monotonic() - begun
 
+    @abstractmethod
     def run(self, number: int, command: Sequence[str]) -> None:
         """Run ``command`` so often, to the end of the last."""
-        raise NotImplementedError
 
 
-class Floor(Runner):
+class Floor(Awaited):
     """The bare loop."""
 
     name = floor_name()
@@ -61,7 +70,7 @@ class Floor(Runner):
         subprocess.run([*tool("floor"), str(number), str(SLOTS), *command], check=True)
 
 
-class Xargs(Runner):
+class Xargs(Awaited):
     """``xargs -P2``."""
 
     name = "xargs -P2"
@@ -72,7 +81,7 @@ class Xargs(Runner):
         subprocess.run(["xargs", f"-P{SLOTS}", "-n1", *command], input=numbers, check=True)
 
 
-class Parallel(Runner):
+class Parallel(Awaited):
     """GNU parallel."""
 
     name = "GNU parallel"
@@ -84,7 +93,7 @@ class Parallel(Runner):
         subprocess.run(words, input=numbers, check=True, stdout=subprocess.DEVNULL)
 
 
-class TaskSpooler(Runner):
+class TaskSpooler(Awaited):
     """task-spooler: a daemon, and a client for each task."""
 
     name = "task-spooler"
@@ -165,7 +174,7 @@ class HyperQueue(Runner):
         return str(json.loads(line))
 
 
-class Yopp(Runner):
+class Yopp(Awaited):
     """yopp with limits on, in a cluster that runs already; ``jobs`` run at once, each with its part."""
 
     def __init__(self, cluster: Cluster, kind: str = "-O", jobs: int = 1, detached: bool = False) -> None:

@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from functools import partial
 
 from .cluster import Cluster
-from .harness import Rounds, Sample, Table, program, spread
+from .harness import RATES, Rounds, Sample, Table, program
 from .machine import Meter
 from .native import floor_name
 from .rivals import Floor, Runner, TaskSpooler, Yopp, missing, rivals
@@ -43,16 +43,11 @@ def table(question: str, runners: Sequence[Runner], number: int, rounds: Rounds)
     """The fastest first."""
     made = Table(
         f"{question}, {number} tasks a round",
-        ("runner", "a second", "smallest-largest", "of the floor", "CPU ms a task"),
+        ("runner", *RATES),
         notes=[*missing(), *rounds.notes()],
     )
-    names = [one.name for one in runners]
-    for name in sorted(names, key=lambda name: -(rounds.median(name, "rate") or 0)):
-        rates = rounds.values(name, "rate")
-        made.rows.append(
-            (rounds.label(name), rounds.median(name, "rate"), spread(rates),
-             rounds.ratio(name, "rate", floor_name()), rounds.median(name, "cpu"))
-        )  # fmt: skip
+    names = sorted((one.name for one in runners), key=lambda name: -(rounds.median(name, "rate") or 0))
+    made.rows += [rounds.rates(name, floor_name()) for name in names]
     return made
 
 
@@ -82,10 +77,5 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
         yield table("The same handed in by many jobs at once", runners, number, rounds)
 
 
-def main() -> int:
-    """Measure and print."""
-    return program(__doc__, tables, options)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program(__doc__, tables, options))

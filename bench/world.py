@@ -34,6 +34,17 @@ from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManag
 
 TIMESTAMP = 1_765_400_000_000
 """When the cluster starts, epoch milliseconds: the virtual time 0."""
+IDENTITY = Identity(
+    cluster_timestamp=TIMESTAMP,
+    wall_offset=TIMESTAMP / 1000,
+    run_dir="/run/yopp",
+    address="unix:/run/yopp/rm.sock",
+    log_dir="/var/lib/yopp/logs",
+    pid=77,
+    version="0.1.0",
+    properties={},
+)
+"""Who an RM without a daemon is, here and in the tests."""
 
 _clock = time.process_time_ns
 
@@ -248,19 +259,9 @@ class Cluster:
         self.launched = self.exited = self.jobs_ended = 0
         self._call_ids = itertools.count(1)
         self._answers: dict[int, Callable[[Any, Any], None]] = {}
-        identity = Identity(
-            cluster_timestamp=TIMESTAMP,
-            wall_offset=TIMESTAMP / 1000,
-            run_dir="/run/x",
-            address="unix:/run/x/rm.sock",
-            log_dir="/var/log/x",
-            pid=1,
-            version="0",
-            properties={},
-        )
         self.context = RMContext(
             settings,
-            identity,
+            IDENTITY,
             rng=world.random,
             secret=b"a secret",
             lifetime="stay",

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 import time
 from collections.abc import Generator
 from types import FrameType
@@ -89,19 +90,25 @@ class Ending:
         """The last teardowns, in the main process after those of all workers."""
         self._ended = True
         if exitstatus == pytest.ExitCode.INTERRUPTED:
-            self._end_workers()
+            self._end_workers(WORKERS_SECONDS)
         return (yield)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodeready(self, node: Any) -> None:
         self._workers.append(node)
 
-    def _end_workers(self) -> None:
-        """xdist gives interrupted workers a few seconds, and then kills them."""
-        for node in self._workers:
-            if not node._down:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(node.gateway._rinfo().pid, signal.SIGTERM)
-        deadline = time.monotonic() + WORKERS_SECONDS
-        while not all(node._down for node in self._workers) and time.monotonic() < deadline:
+    def _end_workers(self, seconds: float) -> None:
+        """xdist gives interrupted workers a few seconds, and then kills them. Who needs longer than ours is named."""
+        pids = {node: node.gateway._rinfo().pid for node in self._workers if not node._down}
+        for pid in pids.values():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+        deadline = time.monotonic() + seconds
+        while left := {node: pid for node, pid in pids.items() if not node._down}:
+            if time.monotonic() > deadline:
+                who = ", ".join(f"{node.gateway.id} (process {pid})" for node, pid in left.items())
+                sys.stderr.write(
+                    f"\nNOT ENDED: {who} not within {seconds:g} s: what their fixtures have started may be left\n"
+                )
+                return
             time.sleep(0.02)

@@ -11,10 +11,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
+from tests.ending import Ending
 from tests.live.conftest import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -113,6 +115,40 @@ def test_a_fixture_is_not_interrupted(run: Callable[..., Run], test: str, story:
 def test_a_forked_child_dies_of_its_own_signal(run: Callable[..., Run]) -> None:
     child = run("tests/interrupted.py::test_fork")
     assert (child.ended(), child.story) == (0, ["set up", "runs", "torn down"]), child.said()
+
+
+class Worker:
+    """A worker as the main process of a run has it: a process, here one that ends at SIGTERM or ignores it."""
+
+    def __init__(self, trap: str) -> None:
+        self.process = subprocess.Popen(
+            ["sh", "-c", f"trap {trap} TERM; echo; while :; do sleep 0.02; done"], stdout=subprocess.PIPE
+        )
+        assert self.process.stdout is not None
+        self.process.stdout.readline()  # the trap is set
+        self.gateway = SimpleNamespace(id="gw7", _rinfo=lambda: self.process)
+
+    @property
+    def _down(self) -> bool:
+        return self.process.poll() is not None
+
+
+@pytest.mark.parametrize(
+    ("trap", "seconds", "says"), [("exit", 20.0, ""), ("''", 0.1, "NOT ENDED: gw7 (process {})")]
+)
+def test_a_worker_that_does_not_end_is_named(
+    trap: str, seconds: float, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = Worker(trap)
+    ending = Ending.__new__(Ending)  # without its handlers of signals, which this run has
+    ending._workers = [worker]
+    try:
+        ending._end_workers(seconds)
+        said = capsys.readouterr().err
+        assert said.strip().startswith(says.format(worker.process.pid)) and bool(said) == bool(says)
+    finally:
+        worker.process.kill()
+        worker.process.communicate()
 
 
 @pytest.mark.live

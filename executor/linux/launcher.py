@@ -40,6 +40,10 @@ class NotStartedError(Exception):
     """A container that does not begin: its exit code, and why."""
 
 
+class CrowdedError(Exception):
+    """There may be no more processes here: it can be begun elsewhere, by one that comes into the group afterwards."""
+
+
 def zygote(control: _socket.socket) -> None:
     """Fork a launcher for each message, which brings the launcher's socket, until the other end is closed."""
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # launchers need no reaping
@@ -77,53 +81,90 @@ def launcher(fd: int, journal_path: str, joins: list[str]) -> None:
     try:
         for path in joins:
             _write(path, b"0")
-        journal = os.open(journal_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        header = b"launcher %d %d\n" % (os.getpid(), _start_of(os.getpid()))
-        os.write(journal, header)
+        pid, start = os.getpid(), _start_of(os.getpid())
+        journal = JournalFile(journal_path, b"launcher %d %d\n" % (pid, start))
         shield = Shield()
     except OSError as error:
         os.write(fd, marshal.dumps(("refused", f"{error.filename or journal_path}: {error.strerror}")))
         return
-    _tell(fd, ("ready", *map(int, header.split()[1:])))
+    _tell(fd, ("ready", pid, start))
     room = bytearray(LARGEST)
     commands = _socket.socket(fileno=fd)
-    written = 0
     while length := commands.recv_into(room):
         begins = room.index(b"\n") + 1
         begin = memoryview(room)[:begins]
         name, *request = marshal.loads(memoryview(room)[begins:length])
         try:
-            if written > COMPACT_BYTES:
-                os.ftruncate(journal, 0)
-                written = os.write(journal, header)
-            os.write(journal, begin)
+            journal.begin(begin)
         except OSError as error:
-            # Half a line may be there, and half a line is none only at the end.
-            os.ftruncate(journal, 0)
-            written = COMPACT_BYTES + 1
             _tell(fd, ("failed", name, 125, f"cannot write {journal_path}: {error.strerror}"))
             continue
         try:
             pid = _start(shield, *request)
+        except CrowdedError as error:
+            journal.unbegin(len(begin))
+            _tell(fd, ("crowded", name, *error.args))
+            continue
         except NotStartedError as error:
-            written += len(begin) + _note(journal, b"end %d\n" % error.args[0])
+            journal.note(b"end %d\n" % error.args[0])
             _tell(fd, ("failed", name, *error.args))
             continue
         start = _start_of(pid)
-        written += len(begin) + _note(journal, b"pid %d %d\n" % (pid, start))
+        journal.note(b"pid %d %d\n" % (pid, start))
         _tell(fd, ("started", name, pid, start))
         _, status = os.waitpid(pid, 0)
         code = status >> 8 if status & 127 == 0 else 128 + (status & 127)
-        written += _note(journal, b"end %d\n" % code)
+        journal.note(b"end %d\n" % code)
         _tell(fd, ("ended", name, code, 0))
         os.chdir("/")
 
 
-def _note(journal: int, line: bytes) -> int:
-    try:
-        return os.write(journal, line)
-    except OSError:
-        return 0  # no room: the node hears of it all the same, unless it dies first
+class JournalFile:
+    """The file of a launcher's journal. A line is there whole or not at all, also on a full file system."""
+
+    def __init__(self, path: str, header: bytes) -> None:
+        """Begin it with its header. Raises OSError."""
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._header = header
+        self._length = 0
+        self._missed = True
+        self._anew()
+
+    def begin(self, line: bytes | memoryview) -> None:
+        """A container begins. Raises OSError if the line cannot be written: then the container must not begin.
+
+        After a line that found no room the file begins anew, too: that makes some.
+        """
+        if self._missed or self._length > COMPACT_BYTES:
+            self._anew()
+        self._append(line)
+
+    def unbegin(self, length: int) -> None:
+        """The container has not begun after all: its line, of that length and the last one, goes. Raises OSError."""
+        os.ftruncate(self._fd, self._length - length)
+        self._length -= length
+
+    def note(self, line: bytes) -> None:
+        """What became of the container. Without room for it the node hears of it all the same, unless it dies first."""
+        try:  # noqa: SIM105 (contextlib takes 10 ms to import)
+            self._append(line)
+        except OSError:
+            pass  # ``_missed`` says so
+
+    def _anew(self) -> None:
+        self._missed = True
+        os.ftruncate(self._fd, 0)
+        self._length = 0
+        self._append(self._header)
+
+    def _append(self, line: bytes | memoryview) -> None:
+        self._missed = True
+        written = os.write(self._fd, line)
+        if written < len(line):  # the next line would continue this one
+            os.ftruncate(self._fd, self._length)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._length += written
+        self._missed = False
 
 
 def _tell(fd: int, message: tuple[str | int, ...]) -> None:
@@ -164,7 +205,7 @@ def _start(
     out: str,
     err: str,
 ) -> int:
-    """The pid of the command, which has begun. Raises NotStartedError."""
+    """The pid of the command, which has begun. Raises NotStartedError or CrowdedError."""
     stdout = stderr = -1
     try:
         _enter(directory)
@@ -192,6 +233,8 @@ def _start(
     except ValueError as error:  # a NUL in a word, an = in a variable's name
         raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
     except OSError as error:
+        if error.errno == errno.EAGAIN:
+            raise CrowdedError(error.strerror) from None
         raise NotStartedError(125, f"cannot start {command[0]!r}: {error.strerror}") from None
     finally:
         shield.up()

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from bench.world import IDENTITY
 from executor.records import (
     ContainerState,
     ContainerStatus,
@@ -44,14 +45,14 @@ from yarnopp_cli.records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
-from yarnopp_cli.resourcemanager.context import Identity, KeepCrash, KeepHistory, RMContext
+from yarnopp_cli.resourcemanager.context import KeepCrash, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.declarations import ResourceManagerSettings
 from yarnopp_cli.settings.loading import read_queues
 from yarnopp_cli.settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings
 
 OPPORTUNISTIC, GUARANTEED = ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED
-TIMESTAMP = 1_765_400_000_000
+TIMESTAMP = IDENTITY.cluster_timestamp
 SMALL = Resource(100, 1)
 SETTINGS = ResourceManagerSettings(
     opportunistic_enabled=True,
@@ -85,19 +86,9 @@ class Cluster:
         **settings: Any,
     ) -> None:
         self.settings = replace(SETTINGS, **settings)
-        identity = Identity(
-            cluster_timestamp=TIMESTAMP,
-            wall_offset=TIMESTAMP / 1000,
-            run_dir="/run/yopp",
-            address="unix:/run/yopp/rm.sock",
-            log_dir="/var/lib/yopp/logs",
-            pid=77,
-            version="0.1.0",
-            properties={},
-        )
         self.context = RMContext(
             self.settings,
-            identity,
+            IDENTITY,
             rng=random.Random(1),
             secret=b"a secret",
             lifetime=lifetime,

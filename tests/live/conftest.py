@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from unittest import mock
 
 import psutil
@@ -165,18 +165,28 @@ class Yopp:
         return left
 
 
-@pytest.fixture
-def yopp() -> Iterator[Yopp]:
-    """A `yopp` with nothing running; whatever it starts must be gone with the test."""
+YoppT = TypeVar("YoppT", bound=Yopp)
+
+
+@contextlib.contextmanager
+def a_yopp(kind: Callable[[Path], YoppT]) -> Iterator[YoppT]:
+    """One in a home of its own, with nothing running; whatever it starts must be gone at the end."""
     home = Path(tempfile.mkdtemp(prefix="yo"))
     home.chmod(0o755)
-    program = Yopp(home)
+    program = kind(home)
     try:
         yield program
     finally:
         left = program.close()
         shutil.rmtree(home, ignore_errors=True)
     assert not left, left
+
+
+@pytest.fixture
+def yopp() -> Iterator[Yopp]:
+    """A `yopp` with nothing running; whatever it starts must be gone with the test."""
+    with a_yopp(Yopp) as program:
+        yield program
 
 
 @pytest.fixture

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import sys
-import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .conftest import ROOT, Yopp, wait_until
+from .conftest import ROOT, Yopp, a_yopp, wait_until
 
 
 class Remote(Yopp):
@@ -41,16 +39,9 @@ class Remote(Yopp):
 
 @pytest.fixture(scope="module")
 def remote() -> Iterator[Remote]:
-    home = Path(tempfile.mkdtemp(prefix="yo"))
-    home.chmod(0o755)
-    program = Remote(home)
-    try:
+    with a_yopp(Remote) as program:
         program.begin()
         yield program
-    finally:
-        left = program.close()
-        shutil.rmtree(home, ignore_errors=True)
-    assert not left, left
 
 
 def test_a_job_runs_there_and_its_words_arrive(remote: Remote) -> None:

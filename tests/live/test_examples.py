@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from yarnopp_cli.cli.table import TABLE
 from yarnopp_cli.manual import pages
 from yarnopp_cli.manual.roff import Literal
 
-from .conftest import ROOT, Yopp, wait_until
+from .conftest import ROOT, Yopp, a_yopp, wait_until
 
 FOREGROUND = "a daemon in the foreground: test_lifecycle.py runs it"
 SKIPPED = {
@@ -186,16 +185,9 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    home = Path(tempfile.mkdtemp(prefix="yo"))
-    home.chmod(0o755)
-    program = Yopp(home)
-    program.environment["YOPP_CONF"] = f"{program.environment['YOPP_CONF']}:{home}/queues.toml"
-    try:
+    with a_yopp(Yopp) as program:
+        program.environment["YOPP_CONF"] = f"{program.environment['YOPP_CONF']}:{program.home}/queues.toml"
         yield Stage(program)
-    finally:
-        left = program.close()
-        shutil.rmtree(home, ignore_errors=True)
-    assert not left, left
 
 
 @pytest.mark.timeout(300)

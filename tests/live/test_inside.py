@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
-import tempfile
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,22 +13,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from .conftest import Yopp, wait_until
+from .conftest import Yopp, a_yopp, wait_until
 
 
 @pytest.fixture(scope="module")
 def two() -> Iterator[Yopp]:
     """A cluster of two small nodes for all tests here."""
-    home = Path(tempfile.mkdtemp(prefix="yo"))
-    home.chmod(0o755)
-    program = Yopp(home)
-    try:
+    with a_yopp(Yopp) as program:
         program("up", "--nodes", "2", "--vcores", "2", "--memory", "512")
         yield program
-    finally:
-        left = program.close()
-        shutil.rmtree(home, ignore_errors=True)
-    assert not left, left
 
 
 @pytest.fixture

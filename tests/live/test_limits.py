@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
+
+from executor.core.limits import period_and_quota
 
 from .conftest import Yopp, wait_until
 
@@ -28,15 +31,7 @@ needs_cgroups = pytest.mark.skipif(
 )
 
 EAT_200_MB = "block = bytearray(200 * 2**20)\nblock[::4096] = b'x' * len(block[::4096])\nprint('survived')"
-SPIN_TWICE = """
-import os, time
-child = os.fork()
-end = time.monotonic() + 3
-while time.monotonic() < end:
-    pass
-if child:
-    os.waitpid(child, 0)
-"""
+SPIN = Path(__file__).with_name("spin.py")
 
 
 @needs_cgroups
@@ -64,15 +59,26 @@ def test_a_strict_container_of_one_vcore_uses_one_core(yopp: Yopp) -> None:
         "up", "--vcores", "2", "--memory", "1024",
         "-Dyarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage=true",
     )  # fmt: skip
-    cores = len(os.sched_getaffinity(0))
-    yopp("run", "--vcores", "1", sys.executable, "-c", SPIN_TWICE)
+    ran = yopp("run", "--vcores", "1", sys.executable, str(SPIN))
     used = yopp.containers("-a")[-1]["yopp"]["used"]
-    allowed = 3.0 * cores / 2  # a vcore of this node is half of what the machine has
+    begun, ended = map(json.loads, ran.stdout.splitlines())
+    said = f"{begun}\n{ended}\n{used}"
+    # A vcore of this node is half of what the machine has; and the limit is there before the first instruction.
+    period, quota = period_and_quota(len(os.sched_getaffinity(0)) / 2)
+    assert quota and (begun["period"], begun["quota"]) == (period / 1e6, quota / 1e6)
     # Less on a busy machine, never more; but YARN's periods are of a second, and three seconds touch four of them.
-    assert used["cpuSeconds"] <= allowed * 4 / 3 * 1.15
-    assert used["cpuSeconds"] >= allowed * 0.25
-    if used["cpuSeconds"] > allowed * 0.95:  # on a busy machine it may never have come up to its quota
-        assert used["throttledMs"] > 0
+    # A container that is held up touches more, and so does its whole life, with the start and the end of Python.
+    spun, periods = ended["used"] - begun["used"], ended["periods"] - begun["periods"]
+    lasted = (ended["time"] - begun["time"]) / begun["period"]
+    assert spun <= begun["quota"] * (min(periods, lasted) + 1) * 1.15, said
+    assert ended["used"] <= begun["quota"] * (ended["periods"] + 1) * 1.15, said
+    assert spun <= used["cpuSeconds"] <= begun["quota"] * (ended["periods"] + 2) * 1.15, said
+    allowed = 3.0 / begun["period"] * begun["quota"]
+    assert used["cpuSeconds"] >= allowed * 0.25, said
+    throttled = 1000 * (ended["throttled"] - begun["throttled"])
+    assert used["throttledMs"] >= throttled - 1, said
+    if spun > allowed * 0.95:  # on a busy machine it may never have come up to its quota
+        assert throttled > 0, said
 
 
 @needs_cgroups

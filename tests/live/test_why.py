@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ import pytest
 
 from yarnopp_cli.records.ids import dotted
 
-from .conftest import Yopp, wait_until
+from .conftest import Yopp, a_yopp, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -26,16 +24,9 @@ TOLERANCE_MS = 1200
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Yopp]:
     """One cluster for all of them: 2 vcores, 1024 MB, a queue of 10. The last test ends its ResourceManager."""
-    home = Path(tempfile.mkdtemp(prefix="yo"))
-    home.chmod(0o755)
-    program = Yopp(home)
-    try:
+    with a_yopp(Yopp) as program:
         program("up", "--vcores", "2", "--memory", "1024")
         yield program
-    finally:
-        left = program.close()
-        shutil.rmtree(home, ignore_errors=True)
-    assert not left, left
 
 
 @pytest.fixture(autouse=True)

@@ -257,12 +257,11 @@ def test_a_caller_that_does_not_read_is_not_read_from(tmp_path: Path) -> None:
         async with serving(tmp_path) as world, calling(world.path) as caller:
             flood = b'{"id":"%s","method":"getClusterNodes","params":{}}\n' % (b"i" * 2000) * 20_000
             sending = asyncio.create_task(_send(caller, flood))
-            while not world.events:
-                await asyncio.sleep(0.002)
+            await until(lambda: bool(world.events))
             (connection,) = world.server._connections
-            assert connection._transport is not None
-            while connection._transport.is_reading():
-                await asyncio.sleep(0.002)
+            transport = connection._transport
+            assert transport is not None
+            await until(lambda: not transport.is_reading())
             assert 0 < len(world.events) < 20_000
             heard = 0
             while heard < 20_000:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.live.conftest import Yopp, wait_until
+from tests.live.conftest import Yopp, a_yopp, wait_until
 
 from .conftest import WebCluster, started
 
@@ -22,15 +19,8 @@ APIError = pytest.importorskip("yarn_api_client.errors").APIError
 @pytest.fixture(scope="module")
 def web() -> Iterator[WebCluster]:
     """One node of 2 vcores and 1024 MB, for all tests here: each has a job of its own."""
-    home = Path(tempfile.mkdtemp(prefix="yo"))
-    home.chmod(0o755)
-    program = Yopp(home)
-    try:
+    with a_yopp(Yopp) as program:
         yield started(program, "--vcores", "2", "--memory", "1024")
-    finally:
-        left = program.close()
-        shutil.rmtree(home, ignore_errors=True)
-    assert not left, left
 
 
 def _counters(document: dict[str, Any]) -> dict[str, int]:

@@ -71,7 +71,7 @@ def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Conta
 
 def _stored(run_dir: RunDir, port: int) -> list[ContainerRecord]:
     """All records of a node. Raises StateStoreError."""
-    directory = _records_directory(run_dir, port)
+    directory = records_directory(run_dir, port)
     return StateStore(directory).load_all(tidy=False) if os.path.isdir(directory) else []
 
 
@@ -94,7 +94,8 @@ def has_records(run_dir: RunDir, port: int) -> bool:
         return True
 
 
-def _records_directory(run_dir: RunDir, port: int) -> str:
+def records_directory(run_dir: RunDir, port: int) -> str:
+    """Where a node keeps the records of its containers."""
     return os.path.join(run_dir.nm_state_dir(port), "containers")
 
 

@@ -384,14 +384,17 @@ def test_paused_before_it_has_begun(tmp_path: Path, cgroups: CgroupDriver) -> No
     """At once after the launch the shim has no child yet: the pause waits for it, and loses no work."""
 
     async def scenario() -> None:
+        go = tmp_path / "go"
         async with a_node(tmp_path, cgroups) as node:
             for number in range(5):
                 name = f"c{number}"
-                await node.launch(a_spec(name, "sh", "-c", "sleep 0.3; exit 6"))
+                waiting = f"until [ -e {go} ]; do sleep 0.01; done; exit 6"
+                await node.launch(a_spec(name, "sh", "-c", waiting))
                 node.executor.perform(PauseContainer(name))
                 await node.told(ContainerPaused, name)
                 assert node.found(ContainerExited, name) is None
                 node.executor.perform(ResumeContainer(name))
+            go.touch()
             for number in range(5):
                 assert (await node.told(ContainerExited, f"c{number}")).exit_code == 6
 
