@@ -40,7 +40,7 @@ LOG_FILES: Final = 3
 LOCK_SECONDS: Final = 0.5
 """How long to try for the pid file: somebody may be looking whether it is held, for a moment."""
 GARBAGE: Final = (20_000, 20, 50)
-"""How many objects are made before garbage is looked for, and how often among the older ones: hardly any is in cycles."""
+"""How many objects are made before garbage is looked for, and how often among older ones: hardly any is in cycles."""
 EXIT_CRASHED: Final = 70
 """A bug ended the daemon; its log and crash report say which."""
 
