@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from executor.light import Record
 
@@ -41,17 +40,19 @@ class Order(Record):
     arguments: tuple[str, ...]
 
 
-@dataclass(slots=True)
 class _Starting:
     """A daemon between its start and its answer. ``log_from`` is where its own part of the log begins."""
 
-    name: str
-    process: subprocess.Popen[bytes]
-    identity: ProcessId | None
-    pipe: int
-    log_path: str
-    log_from: int
-    answer: bytearray = field(default_factory=bytearray)
+    def __init__(
+        self, name: str, process: subprocess.Popen[bytes], pipe: int, log_path: str, log_from: int
+    ) -> None:
+        self.name = name
+        self.process = process
+        self.identity = ProcessId.of(process.pid)
+        self.pipe = pipe
+        self.log_path = log_path
+        self.log_from = log_from
+        self.answer = bytearray()
 
 
 def resourcemanager(run_dir: RunDir, lifetime: str) -> Order:
@@ -137,7 +138,7 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
         ) from error
     finally:
         os.close(writable)
-    return _Starting(order.name, process, ProcessId.of(process.pid), readable, log_path, log_from)
+    return _Starting(order.name, process, readable, log_path, log_from)
 
 
 def _await_answer(one: _Starting, deadline: float, timeout: float) -> None:
