@@ -22,6 +22,7 @@ from ..errors import YoppError
 from .processes import ProcessId, end_processes
 from .rundir import STAY, PlannedNode, RunDir
 
+DAEMONS = "yarnopp_cli.daemons"
 READY = b"1"
 LOG_TAIL_BYTES = 4096
 END_GRACE_SECONDS = 3.0
@@ -32,7 +33,7 @@ _outliving: list[subprocess.Popen[bytes]] = []
 
 
 class Order(Record):
-    """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module and
+    """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module, and that one's
     arguments."""
 
     name: str
@@ -57,15 +58,15 @@ class _Starting:
 
 def resourcemanager(run_dir: RunDir, lifetime: str) -> Order:
     """The RM of a run directory."""
-    arguments = ("--run-dir", run_dir.path, "--lifetime", lifetime)
-    return Order("rm", "yarnopp_cli.daemons.resourcemanager", arguments)
+    arguments = ("resourcemanager", "--run-dir", run_dir.path, "--lifetime", lifetime)
+    return Order("rm", DAEMONS, arguments)
 
 
 def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY) -> Order:
     """One NM of a run directory."""
     size = ("--port", str(node.port), "--memory", str(node.memory), "--vcores", str(node.vcores))
-    arguments = ("--run-dir", run_dir.path, *size, "--lifetime", lifetime)
-    return Order(node.name, "yarnopp_cli.daemons.nodemanager", arguments)
+    arguments = ("nodemanager", "--run-dir", run_dir.path, *size, "--lifetime", lifetime)
+    return Order(node.name, DAEMONS, arguments)
 
 
 def command_line(order: Order) -> list[str]:
