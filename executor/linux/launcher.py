@@ -40,6 +40,10 @@ class NotStartedError(Exception):
     """A container that does not begin: its exit code, and why."""
 
 
+class CrowdedError(Exception):
+    """There may be no more processes here: it can be begun elsewhere, by one that comes into the group afterwards."""
+
+
 def zygote(control: _socket.socket) -> None:
     """Fork a launcher for each message, which brings the launcher's socket, until the other end is closed."""
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # launchers need no reaping
@@ -97,6 +101,10 @@ def launcher(fd: int, journal_path: str, joins: list[str]) -> None:
             continue
         try:
             pid = _start(shield, *request)
+        except CrowdedError as error:
+            journal.unbegin(len(begin))
+            _tell(fd, ("crowded", name, *error.args))
+            continue
         except NotStartedError as error:
             journal.note(b"end %d\n" % error.args[0])
             _tell(fd, ("failed", name, *error.args))
@@ -130,6 +138,11 @@ class JournalFile:
         if self._missed or self._length > COMPACT_BYTES:
             self._anew()
         self._append(line)
+
+    def unbegin(self, length: int) -> None:
+        """The container has not begun after all: its line, of that length and the last one, goes. Raises OSError."""
+        os.ftruncate(self._fd, self._length - length)
+        self._length -= length
 
     def note(self, line: bytes) -> None:
         """What became of the container. Without room for it the node hears of it all the same, unless it dies first."""
@@ -192,7 +205,7 @@ def _start(
     out: str,
     err: str,
 ) -> int:
-    """The pid of the command, which has begun. Raises NotStartedError."""
+    """The pid of the command, which has begun. Raises NotStartedError or CrowdedError."""
     stdout = stderr = -1
     try:
         _enter(directory)
@@ -220,6 +233,8 @@ def _start(
     except ValueError as error:  # a NUL in a word, an = in a variable's name
         raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
     except OSError as error:
+        if error.errno == errno.EAGAIN:
+            raise CrowdedError(error.strerror) from None
         raise NotStartedError(125, f"cannot start {command[0]!r}: {error.strerror}") from None
     finally:
         shield.up()

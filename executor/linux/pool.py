@@ -102,6 +102,7 @@ class Pool:
     ``began`` is called when a container runs, with its pid; ``ended`` when its process has ended, with a function that
     frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be started, with its exit
     code and why; ``refused`` when it has to be started without a pool. All from the loop, never from ``launch``.
+    ``trouble`` is why no slot can be made, "" while that is not known; it is logged once, unless ``quiet``.
     """
 
     def __init__(
@@ -113,11 +114,12 @@ class Pool:
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int], None],
         failed: Callable[[LiveContainer, int, str], None],
         refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
+        quiet: bool = False,
     ) -> None:
         self._context = context
         self._cgroups = context.cgroups
         self._loop = context.loop
-        self._limit = limit if self._cgroups.mode != "none" and sys.getfilesystemencoding() == "utf-8" else 0
+        self._limit = limit
         self._began, self._ended, self._failed, self._refused = began, ended, failed, refused
         self._idle: list[Slot] = []
         self._slots: list[Slot] = []
@@ -125,9 +127,14 @@ class Pool:
         self._adopted: list[LiveContainer] = []
         self._number = 0
         self._unusable_until = 0.0
-        self._said = False
+        self.trouble = ""
+        self._said = quiet
         self._checking: asyncio.TimerHandle | None = None
         self._needed_at = 0.0
+        if limit and self._cgroups.mode == "none":
+            self._never("this host has no groups")
+        elif limit and sys.getfilesystemencoding() != "utf-8":
+            self._never("the names of files are not UTF-8 here")
 
     @property
     def used(self) -> bool:
@@ -140,7 +147,7 @@ class Pool:
             return False
         if limits.memory_max is not None and limits.memory_max < LEAST_MEMORY_BYTES:
             return False
-        slot = self._idle.pop() if self._idle else self._coming() or self._make()
+        slot = self._free_one() or self._coming() or self._make()
         if slot is None:
             return False
         self._cgroups.lend(held.container_id, slot.group)
@@ -235,6 +242,16 @@ class Pool:
                 return None
         return slot
 
+    def _free_one(self) -> Slot | None:
+        """An idle slot with nobody in it but its launcher."""
+        while self._idle:
+            slot = self._idle.pop()
+            with contextlib.suppress(OSError):  # no file descriptor is free: nor is one for a container
+                if not slot.group.strangers():
+                    return slot
+            self._retire(slot)
+        return None
+
     def _coming(self) -> Slot | None:
         """A slot whose launcher is on its way, and that nobody has yet."""
         return next((slot for slot in self._slots if not slot.ready and slot.held is None), None)
@@ -251,7 +268,12 @@ class Pool:
                     raise CgroupError("this host has no groups")
                 return made
 
+    def _never(self, why: str) -> None:
+        self._limit = 0
+        self._cannot(why)
+
     def _cannot(self, why: str) -> None:
+        self.trouble = why
         self._unusable_until = self._loop.time() + RETRY_SECONDS
         (LOG.debug if self._said else LOG.warning)(
             "no slot can be made, so containers are started one by one: %s", why
@@ -285,11 +307,25 @@ class Pool:
         self._context.spawn(asyncio.to_thread(self._remove, slot))
 
     def _remove(self, slot: Slot) -> None:
-        """Remove a slot whose launcher has ended, or is about to. Blocks."""
+        """Remove a slot whose launcher has ended, or is about to. Blocks.
+
+        What somebody else has put into it is not ended, and keeps it.
+        """
         if not self._cgroups.remove(slot.group.name, 1.0):
-            self._context.kill(slot.group.name)
-            if not self._cgroups.remove(slot.group.name, 1.0):
-                LOG.warning("the group %s cannot be removed", slot.group.name)
+            strangers: list[int] = []
+            if slot.ready:
+                with contextlib.suppress(OSError):
+                    strangers = slot.group.processes()
+            if strangers:
+                LOG.warning(
+                    "the group %s stays: processes that are not yopp's are in it: %s",
+                    slot.group.name,
+                    strangers,
+                )
+            else:
+                self._context.kill(slot.group.name)
+                if not self._cgroups.remove(slot.group.name, 1.0):
+                    LOG.warning("the group %s cannot be removed", slot.group.name)
         remove_journal(slot.journal)
 
     def _check_soon(self) -> None:
@@ -361,6 +397,13 @@ class Pool:
                     self._free(slot)
             case "refused":
                 self._cannot(rest[0])
+            case "crowded":
+                full = self._cgroups.full_group()
+                self._cannot(rest[1] + (f": pids.max of {full} is reached" if full else ""))
+                held, slot.held = slot.held, None
+                self._retire(slot)
+                if held is not None:
+                    self._begin_elsewhere(slot, held)
             case "started":
                 self._started(slot, *rest[1:])
             case "failed":
@@ -438,9 +481,7 @@ class Pool:
         last = journal.begun[-1] if journal.begun else None
         if last is None or last.container_id != held.container_id:
             await asyncio.to_thread(self._remove, slot)
-            held.pooled = False
-            assert slot.request is not None
-            self._refused(held, slot.request, slot.limits)
+            self._begin_elsewhere(slot, held)
             return
         if not held.pid:
             held.pid, held.start = last.pid or slot.group.launcher, last.start
@@ -449,6 +490,13 @@ class Pool:
         self._ended(held, lambda: usage, KILLED if last.code is None else last.code)
         slot.group.close()
         await asyncio.to_thread(self._remove, slot)
+
+    def _begin_elsewhere(self, slot: Slot, held: LiveContainer) -> None:
+        """It has not begun in this slot, and never does."""
+        self._cgroups.give_back(held.container_id)
+        held.pooled = False
+        assert slot.request is not None
+        self._refused(held, slot.request, slot.limits)
 
 
 def _continue(held: LiveContainer) -> None:

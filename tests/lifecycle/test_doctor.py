@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from executor.linux.cgroups import discover
+from executor.linux.cgroups.base import GroupDriver, remove_upwards
+from executor.settings import ExecutorSettings
 from yarnopp_cli.cli.lifecycle.up import AUTO_PORTS
 from yarnopp_cli.cluster.doctor import Check, examine_host, exit_code
 from yarnopp_cli.cluster.doctor.host import clock_at
@@ -72,6 +79,91 @@ def test_limits_are_tried_on_real_processes_and_nothing_is_left(run_dir: RunDir)
         assert name not in checks or checks[name].status == "ok", checks[name]
     assert not list(Path("/sys/fs/cgroup").glob(f"*{hierarchy}"))
     assert not list(Path("/sys/fs/cgroup").glob(f"*/*{hierarchy}"))
+
+
+def told(check: Check) -> tuple[str, str, str]:
+    """The three lines of a warning."""
+    assert check.status == "warn" and check.why and check.fix, check
+    return check.found, check.why, check.fix
+
+
+SLOTS = "yopp.nodemanager.pooled-groups=10"
+
+
+def test_slots_without_groups(run_dir: RunDir) -> None:
+    found, why, fix = told(examined(run_dir, NO_CGROUPS, SLOTS)["slots"])
+    assert found == "none can be made: this host has no groups"
+    assert "one by one" in why and fix == "or be content: -Dyopp.nodemanager.pooled-groups=0"
+    check = examined(run_dir, NO_CGROUPS, "yopp.nodemanager.pooled-groups=0")["slots"]
+    assert (check.status, check.found) == ("ok", "none: yopp.nodemanager.pooled-groups = 0")
+
+
+@pytest.fixture
+def hierarchy(run_dir: RunDir) -> Iterator[str]:
+    """A property that has groups of a name of its own; those are gone afterwards."""
+    name = f"/yopp-test-{os.getpid()}"
+    yield f"yarn.nodemanager.linux-container-executor.cgroups.hierarchy={name}"
+    left = [*Path("/sys/fs/cgroup").glob(f"*{name}"), *Path("/sys/fs/cgroup").glob(f"*/*{name}")]
+    for group in left:
+        remove_upwards(str(group.parent), group.name)
+    assert not any(group.exists() for group in left)
+
+
+@contextmanager
+def a_node_group(run_dir: RunDir, hierarchy: str) -> Iterator[GroupDriver]:
+    """The groups of a node that runs, as far as its pid file says."""
+    driver = discover(
+        ExecutorSettings(cgroups_hierarchy=hierarchy.split("=")[1]), group=run_dir.nm_group(45454)
+    )
+    if not isinstance(driver, GroupDriver) or "pids" not in driver.describe().controllers:
+        pytest.skip("no writable cgroups here")
+    driver.create_parent()
+    run_dir.prepare()
+    with open(run_dir.pid_file("nm-45454"), "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        held.write(f"{os.getpid()}\n")
+        held.flush()
+        try:
+            yield driver
+        finally:
+            driver.remove_parent()
+
+
+@pytest.mark.cgroup
+def test_slots_where_there_may_be_no_more_processes(run_dir: RunDir, hierarchy: str) -> None:
+    with a_node_group(run_dir, hierarchy) as driver:
+        locations = driver.describe().locations
+        group = locations.get("pids") or locations["unified"]
+        assert examined(run_dir, hierarchy, SLOTS)["slots (nm-45454)"].status == "ok"
+        for full in (group, os.path.dirname(group)):
+            Path(full, "pids.max").write_text("1")
+            found, why, fix = told(examined(run_dir, hierarchy, SLOTS)["slots (nm-45454)"])
+            assert found.startswith("none can be made: ") and f"pids.max of {full} is reached" in found
+            assert "one by one" in why and f"`echo max > {full}/pids.max`" in fix
+            Path(full, "pids.max").write_text("max")
+        assert not [entry for entry in os.scandir(group) if entry.is_dir()], "nothing is left"
+
+
+@pytest.mark.cgroup
+def test_a_slot_with_a_process_of_somebody_else(run_dir: RunDir, hierarchy: str) -> None:
+    with a_node_group(run_dir, hierarchy) as driver, subprocess.Popen(["sleep", "1000"]) as stranger:
+        try:
+            slot, joins = driver.make_slot("yopp-slot-1")
+            for path in joins:
+                Path(path).write_text(str(stranger.pid))
+            checks = examined(run_dir, hierarchy, SLOTS)
+            found, why, fix = told(checks["slots (nm-45454)"])
+            assert found.endswith(f"is not used: processes that are not yopp's are in it: {stranger.pid}")
+            assert "share" in why
+            (move,) = re.findall("`(.*)`", fix)
+            subprocess.run(["sh", "-c", move], check=True, stdout=subprocess.DEVNULL)
+            assert stranger.poll() is None
+            assert examined(run_dir, hierarchy, SLOTS)["slots (nm-45454)"].status == "ok"
+        finally:
+            stranger.kill()
+            stranger.wait()
+            assert driver.remove("yopp-slot-1", 2.0)
+            slot.close()
 
 
 def test_a_broken_configuration_is_told_and_the_rest_is_examined(run_dir: RunDir, tmp_path: Path) -> None:

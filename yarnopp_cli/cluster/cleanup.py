@@ -59,7 +59,7 @@ class Cleared(Record):
 def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[ContainerRecord, ...]:
     """The records that nodes keep of containers that have not ended; of ``ports``, or of all.
 
-    A newer version's, which cannot be read, are left out.
+    Those that cannot be read, such as a newer version's, are left out: ``has_records`` knows of them.
     """
     found: list[ContainerRecord] = []
     for port in _node_ports(run_dir, ports):
@@ -70,7 +70,7 @@ def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Conta
 
 def _stored(run_dir: RunDir, port: int) -> list[ContainerRecord]:
     """All records of a node. Raises StateStoreError."""
-    directory = _records_directory(run_dir, port)
+    directory = records_directory(run_dir, port)
     if not os.path.isdir(directory):
         return []
     from executor.linux.store import StateStore
@@ -97,7 +97,8 @@ def has_records(run_dir: RunDir, port: int) -> bool:
         return True
 
 
-def _records_directory(run_dir: RunDir, port: int) -> str:
+def records_directory(run_dir: RunDir, port: int) -> str:
+    """Where a node keeps the records of its containers."""
     return os.path.join(run_dir.nm_state_dir(port), "containers")
 
 

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...light import Record, field, replace
 from ...records import CgroupLimits, ContainerUsage
-from ..procfs import Traces, send, wait_until
+from ..procfs import Traces, read_bytes, send, wait_until
 from .files import UnifiedFiles, at, figures, group_processes
 from .slots import SLOT_PREFIX, Gauges, SlotGroup
 from .weights import GroupWeights
@@ -128,6 +128,10 @@ class CgroupDriver(abc.ABC):
     @abc.abstractmethod
     def usage(self, container_id: str, now: float) -> ContainerUsage:
         """What it has used up to now; zeros if it has no group."""
+
+    def full_group(self) -> str:
+        """The group, this node's or one above it, that may not have two more processes; "" if none is known."""
+        return ""
 
     def cpu_seconds(self, hierarchy: str) -> float | None:
         """The CPU time of all that ever ran below this group, other nodes' containers included; None if unknown."""
@@ -248,9 +252,12 @@ class GroupDriver(CgroupDriver):
     def _gauges(self, slot: str) -> Gauges:
         """Where the figures of a slot's group are."""
 
-    @abc.abstractmethod
     def _hold(self, container_id: str) -> None:
-        """Freeze it for a kill, if that is possible."""
+        """Freeze it for a kill, if that is possible: killing works without, too, only less reliably."""
+        try:
+            self._freeze(container_id, HOLD_SECONDS)
+        except (CgroupError, OSError) as error:
+            LOG.debug("killing %s without freezing it: %s", container_id, error)
 
     def _join_file(self, group: str) -> str:
         return "cgroup.procs"
@@ -352,6 +359,15 @@ class GroupDriver(CgroupDriver):
         if lent is None:
             return self._measure(container_id, now)
         return lent.usage(now, len(lent.processes()))
+
+    def full_group(self) -> str:
+        """By ``pids.max`` and ``pids.current``, which every group but a root has."""
+        group = self._parents.get("pids") or self._parents.get(UNIFIED, "")
+        while most := read_bytes(f"{group}/pids.max").strip():
+            if most.isdigit() and int(most) < int(read_bytes(f"{group}/pids.current") or 0) + 2:
+                return group
+            group = os.path.dirname(group)
+        return ""
 
     def _limits_change(self, container_id: str) -> None:
         """Its limits are being written by other ways than ``set_limits``."""

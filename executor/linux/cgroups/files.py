@@ -236,6 +236,13 @@ def group_processes(path: str) -> list[int]:
     return found
 
 
+def root_of(group: str) -> str:
+    """The root of the hierarchy that a group is in, as far as it is mounted here: it may hold any process."""
+    while os.path.exists(os.path.join(os.path.dirname(group), "cgroup.procs")):
+        group = os.path.dirname(group)
+    return group
+
+
 def number(files: KernelFiles, attribute: str) -> int:
     """An integer file, or 0 if the group or the file does not exist."""
     try:

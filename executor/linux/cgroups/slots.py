@@ -39,6 +39,7 @@ class Gauges(Record):
     memory_bytes: Gauge | None = None
     memory_peak_bytes: Gauge | None = None
     oom_kills: Gauge | None = None
+    tasks: Gauge | None = None
 
 
 class Baseline(Record):
@@ -103,6 +104,12 @@ class SlotGroup:
                 found.update(dict.fromkeys(group_processes(group)))
         found.pop(self.launcher, None)
         return list(found)
+
+    def strangers(self) -> list[int]:
+        """What others have put into a slot that is not lent, where the kernel counts processes. Raises OSError."""
+        if self._read(self._gauges.tasks) <= 1:
+            return []
+        return self.processes()  # what has ended and is not reaped yet is counted, too
 
     def usage(self, now: float, processes: int) -> ContainerUsage:
         """What the container has used that has the group now."""

@@ -7,11 +7,11 @@ import os
 from collections.abc import Callable
 
 from ...core.limits import WEIGHT
-from ...errors import CgroupError, CgroupWriteError
+from ...errors import CgroupWriteError
 from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
-from .base import CPU, HOLD_SECONDS, MEMORY, PIDS, UNIFIED, CgroupReport, GroupDriver, differ, rounded_up
-from .files import UnifiedFiles, at, figures, number
+from .base import CPU, MEMORY, PIDS, UNIFIED, CgroupReport, GroupDriver, differ, rounded_up
+from .files import UnifiedFiles, at, figures, number, root_of
 from .slots import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
 
@@ -84,11 +84,8 @@ class V2Driver(GroupDriver):
             memory_bytes=Gauge(f"{group}/memory.current") if memory else None,
             memory_peak_bytes=Gauge(f"{group}/memory.peak") if memory else None,
             oom_kills=Gauge(f"{group}/memory.events", "oom_kill") if memory else None,
+            tasks=Gauge(f"{group}/pids.current") if "pids" in self._controllers else None,
         )
-
-    def _hold(self, container_id: str) -> None:
-        with contextlib.suppress(CgroupError, OSError):
-            self._freeze(container_id, HOLD_SECONDS)
 
     def _measure(self, container_id: str, now: float) -> ContainerUsage:
         """From cpu.stat, memory.current, memory.peak and memory.events."""
@@ -154,5 +151,16 @@ def enable_controllers(group: str, controllers: tuple[str, ...]) -> None:
     """Hand controllers down to the groups below ``group``. Raises CgroupWriteError if the kernel refuses."""
     files = at(group, UnifiedFiles)
     missing = [name for name in controllers if name not in files.subtree_control]
-    if missing:
+    if not missing:
+        return
+    try:
         files.subtree_control = tuple(f"+{name}" for name in missing)
+    except CgroupWriteError as error:
+        inside = files.procs
+        if not inside:
+            raise
+        raise CgroupWriteError(
+            error.message,
+            because=f"processes run in it, which v2 has at its leaves only: {' '.join(map(str, inside))}",
+            hint=f"end them, or move each of them out: `echo {inside[0]} > {root_of(group)}/cgroup.procs`",
+        ) from error

@@ -23,6 +23,7 @@ from executor.core.events import ContainerExited, ContainerPaused
 from executor.errors import CgroupError
 from executor.linux.cgroups import CgroupDriver, V2Driver, discover
 from executor.linux.cgroups.files import UnifiedFiles, at, read_mounts
+from executor.linux.cgroups.v2 import enable_controllers
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 
@@ -361,3 +362,22 @@ def test_v2_moves_itself_to_a_leaf_of_its_delegated_group(cgroups: CgroupDriver,
     assert done.stdout.strip() == f"{group}/hadoop-yarn/inside/c1"
     assert "memory" in at(group, UnifiedFiles).subtree_control
     until(lambda: cgroups.remove("delegated"), "the leaf is empty and goes too")
+
+
+def test_v2_says_whose_processes_keep_a_group_from_having_groups_below_it(cgroups: CgroupDriver) -> None:
+    if not isinstance(cgroups, V2Driver):
+        pytest.skip("NOT TESTED: needs cgroup v2 with controllers")
+    (join,) = cgroups.create("taken", CgroupLimits())
+    group = os.path.dirname(join)
+    with subprocess.Popen(["sleep", "1000"]) as stranger:
+        try:
+            Path(join).write_text(str(stranger.pid))
+            with pytest.raises(CgroupError) as refused:
+                enable_controllers(group, ("memory",))
+            assert str(stranger.pid) in refused.value.because
+            (move,) = re.findall("`(.*)`", refused.value.hint)
+            subprocess.run(["sh", "-c", move], check=True)
+            enable_controllers(group, ("memory",))
+        finally:
+            stranger.kill()
+    assert cgroups.remove("taken", 2.0)

@@ -26,7 +26,7 @@ from executor.core.commands import (
 from executor.core.events import ContainerExited, ContainerLaunchFailed
 from executor.errors import CgroupError
 from executor.linux import pool
-from executor.linux.cgroups import CgroupDriver
+from executor.linux.cgroups import CgroupDriver, NoCgroups
 from executor.linux.cgroups.base import GroupDriver
 from executor.linux.cgroups.slots import SLOT_PREFIX
 from executor.linux.pool import most_slots
@@ -349,7 +349,7 @@ def test_no_more_slots_than_are_allowed(tmp_path: Path, cgroups: GroupDriver) ->
     asyncio.run(scenario())
 
 
-@pytest.mark.parametrize("what", ["no group", "no zygote", "no joining"])
+@pytest.mark.parametrize("what", ["no group", "no zygote", "no joining", "no process"])
 def test_a_pool_that_cannot_be_made_is_said_once(
     tmp_path: Path,
     cgroups: GroupDriver,
@@ -369,8 +369,10 @@ def test_a_pool_that_cannot_be_made_is_said_once(
         monkeypatch.setattr(cgroups, "make_slot", refuses)
     elif what == "no zygote":
         monkeypatch.setattr(pool.Zygote, "__init__", refuses)
-    else:
+    elif what == "no joining":
         monkeypatch.setattr(cgroups, "make_slot", other_files)
+    else:
+        at_most(cgroups, "1")
 
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
@@ -379,7 +381,77 @@ def test_a_pool_that_cannot_be_made_is_said_once(
             await soon(lambda: not groups(cgroups), "nothing is left")
 
     asyncio.run(scenario())
-    assert len([one for one in caplog.records if "no slot can be made" in one.message]) == 1
+    (said,) = [one.message for one in caplog.records if "no slot can be made" in one.message]
+    if what == "no process":
+        assert said.endswith(f": pids.max of {os.path.dirname(pids_file(cgroups))} is reached"), said
+
+
+def test_where_there_are_no_groups_that_is_said_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, NoCgroups(), SETTINGS) as node:
+            for number in range(3):
+                assert (await ended(node, f"c{number}", f"exit {number}")).exit_code == number
+
+    asyncio.run(scenario())
+    (said,) = [one.message for one in caplog.records if "no slot can be made" in one.message]
+    assert said.endswith(": this host has no groups")
+
+
+def pids_file(cgroups: GroupDriver) -> str:
+    """What bounds the number of processes in all of a node's groups."""
+    locations = cgroups.describe().locations
+    return (locations.get("pids") or locations["unified"]) + "/pids.max"
+
+
+def at_most(cgroups: GroupDriver, number: str) -> None:
+    Path(pids_file(cgroups)).write_text(number)
+
+
+def test_one_that_finds_its_slot_full_begins_elsewhere_though_it_has_been_there_before(
+    tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container may be started again under the same id: the journal of its slot tells of its first end."""
+    monkeypatch.setattr(pool, "RETRY_SECONDS", 0.0)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            assert (await ended(node, "c1", "exit 3")).exit_code == 3
+            at_most(cgroups, "1")
+            node.events.clear()
+            look = "while read -r line; do echo $line; done </proc/self/cgroup; exit 4"  # it cannot fork
+            assert (await ended(node, "c1", look)).exit_code == 4
+            assert SLOT_PREFIX not in node.output("c1").decode()
+            at_most(cgroups, "max")
+            assert (await ended(node, "c2", "cat /proc/self/cgroup; exit 5")).exit_code == 5
+            assert SLOT_PREFIX in node.output("c2").decode(), "slots are used again"
+
+    asyncio.run(scenario())
+
+
+def test_a_slot_with_a_process_of_somebody_else_is_left_alone(
+    tmp_path: Path, cgroups: GroupDriver, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is neither charged to the next container nor ended with it; containers go elsewhere."""
+
+    async def scenario() -> None:
+        with subprocess.Popen(["sleep", "1000"]) as stranger:
+            try:
+                async with a_node(tmp_path, cgroups, SETTINGS) as node:
+                    assert (await ended(node, "c1", "exit 3")).exit_code == 3
+                    for location in set(cgroups.describe().locations.values()):
+                        Path(location, f"{SLOT_PREFIX}1", "cgroup.procs").write_text(str(stranger.pid))
+                    told = await ended(node, "c2", "cat /proc/self/cgroup; exit 4")
+                    assert told.exit_code == 4 and told.usage.processes == 0
+                    assert f"/{SLOT_PREFIX}2\n" in node.output("c2").decode()
+                assert stranger.poll() is None and groups(cgroups) == {f"{SLOT_PREFIX}1"}
+            finally:
+                stranger.kill()
+
+    asyncio.run(scenario())
+    (said,) = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    assert f"the group {SLOT_PREFIX}1 stays: processes that are not yopp's are in it" in said
 
 
 def launcher_of(path: str) -> ProcessStat | None:
@@ -412,6 +484,7 @@ def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
                 assert (await node.told(ContainerExited, name)).exit_code == 6
             await soon(lambda: not running(launcher.parent), "it is ended")
             await soon(lambda: node.executor._pool.used, "slots may be made again")
+            monkeypatch.setattr(pool, "READY_SECONDS", 20.0)
             await asyncio.gather(*(node.launch(a_spec(name, "sleep", "1000")) for name in ("d1", "d2", "d3")))
             zygote = node.executor._pool._zygote
             assert zygote is not None and zygote._process.pid != launcher.parent
@@ -439,6 +512,7 @@ def test_an_end_that_finds_no_room_spoils_no_journal(tmp_path: Path, cgroups: Gr
             node.executor.perform(CleanUpContainer("c1"))
             assert Pooled(node).journal.begun[-1].code is None and os.path.getsize(path) == full - room
             resource.prlimit(Pooled(node).launcher, resource.RLIMIT_FSIZE, before)
+            await soon(lambda: node.executor._pool._idle, "the slot is free")
             assert (await ended(node, "c2", "exit 4")).exit_code == 4
             assert [(one.container_id, one.code) for one in Pooled(node).journal.begun] == [("c2", 4)]
 

@@ -66,6 +66,18 @@ def test_without_room_for_its_header_there_is_no_journal(tmp_path: Path) -> None
     assert (tmp_path / "slot-1.journal").read_bytes() == b""
 
 
+def test_what_has_not_begun_after_all_is_not_in_it(tmp_path: Path) -> None:
+    path = str(tmp_path / "slot-1.journal")
+    journal = JournalFile(path, HEADER)
+    assert a_container(journal, "c1")
+    line = begin_line("c2", Baseline(0.25, 0.0, 0, 4096))
+    journal.begin(line)
+    journal.unbegin(len(line))
+    assert [(one.container_id, one.code) for one in read_journal(path).begun] == [("c1", 137)]
+    assert a_container(journal, "c3")
+    assert [one.container_id for one in read_journal(path).begun] == ["c1", "c3"]
+
+
 def test_a_long_journal_begins_anew_with_the_next_container(tmp_path: Path) -> None:
     path = tmp_path / "slot-1.journal"
     journal = JournalFile(str(path), HEADER)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...settings.loading import Configuration, defaults, examine
 from ..rundir import RunDir
-from . import cgroups, cluster, host
+from . import cgroups, cluster, host, slots
 from .check import Check, Examined, exit_code
 
 __all__ = ["CHECKS", "Check", "Examined", "examine_host", "exit_code"]
@@ -21,6 +21,7 @@ CHECKS: tuple[Callable[[Examined], Iterator[Check]], ...] = (
     cluster.configuration,
     host.machine,
     cgroups.limits,
+    slots.slots,
     host.limits,
     cluster.run_directory,
     cluster.disks,

@@ -57,8 +57,11 @@ def limits(examined: Examined) -> Iterator[Check]:
             yield _tried("freeze", driver, _freezes)
         yield _tried("kill", driver, _kills)
     except (ExecutorError, OSError) as error:
+        because, hint = getattr(error, "because", ""), getattr(error, "hint", "")
         told = str(error).splitlines()[0]
-        yield Check("cgroups", FAIL, told, "no cgroup can be made", "; ".join(report.hints))
+        yield Check(
+            "cgroups", FAIL, told, because or "no cgroup can be made", hint or "; ".join(report.hints)
+        )
     finally:
         with contextlib.suppress(ExecutorError, OSError):
             driver.remove_parent()

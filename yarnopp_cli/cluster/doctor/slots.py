@@ -1,0 +1,111 @@
+"""Checks of the slots: whether containers can be started in groups made before them, and who else is in those."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+
+from executor.errors import ExecutorError
+from executor.light import Record
+from executor.linux.cgroups import CgroupDriver, discover
+from executor.linux.cgroups.files import group_processes, root_of
+from executor.linux.cgroups.slots import SLOT_PREFIX
+from executor.linux.pool import most_slots
+from executor.linux.slot_trial import try_slot
+from executor.linux.slots import journal_path, read_journal
+from executor.settings import ExecutorSettings
+
+from ..cleanup import records_directory
+from ..rundir import RunDir
+from .check import OK, WARN, Check, Examined
+
+PROPERTY = "yopp.nodemanager.pooled-groups"
+ONE_BY_ONE = "containers are started one by one, each with a shell of its own, which takes twice the CPU"
+
+
+def slots(examined: Examined) -> Iterator[Check]:
+    """A command in a slot, beside those of each running node; and processes in their slots that are not yopp's."""
+    settings = examined.configuration.settings(ExecutorSettings)
+    most = most_slots(settings.pooled_groups, os.uname().release)
+    if not most:
+        before = " before Linux 6.6" if settings.pooled_groups else ""
+        yield Check("slots", OK, f"none{before}: {PROPERTY} = {settings.pooled_groups}")
+        return
+    run_dir = examined.run_dir
+    ports = [daemon.port for daemon in run_dir.daemons() if daemon.port]
+    try:
+        for port in ports:
+            driver, name = discover(settings, group=run_dir.nm_group(port)), f"slots (nm-{port})"
+            inside = _strangers(driver, run_dir, port)
+            yield _tried(name, driver, most)
+            # What was in the middle of being ended at the first look is gone by now.
+            again = _strangers(driver, run_dir, port)
+            for slot in inside.keys() & again.keys():
+                if pids := sorted(inside[slot].pids & again[slot].pids):
+                    yield _told(name, again[slot].groups, pids)
+        if not ports:
+            driver = discover(settings, group=f"{run_dir.key}/doctor-{os.getpid()}")
+            try:
+                yield _tried("slots", driver, most)
+            finally:
+                with contextlib.suppress(ExecutorError, OSError):
+                    driver.remove_parent()
+    except ExecutorError as error:  # the check of the cgroups says it, too
+        yield _cannot("slots", error.message, error.because, error.hint)
+
+
+def _cannot(name: str, trouble: str, because: str = "", fix: str = "") -> Check:
+    fix = fix or f"or be content: -D{PROPERTY}=0"
+    return Check(name, WARN, f"none can be made: {trouble}", because or ONE_BY_ONE, fix)
+
+
+def _tried(name: str, driver: CgroupDriver, most: int) -> Check:
+    try:
+        driver.create_parent()
+        with tempfile.TemporaryDirectory(prefix="yopp-doctor-") as directory:
+            trouble = try_slot(driver, directory)
+    except ExecutorError as error:
+        return _cannot(name, error.message, error.because, error.hint)
+    except OSError as error:
+        return _cannot(name, str(error))
+    if not trouble:
+        return Check(name, OK, f"a command runs in one; up to {most}")
+    full = driver.full_group()
+    fix = f"a greater number, or none: `echo max > {full}/pids.max`" if full else ""
+    return _cannot(name, trouble, fix=fix or "; ".join(driver.describe().hints))
+
+
+class Strangers(Record):
+    """What is in a slot that holds no container, but for its launcher; and the slot's groups, one a hierarchy."""
+
+    groups: tuple[str, ...] = ()
+    pids: frozenset[int] = frozenset()
+
+
+def _strangers(driver: CgroupDriver, run_dir: RunDir, port: int) -> dict[str, Strangers]:
+    """Those in the slots of a running node, by the slot."""
+    found: dict[str, Strangers] = {}
+    for parent in dict.fromkeys(driver.describe().locations.values()):
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(parent):
+                if not entry.name.startswith(SLOT_PREFIX):
+                    continue
+                journal = read_journal(journal_path(records_directory(run_dir, port), entry.name))
+                pids = frozenset(group_processes(entry.path)) - {journal.launcher}
+                if pids and not (journal.begun and journal.begun[-1].code is None):
+                    before = found.get(entry.name, Strangers())
+                    found[entry.name] = Strangers((*before.groups, entry.path), before.pids | pids)
+    return found
+
+
+def _told(name: str, groups: tuple[str, ...], pids: list[int]) -> Check:
+    roots = " ".join(f"{root_of(group)}/cgroup.procs" for group in groups)
+    return Check(
+        name,
+        WARN,
+        f"{groups[0]} is not used: processes that are not yopp's are in it: {' '.join(map(str, pids))}",
+        "no container shares a group; they are ended with it when their node is",
+        f"end them, or move each of them out: `echo {pids[0]} | tee {roots}`",
+    )
