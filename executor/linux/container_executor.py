@@ -151,6 +151,10 @@ class LinuxContainerExecutor:
         if self._settings.monitor_enabled:
             self._monitor.start()
 
+    def expect_containers(self) -> None:
+        """A container will come soon: what its start needs and takes long is begun."""
+        self._pool.warm()
+
     async def close(self) -> None:
         """Finish what is under way, and watch nothing any more. Containers that still run continue."""
         await self._monitor.stop()

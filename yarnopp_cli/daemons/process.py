@@ -47,7 +47,7 @@ EXIT_CRASHED: Final = 70
 
 def argument_parser(name: str) -> argparse.ArgumentParser:
     """The arguments that all daemons take."""
-    parser = argparse.ArgumentParser(prog=f"python -m yarnopp_cli.daemons.{name}", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog=f"python -m yarnopp_cli.daemons {name}", allow_abbrev=False)
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="where its site.json is")
     parser.add_argument("--ready-fd", type=int, default=-1, metavar="FD", help="tell there when serving")
     parser.add_argument("--log-to-stderr", action="store_true", help="log to standard error, to no file")
@@ -263,6 +263,8 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
     process = DaemonProcess(name, run_dir, arguments)
     if arguments.ready_fd >= 0:
         os.set_inheritable(arguments.ready_fd, False)
+    gc.freeze()  # what was loaded stays as long as this process: no collection looks at it
+    gc.enable()
     try:
         process.take_lock()
         process.start_log()
