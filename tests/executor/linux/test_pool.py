@@ -512,6 +512,7 @@ def test_an_end_that_finds_no_room_spoils_no_journal(tmp_path: Path, cgroups: Gr
             node.executor.perform(CleanUpContainer("c1"))
             assert Pooled(node).journal.begun[-1].code is None and os.path.getsize(path) == full - room
             resource.prlimit(Pooled(node).launcher, resource.RLIMIT_FSIZE, before)
+            await soon(lambda: node.executor._pool._idle, "the slot is free")
             assert (await ended(node, "c2", "exit 4")).exit_code == 4
             assert [(one.container_id, one.code) for one in Pooled(node).journal.begun] == [("c2", 4)]
 
