@@ -182,6 +182,8 @@ class StateStore:
         """The records in the journal, and the number of the last line of each."""
         self._owed: list[bytes] = []
         """Lines about forgotten containers that could not be written."""
+        self._aside: list[bytes] = []
+        """Lines that cannot be read, and still have to be set aside."""
         self._loaded = False
         self._past = 0
         self._most = 0
@@ -245,6 +247,13 @@ class StateStore:
             LOG.warning("the past cannot be removed from %s: %s", self._journal.path, error.strerror)
 
     def _begin_anew(self) -> None:
+        try:
+            self._set_aside()
+        except OSError as error:
+            if self._journal.is_open:
+                raise
+            LOG.error("lines of %s are lost: %s", self._journal.path, error.strerror)
+            self._aside = []
         lines = [
             _line(container_id, number, b"record", record)
             for container_id, (record, number) in self._known.items()
@@ -294,8 +303,9 @@ class StateStore:
         )
 
     def _settle(self, contents: Contents | None) -> None:
-        """Write down what was read, or go on with the file if there is no room for another."""
+        """Write down what was read; go on with the file if there is no room for another, or for what is set aside."""
         try:
+            self._set_aside()
             if self._known:
                 self._begin_anew()
             else:
@@ -318,7 +328,7 @@ class StateStore:
         if contents.strange:
             self._complain(f"{path} is no journal of records, and is set aside as {path}{GARBLED}")
             if tidy:
-                self._set_aside(contents.raw)
+                self._aside = contents.raw
             return {}
         if contents.torn:
             self._complain(f"the last line of {path} was cut short, and does not count")
@@ -344,8 +354,8 @@ class StateStore:
                 f"{len(replay.strays)} lines of {path} cannot be read and are set aside in {path}{GARBLED}"
             )
             aside += replay.strays
-        if tidy and aside:
-            self._set_aside(aside)
+        if tidy:
+            self._aside = aside
         return known
 
     def _read_old(self, *, tidy: bool) -> list[ContainerRecord]:
@@ -373,13 +383,12 @@ class StateStore:
     def _complain(self, sentence: str) -> None:
         self.complaints.append(sentence)
 
-    def _set_aside(self, lines: list[bytes]) -> None:
-        path = self._journal.path + GARBLED
-        try:
-            with open(path, "ab") as file:
-                file.write(b"\n".join(lines) + b"\n")
-        except OSError as error:
-            LOG.error("cannot write %s: %s", path, error.strerror)
+    def _set_aside(self) -> None:
+        """Keep the lines that cannot be read before the file goes that has them. Raises OSError."""
+        if self._aside:
+            with open(self._journal.path + GARBLED, "ab") as file:
+                file.write(b"\n".join(self._aside) + b"\n")
+            self._aside = []
 
     def close(self) -> None:
         """Let another process write here. Who stores something after that reads first what that one wrote."""

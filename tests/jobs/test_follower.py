@@ -194,15 +194,21 @@ def test_after_a_lost_connection_it_goes_on_where_it_was(directory: Path) -> Non
 def test_a_resourcemanager_that_stays_away_ends_it_with_the_reason(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(follower, "PATIENCE_SECONDS", 0.5)
+    """Its patience ends when the observer has been told, however long that takes."""
     monkeypatch.setattr(follower, "TELL_SECONDS", 0.1)
+
+    class Told(Recorder):
+        def notice(self, text: str) -> None:
+            super().notice(text)
+            monkeypatch.setattr(follower, "PATIENCE_SECONDS", 0.0)
+
     host = FakeHost(directory, [news(1, task(1, TaskState.RUNNING), RUNNING=1)])
 
     def gone() -> None:
         host.close()
         os.unlink(f"{directory}/rm.sock")
 
-    observer = Recorder(gone)
+    observer = Told(gone)
     end = follow(host, observer)
     assert isinstance(end.error, ConnectionFailedError) and end.exit_code == end.error.exit_code
     (told,) = observer.said

@@ -13,7 +13,7 @@ from executor.light import Record, replace
 from ..records.container_protocol import StartContainerRequest, StartContainersRequest
 from ..records.jobs import PhaseSpec
 from ..records.reports import NodeReport, NodeState
-from ..records.requests import Container, ContainerLaunchContext
+from ..records.requests import ContainerLaunchContext
 from .messages import CallNode, StartTasks
 from .tasks import Task
 
@@ -119,7 +119,7 @@ def _phase_size(phase: PhaseSpec) -> int:
 
 def _call(node_id: str, address: str, tasks: list[Task]) -> CallNode:
     pairs = [(task.container, task) for task in tasks]
-    requests = [StartContainerRequest(c.token, launch_context(task, c)) for c, task in pairs if c is not None]
+    requests = [StartContainerRequest(c.token, _context(task)) for c, task in pairs if c is not None]
     return CallNode(
         node_id,
         address,
@@ -128,20 +128,10 @@ def _call(node_id: str, address: str, tasks: list[Task]) -> CallNode:
     )
 
 
-def launch_context(task: Task, container: Container) -> ContainerLaunchContext:
-    """What a task's container runs."""
-    phase = task.phase
-    environment = phase.environment
-    if phase.number_variable:
-        environment = {**environment, phase.number_variable: str(task.shown_number)}
-    return ContainerLaunchContext(
-        command=phase.command + task.spec.arguments,
-        environment=environment,
-        working_directory=phase.working_directory,
-        files=phase.files,
-        timeout_ms=phase.timeout_ms,
-        duration_hint_ms=task.spec.duration_hint_ms,
-        own_account=phase.own_account,
+def _context(task: Task) -> ContainerLaunchContext:
+    phase, spec = task.phase, task.spec
+    return phase.context.for_task(
+        phase.number_variable, task.shown_number, spec.arguments, spec.duration_hint_ms
     )
 
 

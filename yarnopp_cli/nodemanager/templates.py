@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from executor.light import replace
 from executor.records import ContainerSpec
 
 from ..records.requests import ContainerLaunchContext
@@ -35,14 +34,8 @@ class LaunchTemplates:
         template = self._templates.get(task.template_id)
         context = ContainerLaunchContext(())
         if template is not None:
-            environment = template.context.environment
-            if template.number_variable:
-                environment = {**environment, template.number_variable: str(task.number)}
-            context = replace(
-                template.context,
-                command=template.context.command + task.arguments,
-                environment=environment,
-                duration_hint_ms=task.duration_hint_ms,
+            context = template.context.for_task(
+                template.number_variable, task.number, task.arguments, task.duration_hint_ms
             )
         grant = ContainerSpec(
             container_id=task.container_id,

@@ -15,7 +15,7 @@ from executor.hints import Any
 from executor.light import Record, defaults_of, field, replace
 from executor.records import ExecutionType, Resource
 
-from .requests import ANY, MapReduceJob
+from .requests import ANY, ContainerLaunchContext, MapReduceJob
 
 
 class TaskSpec(Record):
@@ -74,6 +74,18 @@ class PhaseSpec(Record):
     def size(self) -> int:
         """How many tasks it has."""
         return sum(task.count for task in self.tasks)
+
+    @property
+    def context(self) -> ContainerLaunchContext:
+        """What all its tasks run, without what is each one's own."""
+        return ContainerLaunchContext(
+            command=self.command,
+            environment=self.environment,
+            working_directory=self.working_directory,
+            files=self.files,
+            timeout_ms=self.timeout_ms,
+            own_account=self.own_account,
+        )
 
     def each(self) -> Iterator[TaskSpec]:
         """Its tasks, one by one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import enum
 
-from executor.light import Record, field
+from executor.light import Record, field, replace
 from executor.records import ExecutionType, Resource
 
 ANY = "*"
@@ -73,6 +73,16 @@ class ContainerLaunchContext(Record):
     timeout_ms: int = 0
     duration_hint_ms: int = 0
     own_account: bool = False
+
+    def for_task(
+        self, number_variable: str, number: int, arguments: tuple[str, ...], duration_hint_ms: int
+    ) -> ContainerLaunchContext:
+        """This with what is one task's own: arguments after the command, and its number in a variable with a name."""
+        environment = self.environment
+        if number_variable:
+            environment = {**environment, number_variable: str(number)}
+        command = self.command + arguments
+        return replace(self, command=command, environment=environment, duration_hint_ms=duration_hint_ms)
 
 
 class ContainerUpdateType(enum.StrEnum):

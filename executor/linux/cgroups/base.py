@@ -252,9 +252,12 @@ class GroupDriver(CgroupDriver):
     def _gauges(self, slot: str) -> Gauges:
         """Where the figures of a slot's group are."""
 
-    @abc.abstractmethod
     def _hold(self, container_id: str) -> None:
-        """Freeze it for a kill, if that is possible."""
+        """Freeze it for a kill, if that is possible: killing works without, too, only less reliably."""
+        try:
+            self._freeze(container_id, HOLD_SECONDS)
+        except (CgroupError, OSError) as error:
+            LOG.debug("killing %s without freezing it: %s", container_id, error)
 
     def _join_file(self, group: str) -> str:
         return "cgroup.procs"

@@ -16,7 +16,7 @@ from ...core.limits import SHARES
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...records import CgroupLimits, ContainerUsage
 from . import files as kernel
-from .base import CPU, HOLD_SECONDS, MEMORY, PIDS, UNIFIED, GroupDriver, differ, kill_until_empty, rounded_up
+from .base import CPU, MEMORY, PIDS, UNIFIED, GroupDriver, differ, kill_until_empty, rounded_up
 from .files import at, figures, group_processes, number
 from .slots import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
@@ -181,13 +181,6 @@ class V1Driver(GroupDriver):
         return kill_until_empty(
             container_id, lambda: self.processes(container_id), before=before, after=after
         )
-
-    def _hold(self, container_id: str) -> None:
-        # Killing also works without the freezer, only less reliably: a freeze that fails does not end it.
-        try:
-            self._freeze(container_id, HOLD_SECONDS)
-        except (CgroupError, OSError) as error:
-            LOG.debug("killing %s without freezing it: %s", container_id, error)
 
     def weights(self) -> GroupWeights | None:
         """cpu.shares."""

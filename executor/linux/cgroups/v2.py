@@ -7,10 +7,10 @@ import os
 from collections.abc import Callable
 
 from ...core.limits import WEIGHT
-from ...errors import CgroupError, CgroupWriteError
+from ...errors import CgroupWriteError
 from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
-from .base import CPU, HOLD_SECONDS, MEMORY, PIDS, UNIFIED, CgroupReport, GroupDriver, differ, rounded_up
+from .base import CPU, MEMORY, PIDS, UNIFIED, CgroupReport, GroupDriver, differ, rounded_up
 from .files import UnifiedFiles, at, figures, number, root_of
 from .slots import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
@@ -86,10 +86,6 @@ class V2Driver(GroupDriver):
             oom_kills=Gauge(f"{group}/memory.events", "oom_kill") if memory else None,
             tasks=Gauge(f"{group}/pids.current") if "pids" in self._controllers else None,
         )
-
-    def _hold(self, container_id: str) -> None:
-        with contextlib.suppress(CgroupError, OSError):
-            self._freeze(container_id, HOLD_SECONDS)
 
     def _measure(self, container_id: str, now: float) -> ContainerUsage:
         """From cpu.stat, memory.current, memory.peak and memory.events."""

@@ -484,6 +484,7 @@ def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
                 assert (await node.told(ContainerExited, name)).exit_code == 6
             await soon(lambda: not running(launcher.parent), "it is ended")
             await soon(lambda: node.executor._pool.used, "slots may be made again")
+            monkeypatch.setattr(pool, "READY_SECONDS", 20.0)
             await asyncio.gather(*(node.launch(a_spec(name, "sleep", "1000")) for name in ("d1", "d2", "d3")))
             zygote = node.executor._pool._zygote
             assert zygote is not None and zygote._process.pid != launcher.parent

@@ -222,6 +222,35 @@ def test_lines_that_make_no_record(tmp_path: Path, a_store: StateStore, said: by
     assert found(tmp_path) == [a_record("good")]
 
 
+def test_what_cannot_be_set_aside_stays_where_it_is(
+    tmp_path: Path, a_store: StateStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is no room for it: neither the node nor the evidence ends by that."""
+    monkeypatch.setattr(store, "MOST_PAST", 3)
+    a_store.store(a_record("good"))
+    a_store.close()
+    with (tmp_path / "journal").open("ab") as file:
+        file.write(b"what is this\n")
+    (tmp_path / "journal.garbled").mkdir()
+    for number in range(9):  # also where it would be written anew
+        a_store.store(a_record("good", sequence=number))
+        assert b"what is this\n" in (tmp_path / "journal").read_bytes()
+        assert found(tmp_path) == [a_record("good", sequence=number)]
+    (tmp_path / "journal.garbled").rmdir()
+    for number in range(9, 20):
+        a_store.store(a_record("good", sequence=number))
+    assert (tmp_path / "journal.garbled").read_bytes() == b"what is this\n"
+    assert b"what is this\n" not in (tmp_path / "journal").read_bytes()
+    assert found(tmp_path) == [a_record("good", sequence=19)]
+
+
+def test_nothing_but_what_cannot_be_set_aside(tmp_path: Path, a_store: StateStore) -> None:
+    (tmp_path / "journal").write_bytes(HEADER + b"what is this\n")
+    (tmp_path / "journal.garbled").mkdir()
+    assert a_store.load_all() == []
+    assert (tmp_path / "journal").read_bytes() == HEADER + b"what is this\n"
+
+
 @pytest.mark.parametrize("whole", [b"", b"\0" * 100, b"{}\n", b"[]\n", b"\xff\n\n", HEADER[:-1], HEADER[5:]])
 def test_a_file_that_is_no_journal(tmp_path: Path, a_store: StateStore, whole: bytes) -> None:
     """The machine ended before its pages were written, for instance."""

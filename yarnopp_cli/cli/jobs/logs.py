@@ -43,42 +43,52 @@ class Style:
     since_ms: int
 
 
+Follow = Annotated[
+    bool,
+    option("-f, --follow", "Follow the output until the end; wait for containers that are still queued."),
+    HERE_ONLY,
+]
+Tail = Annotated[int | None, option("--tail N", "Only the last N lines of each file.", min=0)]
+Since = Annotated[
+    int | None,
+    option("--since T", "Only files modified since this time: 10m, 2026-01-31T12:00Z.", parser=moment),
+    HERE_ONLY,
+]
+Stdout = Annotated[bool, option("--stdout", "Standard output only.")]
+Stderr = Annotated[bool, option("--stderr", "Standard error only.")]
+NoPrefix = Annotated[bool, option("--no-prefix", "No container number before each line.")]
+Timestamps = Annotated[
+    bool,
+    option("--timestamps", "Show when each line was read (for old lines: when the file was last modified)."),
+    HERE_ONLY,
+]
+Out = Annotated[str | None, option("--out DIR", "Copy the files to DIR/<container>/ instead."), HERE_ONLY]
+Size = Annotated[
+    int | None, option("--bytes N", "The first N bytes of each file; with -N the last ones."), HERE_ONLY
+]
+Files = Annotated[bool, option("--files", "List the log files and their sizes."), HERE_ONLY]
+Masters = Annotated[bool, option("--am", "Only the log of the application's master.")]
+WithCode = Annotated[
+    bool, option("--exit-code", "Exit with the exit code of the containers shown."), HERE_ONLY
+]
+
+
 @command("logs", "yopp logs -f last", "yopp logs 3.2 --stderr --tail 20", yarn=True)
 def logs(
     session: Session,
     ids: JobIds,
-    follow: Annotated[
-        bool,
-        option("-f, --follow", "Follow the output until the end; wait for containers that are still queued."),
-        HERE_ONLY,
-    ] = False,
-    tail: Annotated[int | None, option("--tail N", "Only the last N lines of each file.", min=0)] = None,
-    since: Annotated[
-        int | None,
-        option("--since T", "Only files modified since this time: 10m, 2026-01-31T12:00Z.", parser=moment),
-        HERE_ONLY,
-    ] = None,
-    stdout: Annotated[bool, option("--stdout", "Standard output only.")] = False,
-    stderr: Annotated[bool, option("--stderr", "Standard error only.")] = False,
-    no_prefix: Annotated[bool, option("--no-prefix", "No container number before each line.")] = False,
-    timestamps: Annotated[
-        bool,
-        option(
-            "--timestamps", "Show when each line was read (for old lines: when the file was last modified)."
-        ),
-        HERE_ONLY,
-    ] = False,
-    out: Annotated[
-        str | None, option("--out DIR", "Copy the files to DIR/<container>/ instead."), HERE_ONLY
-    ] = None,
-    size: Annotated[
-        int | None, option("--bytes N", "The first N bytes of each file; with -N the last ones."), HERE_ONLY
-    ] = None,
-    files: Annotated[bool, option("--files", "List the log files and their sizes."), HERE_ONLY] = False,
-    masters: Annotated[bool, option("--am", "Only the log of the application's master.")] = False,
-    exit_code: Annotated[
-        bool, option("--exit-code", "Exit with the exit code of the containers shown."), HERE_ONLY
-    ] = False,
+    follow: Follow = False,
+    tail: Tail = None,
+    since: Since = None,
+    stdout: Stdout = False,
+    stderr: Stderr = False,
+    no_prefix: NoPrefix = False,
+    timestamps: Timestamps = False,
+    out: Out = None,
+    size: Size = None,
+    files: Files = False,
+    masters: Masters = False,
+    exit_code: WithCode = False,
 ) -> int:
     """Print the output of one container, or of all containers of an application, numbered.
 

@@ -46,7 +46,6 @@ from ...records.master_protocol import (
     RegisterApplicationMasterRequest,
 )
 from ...records.reports import FinalApplicationStatus
-from ...records.requests import ContainerLaunchContext
 from ...records.tracker_protocol import LaunchTemplate, TaskToStart
 from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
@@ -508,12 +507,4 @@ def check_job(job: JobSpec) -> None:
 
 def _template(template_id: str, job: HostedJob, phase_index: int) -> LaunchTemplate:
     phase = job.master.job.phases[phase_index]
-    context = ContainerLaunchContext(
-        command=phase.command,
-        environment=phase.environment,
-        working_directory=phase.working_directory,
-        files=phase.files,
-        timeout_ms=phase.timeout_ms,
-        own_account=phase.own_account,
-    )
-    return LaunchTemplate(template_id, job.id, job.app.user, context, phase.number_variable)
+    return LaunchTemplate(template_id, job.id, job.app.user, phase.context, phase.number_variable)
