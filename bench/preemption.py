@@ -4,7 +4,8 @@ Two spinning opportunistic containers hold both vcores, and the newcomer wants b
 call that starts it there. "From the library": from just before it is asked for. "From the shell": from the start of
 `yopp run`. Each to the newcomer's first instruction, which it writes down itself. An idle node is the floor.
 
-In a kernel with cgroup v2 alone: .ci/in-uml .venv/bin/python -m bench.preemption --short
+In a kernel with cgroup v2 alone, of Linux 6.1, which has slots only if they are asked for:
+.ci/in-uml .venv/bin/python -m bench.preemption --short -Dyopp.nodemanager.pooled-groups=100
 """
 
 from __future__ import annotations

@@ -159,6 +159,7 @@ class Finder:
                 self._journals[path] = told
             else:
                 remove_journal(path)
+        self._directories.remove_earlier_spares()
         there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
         for container_id in there - known:
             LOG.info("removing what is left of %s", container_id)

@@ -151,6 +151,10 @@ class LinuxContainerExecutor:
         if self._settings.monitor_enabled:
             self._monitor.start()
 
+    def expect_containers(self) -> None:
+        """A container will come soon: what its start needs and takes long is begun."""
+        self._pool.warm()
+
     async def close(self) -> None:
         """Finish what is under way, and watch nothing any more. Containers that still run continue."""
         await self._monitor.stop()
@@ -159,6 +163,7 @@ class LinuxContainerExecutor:
         await self._pool.close()
         await self._context.finish()
         self._watcher.close()
+        self._directories.close()
         self._store.close()
 
     def remove_everything(self) -> None:
@@ -431,7 +436,7 @@ class LinuxContainerExecutor:
         self._finder.cleaned(container_id)
         if held is not None and held.pooled and not held.journal:
             # Its slot is another's by now. Most leave nothing in their directory.
-            if not self._directories.remove_private(container_id, thoroughly=False):
+            if not self._directories.keep_private(container_id):
                 self._cleaner.clean(container_id)
             return
         self._directories.remove_exit_files(container_id)

@@ -1,7 +1,13 @@
-"""Where the files of one node's containers are; makes and removes a container's private directory."""
+"""Where the files of one node's containers are; makes and removes a container's private directory.
+
+A private directory that is as it was made serves the next container, under another name. ext4 without a journal gives
+the inode of what was removed to nobody for a minute, and passes over all of them whenever it makes something: where
+each container removes a directory, all files of the machine are made the slower, the more containers there were.
+"""
 
 from __future__ import annotations
 
+import errno
 import itertools
 import logging
 import os
@@ -10,10 +16,17 @@ import shutil
 from pathlib import Path
 
 from ..records import ContainerSpec
+from .cgroups.slots import SLOT_PREFIX
 from .procfs import Traces
 from .shim import CannotLaunchError, claim_exit_file, shims_of
 
 LOG = logging.getLogger(__name__)
+
+SPARE_PREFIX = f"{SLOT_PREFIX}directory-"
+"""How the names of spare directories begin, which are kept beside the records. No container may be called so."""
+
+MOST_SPARES = 100
+"""How many are kept: one for each of as many slots as there usually are."""
 
 _EXIT_FILE = re.compile(r"(.+)\.exit(\d+)\Z", re.DOTALL)
 
@@ -31,6 +44,11 @@ class Directories:
         self.work, self.logs, self.state = (os.path.abspath(path) for path in (work, logs, state))
         for path, mode in ((self.work, 0o755), (self.logs, 0o755), (self.state, 0o700)):
             os.makedirs(path, mode=mode, exist_ok=True)
+        self._spares: list[str] = []
+        self._numbers = itertools.count(1)
+        self._fresh: tuple[object, ...] = ()
+        """What is true of a directory that nobody has touched; nothing if none was made yet."""
+        self._keeps = True
 
     def private(self, container_id: str) -> str:
         """A container's own directory, and its working directory unless it asked for another."""
@@ -54,10 +72,8 @@ class Directories:
         """Make a container's directories and write its files. Raises CannotLaunchError if that fails."""
         private = self.private(spec.container_id)
         try:
-            try:
-                os.mkdir(private, 0o700)
-            except OSError:  # it is there, or its parent is not
-                os.makedirs(private, mode=0o700, exist_ok=True)
+            if not self._take_spare(private):
+                self._make(private)
             self._make_log(spec)
             for name, text in spec.files.items():
                 if not name or name in (".", "..") or "/" in name or "\0" in name:
@@ -70,6 +86,63 @@ class Directories:
                     file.write(text.encode("utf-8", "surrogateescape"))
         except (OSError, UnicodeEncodeError) as error:
             raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+
+    def _make(self, private: str) -> None:
+        try:
+            os.mkdir(private, 0o700)
+        except OSError:  # it is there, or its parent is not
+            os.makedirs(private, mode=0o700, exist_ok=True)
+        else:
+            if self._keeps and not self._fresh:
+                self._fresh = _properties(private)
+
+    def _take_spare(self, private: str) -> bool:
+        """Give a spare directory the name of a private one that is not there; False if there is none to give."""
+        if not self._spares or os.path.lexists(private):
+            return False
+        try:
+            os.rename(self._spares.pop(), private)
+            return True
+        except OSError as error:  # somebody has taken it away
+            LOG.debug("%s is made anew: %s", private, error.strerror)
+            return False
+
+    def keep_private(self, container_id: str) -> bool:
+        """Keep a private directory as a spare, or remove it; False if something is in it.
+
+        What makes it another than a new one makes it no spare: its owner, mode, size, attributes, entries.
+        """
+        private = self.private(container_id)
+        if self._keeps and self._fresh and len(self._spares) < MOST_SPARES:
+            spare = os.path.join(self.state, f"{SPARE_PREFIX}{next(self._numbers)}")
+            try:
+                if _properties(private) == self._fresh and not os.listdir(private):
+                    os.rename(private, spare)
+                    self._spares.append(spare)
+                    return True
+            except FileNotFoundError:
+                return True
+            except OSError as error:  # another file system, for instance
+                LOG.debug("private directories are not kept: %s", error.strerror)
+                self._keeps = False
+        return self.remove_private(container_id, thoroughly=False)
+
+    def close(self) -> None:
+        """Remove the spare directories, and keep no more."""
+        self._keeps = False
+        for spare in self._spares:
+            try:
+                os.rmdir(spare)
+            except OSError as error:
+                LOG.debug("%s stays: %s", spare, error.strerror)
+        self._spares.clear()
+
+    def remove_earlier_spares(self) -> None:
+        """Remove the spare directories of an earlier run."""
+        for name in os.listdir(self.state):
+            path = os.path.join(self.state, name)
+            if name.startswith(SPARE_PREFIX) and path not in self._spares:
+                _remove_tree(path)
 
     def _make_log(self, spec: ContainerSpec) -> None:
         path = self.log(spec)
@@ -95,9 +168,7 @@ class Directories:
         except OSError:
             if not thoroughly:
                 return False
-        shutil.rmtree(
-            path, onerror=lambda _, name, error: LOG.warning("cannot remove %s: %s", name, error[1])
-        )
+        _remove_tree(path)
         return not os.path.lexists(path)
 
     def remove_empty_logs(self, spec: ContainerSpec) -> None:
@@ -159,3 +230,30 @@ class Directories:
             if match := _EXIT_FILE.match(name):
                 found.add(match.group(1))
         return found
+
+
+def _properties(directory: str) -> tuple[object, ...]:
+    """What tells a directory that somebody has changed from a new one, besides what is in it. Raises OSError."""
+    found = os.stat(directory, follow_symlinks=False)
+    return (
+        found.st_dev,
+        found.st_mode,
+        found.st_uid,
+        found.st_gid,
+        found.st_nlink,
+        found.st_size,
+        _attributes(directory),
+    )
+
+
+def _attributes(directory: str) -> tuple[str, ...]:
+    try:
+        return tuple(os.listxattr(directory, follow_symlinks=False))
+    except OSError as error:
+        if error.errno == errno.ENOTSUP:
+            return ()
+        raise
+
+
+def _remove_tree(path: str) -> None:
+    shutil.rmtree(path, onerror=lambda _, name, error: LOG.warning("cannot remove %s: %s", name, error[1]))

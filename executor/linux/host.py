@@ -46,10 +46,8 @@ class HostLimits(Record):
 
 def host_limits(*, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> HostLimits:
     """The processors and the memory that this process, and so its containers, can use."""
-    import psutil
-
     machine_cores = os.cpu_count() or 1
-    machine_memory = int(psutil.virtual_memory().total)
+    machine_memory = machine_memory_bytes()
     cores, memory = float(len(os.sched_getaffinity(0))), machine_memory
     because = []
     if cores < machine_cores:
@@ -68,6 +66,14 @@ def host_limits(*, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> HostLim
                 memory = limit
                 because.append(f"{level} has a memory limit of {limit >> 20} MiB")
     return HostLimits(cores, memory, machine_cores, machine_memory, tuple(because))
+
+
+def machine_memory_bytes() -> int:
+    """The memory of the machine, as /proc/meminfo tells it (sysinfo(2) says more in some kinds of containers)."""
+    for line in read_bytes("/proc/meminfo").split(b"\n"):
+        if line.startswith(b"MemTotal:"):
+            return int(line.split()[1]) << 10
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _levels(mount: Mount, own: dict[str, str]) -> list[str]:

@@ -182,6 +182,12 @@ class Pool:
         self._check_soon()
         return True
 
+    def warm(self) -> None:
+        """Begin to make a first slot: a container will come soon. It goes as others do if none comes."""
+        if self.used and not self._slots and self._make() is not None:
+            self._needed_at = self._loop.time()
+            self._check_soon()
+
     def adopt(self, held: LiveContainer) -> None:
         """See to it that the launcher of an earlier run, too, is not left standing."""
         self._adopted.append(held)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
@@ -331,9 +332,37 @@ def test_a_promotion_is_delivered_to_the_node() -> None:
     (start,) = node.beat().tasks_to_start
     (update,) = node.beat(said(start)).containers_to_update
     assert (update.container_id, update.execution_type) == (start.container_id, GUARANTEED)
-    node.beat(said(start, DONE, 0))
+    node.beat(said(start, DONE, 0, version=update.version))
     told = job.hear(job.watch())
     assert told.end is not None and told.end.summary.promoted == 1
+
+
+def test_a_promotion_that_the_node_refuses_is_told_and_not_counted() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, promote=True)
+    (start,) = node.beat().tasks_to_start
+    (update,) = node.beat(said(start)).containers_to_update
+    watch = job.watch(tasks=False)
+    refusal = Cause(CauseKind.UPDATE_REFUSED, version=update.version)
+    node.beat(said(start, version=start.version, refusal=refusal))
+    cluster.at(1)
+    told = job.hear(watch)
+    assert told.said == (f"{start.container_id} could not be updated: its node has no room for it",)
+    node.beat(said(start, DONE, 0, version=start.version, refusal=refusal))
+    told = job.hear(job.watch())
+    assert told.end is not None and told.end.exit_code == 0 and told.end.summary.promoted == 0
+    assert told.said == ()
+
+
+def test_a_promotion_that_comes_after_the_end_is_neither_counted_nor_told() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, promote=True)
+    (start,) = node.beat().tasks_to_start
+    (update,) = node.beat(said(start)).containers_to_update
+    assert update.version > start.version
+    node.beat(said(start, DONE, 0, version=start.version))
+    told = job.hear(job.watch())
+    assert told.end is not None and told.end.summary.promoted == 0 and told.said == ()
 
 
 def test_a_bug_in_a_master_ends_its_job_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

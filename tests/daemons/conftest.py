@@ -71,7 +71,7 @@ class Started:
     def __init__(self, module: str, *arguments: str, environment: dict[str, str] | None = None) -> None:
         readable, writable = os.pipe()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", f"yarnopp_cli.daemons.{module}", *arguments, "--ready-fd", str(writable)],
+            [sys.executable, "-m", "yarnopp_cli.daemons", module, *arguments, "--ready-fd", str(writable)],
             cwd=ROOT,
             env={"PATH": os.environ["PATH"], **(environment or {})},
             stdin=subprocess.DEVNULL,

@@ -7,8 +7,7 @@ the same memory. Vcores may be, on request: sharing a core only makes work slowe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from executor.hints import TYPE_CHECKING
 from executor.light import Record
 from executor.records import Resource
 
@@ -218,7 +217,7 @@ def share_host(
         vcores = size_of_node(node.vcores, hardware, UNDETECTED_VCORES)
     machine = Machine(host.memory_bytes >> 20, host.cores, host.because)
     return plan(
-        counted_machine(machine, hardware, threads_per_core()),
+        counted_machine(machine, hardware, 1.0 if hardware.count_logical_processors else threads_per_core()),
         Wish(wish.nodes, memory, vcores, configured=wish.memory_mb is None and memory is not None),
         reserved_memory_mb=node.system_reserved_memory_mb,
         cpu_percentage=node.percentage_physical_cpu_limit,

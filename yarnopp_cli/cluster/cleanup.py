@@ -2,6 +2,8 @@
 
 Only what bears this run directory's name is touched: cgroups below ``<hierarchy>/<key of the run directory>``, and the
 processes that the nodes' own records name by pid and start time. Nothing is found by a program's name.
+
+Each start of a cluster looks for leftovers, and seldom finds any: what removes them is loaded when there is something.
 """
 
 from __future__ import annotations
@@ -10,16 +12,13 @@ import contextlib
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from executor.errors import CgroupError, StateStoreError
+from executor.hints import TYPE_CHECKING
 from executor.light import Record
-from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
 from executor.linux.cgroups.files import group_processes, read_mounts, read_own_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
-from executor.linux.store import StateStore
 from executor.records import ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
 
@@ -60,7 +59,7 @@ class Cleared(Record):
 def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[ContainerRecord, ...]:
     """The records that nodes keep of containers that have not ended; of ``ports``, or of all.
 
-    A newer version's, which cannot be read, are left out.
+    Those that cannot be read, such as a newer version's, are left out: ``has_records`` knows of them.
     """
     found: list[ContainerRecord] = []
     for port in _node_ports(run_dir, ports):
@@ -72,7 +71,11 @@ def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Conta
 def _stored(run_dir: RunDir, port: int) -> list[ContainerRecord]:
     """All records of a node. Raises StateStoreError."""
     directory = records_directory(run_dir, port)
-    return StateStore(directory).load_all(tidy=False) if os.path.isdir(directory) else []
+    if not os.path.isdir(directory):
+        return []
+    from executor.linux.store import StateStore
+
+    return StateStore(directory).load_all(tidy=False)
 
 
 def live_records(run_dir: RunDir) -> tuple[ContainerRecord, ...]:
@@ -195,6 +198,8 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
 
 
 def _remove_directory(path: str, problems: list[str]) -> None:
+    import shutil
+
     try:
         shutil.rmtree(path)
     except FileNotFoundError:
@@ -210,6 +215,8 @@ def _end(record: ContainerRecord, groups: Sequence[str], problems: list[str]) ->
     """
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
+    from executor.linux.cgroups.base import kill_until_empty
+
     container_id, shim = record.spec.container_id, record.pid
 
     def members() -> list[int]:
@@ -225,6 +232,8 @@ def _end(record: ContainerRecord, groups: Sequence[str], problems: list[str]) ->
 
 
 def _remove_group(group: str, groups: Sequence[str], hierarchy: str, problems: list[str]) -> None:
+    from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
+
     def members() -> list[int]:
         return [pid for directory, _, _ in os.walk(group) for pid in group_processes(directory)]
 

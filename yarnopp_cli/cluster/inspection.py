@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
+from executor.hints import Any
 from executor.light import Record
 from executor.records import Resource
 

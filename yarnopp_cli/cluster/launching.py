@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from executor.light import Record
 
@@ -23,6 +22,7 @@ from ..errors import YoppError
 from .processes import ProcessId, end_processes
 from .rundir import STAY, PlannedNode, RunDir
 
+DAEMONS = "yarnopp_cli.daemons"
 READY = b"1"
 LOG_TAIL_BYTES = 4096
 END_GRACE_SECONDS = 3.0
@@ -33,7 +33,7 @@ _outliving: list[subprocess.Popen[bytes]] = []
 
 
 class Order(Record):
-    """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module and
+    """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module, and that one's
     arguments."""
 
     name: str
@@ -41,30 +41,32 @@ class Order(Record):
     arguments: tuple[str, ...]
 
 
-@dataclass(slots=True)
 class _Starting:
     """A daemon between its start and its answer. ``log_from`` is where its own part of the log begins."""
 
-    name: str
-    process: subprocess.Popen[bytes]
-    identity: ProcessId | None
-    pipe: int
-    log_path: str
-    log_from: int
-    answer: bytearray = field(default_factory=bytearray)
+    def __init__(
+        self, name: str, process: subprocess.Popen[bytes], pipe: int, log_path: str, log_from: int
+    ) -> None:
+        self.name = name
+        self.process = process
+        self.identity = ProcessId.of(process.pid)
+        self.pipe = pipe
+        self.log_path = log_path
+        self.log_from = log_from
+        self.answer = bytearray()
 
 
 def resourcemanager(run_dir: RunDir, lifetime: str) -> Order:
     """The RM of a run directory."""
-    arguments = ("--run-dir", run_dir.path, "--lifetime", lifetime)
-    return Order("rm", "yarnopp_cli.daemons.resourcemanager", arguments)
+    arguments = ("resourcemanager", "--run-dir", run_dir.path, "--lifetime", lifetime)
+    return Order("rm", DAEMONS, arguments)
 
 
 def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY) -> Order:
     """One NM of a run directory."""
     size = ("--port", str(node.port), "--memory", str(node.memory), "--vcores", str(node.vcores))
-    arguments = ("--run-dir", run_dir.path, *size, "--lifetime", lifetime)
-    return Order(node.name, "yarnopp_cli.daemons.nodemanager", arguments)
+    arguments = ("nodemanager", "--run-dir", run_dir.path, *size, "--lifetime", lifetime)
+    return Order(node.name, DAEMONS, arguments)
 
 
 def command_line(order: Order) -> list[str]:
@@ -137,7 +139,7 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
         ) from error
     finally:
         os.close(writable)
-    return _Starting(order.name, process, ProcessId.of(process.pid), readable, log_path, log_from)
+    return _Starting(order.name, process, readable, log_path, log_from)
 
 
 def _await_answer(one: _Starting, deadline: float, timeout: float) -> None:

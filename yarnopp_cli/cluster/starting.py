@@ -10,9 +10,8 @@ import contextlib
 import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NoReturn
 
+from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 from executor.settings import ExecutorSettings, properties_of
 
@@ -41,6 +40,8 @@ from .rundir import (
 )
 
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from ..settings.loading import Configuration
 
 START_SECONDS = 30.0
@@ -79,16 +80,18 @@ def ensure_cluster(
         return _Start(configuration, run_dir, lifetime, wish, deadline).run()
 
 
-@dataclass
 class _Start:
     """One run of ``ensure_cluster`` under the lock."""
 
-    configuration: Configuration
-    run_dir: RunDir
-    lifetime: str
-    wish: Wish
-    deadline: float
-    warnings: list[str] = field(default_factory=list)
+    def __init__(
+        self, configuration: Configuration, run_dir: RunDir, lifetime: str, wish: Wish, deadline: float
+    ) -> None:
+        self.configuration = configuration
+        self.run_dir = run_dir
+        self.lifetime = lifetime
+        self.wish = wish
+        self.deadline = deadline
+        self.warnings: list[str] = []
 
     def run(self) -> ClusterHandle:
         """Find out what runs, decide what is missing, start it, and look at the result."""

@@ -1,4 +1,4 @@
-"""A NodeManager's daemon: ``python -m yarnopp_cli.daemons.nodemanager --run-dir DIR --port 45454``.
+"""A NodeManager's daemon: ``python -m yarnopp_cli.daemons nodemanager --run-dir DIR --port 45454``.
 
 It finds the containers of its earlier life before it registers. SIGTERM ends it orderly: where
 ``yarn.nodemanager.recovery.enabled`` is on, its containers go on without it and its next life finds them
@@ -15,7 +15,6 @@ import contextlib
 import logging
 import os
 import socket
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -206,6 +205,8 @@ class NodeManagerDaemon:
                 await self._proxy.listen()
             self._web.serve(*self._web_arguments())
             self._recover()
+            if self._process.arguments.lifetime == "on-demand":
+                self._executor.expect_containers()  # a job has started this cluster
             cleaning = asyncio.create_task(self._remove_old_logs())
             return await self._process.until_stopped()
         finally:
@@ -316,7 +317,7 @@ def _size(asked: Resource, host: HostLimits, configuration: Configuration) -> Re
     return share_host(host, node, hardware, wish).nodes[0]
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the daemon; its exit code."""
     parser = argument_parser("nodemanager")
     parser.add_argument("--port", type=_port, required=True, help="the node's own, among those of its host")
@@ -345,7 +346,3 @@ def _unusable(path: str, error: OSError) -> YoppError:
         because=reason_of(error),
         hint="free some space, or set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs",
     )
-
-
-if __name__ == "__main__":
-    sys.exit(main())

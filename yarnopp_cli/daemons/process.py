@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import contextlib
 import fcntl
+import gc
 import json
 import logging
 import os
@@ -38,13 +39,15 @@ LOG_FILES: Final = 3
 """A log is at most this long; so many older ones are kept."""
 LOCK_SECONDS: Final = 0.5
 """How long to try for the pid file: somebody may be looking whether it is held, for a moment."""
+GARBAGE: Final = (20_000, 20, 50)
+"""How many objects are made before garbage is looked for, and how often among older ones: hardly any is in cycles."""
 EXIT_CRASHED: Final = 70
 """A bug ended the daemon; its log and crash report say which."""
 
 
 def argument_parser(name: str) -> argparse.ArgumentParser:
     """The arguments that all daemons take."""
-    parser = argparse.ArgumentParser(prog=f"python -m yarnopp_cli.daemons.{name}", allow_abbrev=False)
+    parser = argparse.ArgumentParser(prog=f"python -m yarnopp_cli.daemons {name}", allow_abbrev=False)
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="where its site.json is")
     parser.add_argument("--ready-fd", type=int, default=-1, metavar="FD", help="tell there when serving")
     parser.add_argument("--log-to-stderr", action="store_true", help="log to standard error, to no file")
@@ -255,10 +258,13 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
 
     # A pipe to a starter that has gone, or a terminal that was closed, must not end a daemon.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    gc.set_threshold(*GARBAGE)
     run_dir = RunDir.of(arguments.run_dir)
     process = DaemonProcess(name, run_dir, arguments)
     if arguments.ready_fd >= 0:
         os.set_inheritable(arguments.ready_fd, False)
+    gc.freeze()  # what was loaded stays as long as this process: no collection looks at it
+    gc.enable()
     try:
         process.take_lock()
         process.start_log()

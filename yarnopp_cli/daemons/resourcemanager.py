@@ -1,4 +1,4 @@
-"""The ResourceManager's daemon: ``python -m yarnopp_cli.daemons.resourcemanager --run-dir DIR``.
+"""The ResourceManager's daemon: ``python -m yarnopp_cli.daemons resourcemanager --run-dir DIR``.
 
 SIGTERM ends this process alone: NodeManagers of a cluster that stays keep their containers and wait for the
 next ResourceManager, those of an on-demand cluster end themselves. A whole cluster is ended by the call
@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import os
 import random
-import sys
 import time
 from collections.abc import Sequence
 
@@ -125,10 +124,6 @@ class ResourceManagerDaemon:
             await self._server.close()
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run the daemon; its exit code."""
     return run("rm", argument_parser("resourcemanager").parse_args(argv), ResourceManagerDaemon)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -157,7 +157,7 @@ class JobClient:
             try:
                 return self.open().call(request)
             except (MastersNotHostedError, TooLargeError):
-                pass
+                pass  # its master is elsewhere then
         return self.open().call(otherwise())
 
     def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:

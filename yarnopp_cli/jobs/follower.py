@@ -110,7 +110,7 @@ class JobFollower:
             self._lose(error)
             return
         for call_id, answer in answers:
-            if call_id == self._watch:
+            if call_id == self._watch:  # what a stop comes to is told here, too
                 self._lost_at, self._told = None, False
                 if isinstance(answer, YoppError):
                     self._give_up(answer)

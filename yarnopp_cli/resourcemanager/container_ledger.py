@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from executor.causes import Cause, CauseKind
+from executor.causes import Cause, CauseKind, of_kind
 from executor.light import replace
 from executor.records import (
     PREEMPTION_STATUSES,
@@ -21,8 +21,9 @@ from executor.records import (
 
 from ..allocation.asks import Ask, AskKey
 from ..allocation.cluster_node import Claim
-from ..errors import InvalidIdError, InvalidTokenError
+from ..errors import InvalidIdError, InvalidStateError, InvalidTokenError
 from ..machine.tokens import CONTAINER_TOKEN, container_token, verify
+from ..records.container_protocol import FailedContainer, UpdateContainersResponse
 from ..records.ids import ContainerId
 from ..records.requests import Container
 from ..records.tracker_protocol import ContainerToUpdate
@@ -247,6 +248,8 @@ class ContainerLedger:
                 self.deliver_update(container)  # it was started by a token older than the update
         self._rm.history.observed(container.subject, container.status, status)
         container.status = status
+        if container.update_calls:
+            self._answer_updates(container, status)
         self._move(container, _TOLD[status.state])
         attempt = container.attempt
         if container.is_am:
@@ -278,6 +281,8 @@ class ContainerLedger:
         container.finished_at_ms = self._rm.now_ms
         if (tasks := self._rm.task_books.get(app.id)) is not None:
             tasks.ended(container)
+        if container.update_calls:
+            self._answer_updates(container, status)
         self._move(container, _ended_as(container, status))
         if container.phase is Phase.PREEMPTED:
             ran = status.finished_at_ms - status.started_at_ms if status.started_at_ms > 0 else 0
@@ -390,6 +395,26 @@ class ContainerLedger:
             ),
         )
         self._rm.news_for_node(container.node)
+
+    def _answer_updates(self, container: RMContainer, status: ContainerStatus) -> None:
+        """Tell its hosted master which updates the node has made or refused; of one that came too late, neither."""
+        refusal = status.refusal
+        refused = refusal.version if of_kind(refusal, CauseKind.UPDATE_REFUSED) else -1
+        waiting = []
+        for version, call_id in container.update_calls:
+            if status.version >= version:
+                answer = UpdateContainersResponse((container.id,))
+            elif version <= refused:
+                because = "its node has no room for it"
+                failed = FailedContainer(container.id, InvalidStateError.exception, because)
+                answer = UpdateContainersResponse((), (failed,))
+            elif status.state is ContainerState.DONE:
+                answer = UpdateContainersResponse(())
+            else:
+                waiting.append((version, call_id))
+                continue
+            self._rm.reply(call_id, answer)
+        container.update_calls = tuple(waiting)
 
     def _claimed(self, container: RMContainer) -> None:
         """The node knows of it (or it ended unclaimed): it does not expire, and reports count it now."""

@@ -296,7 +296,8 @@ class RMContainer:
     ``ask_key`` is the ask that it answers, ``asked_type`` that ask's type, ``counted`` whether the metrics of
     opportunistic containers know it. ``released`` ones are ended at their master's wish; ``ended_for`` is why the RM
     has told the node to end one, ``ended_as`` the exit status that goes with it, None where the node's holds.
-    ``delivers``: the RM itself tells the node what it has become. ``waiting_since_ms``: when its work began to wait, as
+    ``delivers``: the RM itself tells the node what it has become. ``update_calls`` are updates that its hosted master
+    waits for: the version and the number of the call, each. ``waiting_since_ms``: when its work began to wait, as
     another container. ``strict``: the ask named the only places that will do. ``acquired``: its master has been given
     it. ``preemptions`` counts how often it had to make room, paused or killed. ``eligible_at_ms``: when it was asked
     for, or its work first was.
@@ -321,6 +322,7 @@ class RMContainer:
     ended_for: Cause | None = None
     ended_as: ContainerExitStatus | None = None
     delivers: bool = False
+    update_calls: tuple[tuple[int, int], ...] = ()
     started_told: bool = False
     finished_at_ms: int = 0
     waiting_since_ms: int = 0

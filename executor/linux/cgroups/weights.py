@@ -7,14 +7,17 @@ two who do it at the same time the last leaves the right value.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from collections.abc import Callable
 
 from ...core.limits import WeightScale
 from ...errors import CgroupWriteError
+from ...hints import TYPE_CHECKING
 from .files import KernelFiles, at
+
+if TYPE_CHECKING:
+    import asyncio
 
 LOG = logging.getLogger(__name__)
 

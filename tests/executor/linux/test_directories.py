@@ -39,3 +39,87 @@ def test_a_log_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "logs" / "a1" / "c1").touch()
     with pytest.raises(CannotLaunchError):
         directories.prepare(a_spec("c1", "true", application_id="a1"))
+
+
+@pytest.fixture
+def directories(tmp_path: Path) -> Directories:
+    return Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
+
+
+def place(directories: Directories, name: str) -> int:
+    directories.prepare(a_spec(name, "true"))
+    return os.stat(directories.private(name)).st_ino
+
+
+def test_a_directory_that_nobody_touched_serves_the_next_container(
+    tmp_path: Path, directories: Directories
+) -> None:
+    first = place(directories, "c1")
+    assert directories.keep_private("c1") and os.listdir(directories.work) == []
+    assert place(directories, "c2") == first and os.listdir(directories.state) == []
+    assert place(directories, "c3") != first, "one that is in use serves nobody else"
+    assert directories.keep_private("c2") and directories.keep_private("c3")
+    assert directories.keep_private("c3"), "it is gone"
+    directories.close()
+    assert os.listdir(directories.work) == os.listdir(directories.state) == []
+    place(directories, "c4")
+    assert directories.keep_private("c4") and os.listdir(directories.state) == [], "none is kept after that"
+
+
+@pytest.mark.parametrize("change", ["mode", "attribute", "size", "replaced", "file", "directory", "gone"])
+def test_a_directory_that_was_changed_serves_nobody_else(
+    tmp_path: Path, directories: Directories, change: str
+) -> None:
+    place(directories, "c0")
+    place(directories, "c1")
+    private = Path(directories.private("c1"))
+    match change:
+        case "mode":
+            private.chmod(0o755)
+        case "attribute":
+            try:
+                os.setxattr(private, "user.of", b"c1")
+            except OSError as error:
+                pytest.skip(f"no attributes here: {error.strerror}")
+        case "size":
+            names = [private / f"{number:0200}" for number in range(200)]
+            for name in names:
+                name.touch()
+            for name in names:
+                name.unlink()
+            if private.stat().st_size == os.stat(directories.private("c0")).st_size:
+                pytest.skip("a directory does not stay large here")
+        case "replaced":
+            private.rmdir()
+            private.symlink_to(tmp_path)
+        case "file":
+            (private / "left").touch()
+        case "directory":
+            (private / "left").mkdir()
+        case "gone":
+            private.rmdir()
+    left = change in ("replaced", "file", "directory")
+    assert directories.keep_private("c1") is not left, "what is left is removed thoroughly, by another way"
+    assert os.listdir(directories.state) == []
+    assert os.path.lexists(private) is left
+
+
+def test_a_spare_directory_hides_nothing_that_is_there(directories: Directories) -> None:
+    """A second attempt finds what the first one has left."""
+    place(directories, "c1")
+    place(directories, "c2")
+    assert directories.keep_private("c1")
+    mine = place(directories, "c2")
+    assert mine == place(directories, "c2") and len(os.listdir(directories.state)) == 1
+    (spare,) = os.listdir(directories.state)
+    os.rmdir(os.path.join(directories.state, spare))
+    place(directories, "c3")
+    assert os.path.isdir(directories.private("c3")), "somebody has taken the spare one away"
+
+
+def test_spare_directories_of_an_earlier_run_are_removed(tmp_path: Path, directories: Directories) -> None:
+    place(directories, "c1")
+    assert directories.keep_private("c1")
+    later = Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
+    later.remove_earlier_spares()
+    assert os.listdir(later.state) == []

@@ -77,12 +77,12 @@ def test_stalls_are_a_part_of_the_time(tmp_path: Path) -> None:
 def test_yopps_own_daemons_and_clients_are_no_processes_outside(tmp_path: Path) -> None:
     clock = Clock()
     reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
-    proc.process(7, "/usr/bin/python3 -m yarnopp_cli.daemons.resourcemanager", 50.0, 1000)
+    proc.process(7, "/usr/bin/python3 -m yarnopp_cli.daemons resourcemanager", 50.0, 1000)
     proc.process(8, "/usr/bin/python3 -m yarnopp_cli.jobs.master", 50.0, 1000, "4:cpu:/hadoop-yarn/x")
     proc.process(9, "make yopp", 0.5, 1000)
     proc.process(10, "/home/u/yopp/bench", 0.5, 1000)
     next_reading(reader, proc, clock, busy=2.0, yopp=0.0)  # the first look at them
-    proc.process(7, "/usr/bin/python3 -m yarnopp_cli.daemons.resourcemanager", 50.2, 1000.5)
+    proc.process(7, "/usr/bin/python3 -m yarnopp_cli.daemons resourcemanager", 50.2, 1000.5)
     proc.process(8, "/usr/bin/python3 -m yarnopp_cli.jobs.master", 50.5, 1000.5, "4:cpu:/hadoop-yarn/x")
     proc.process(10, "/home/u/yopp/bench", 1.0, 1000.5)
     proc.process(11, "/usr/bin/python3 /usr/local/bin/yopp status", 0.05, 0.1)  # half a core, since it came

@@ -36,7 +36,6 @@ from ...records.container_protocol import (
     StopContainersRequest,
     StopContainersResponse,
     UpdateContainersRequest,
-    UpdateContainersResponse,
 )
 from ...records.ids import ApplicationId
 from ...records.jobs import JobSpec, TaskState, as_rows
@@ -127,7 +126,7 @@ class HostedMasters:
         self._clients = clients
         self._jobs: dict[str, HostedJob] = {}
         self._ends: dict[str, client.JobEnd] = {}
-        self._calls: dict[int, tuple[HostedJob, m.CallRM]] = {}
+        self._calls: dict[int, tuple[HostedJob, m.Call]] = {}
         self._last_call = 0
 
     # -- what clients ask ------------------------------------------------------------------------------------
@@ -359,9 +358,12 @@ class HostedMasters:
             job.events.append(m.Answered(call, StopContainersResponse(call.container_ids)))
         elif isinstance(call.request, UpdateContainersRequest):
             for container in live:
-                self._ledger.deliver_update(container)
-            updated = tuple(one.id for one in live)
-            job.events.append(m.Answered(call, UpdateContainersResponse(updated)))
+                self._last_call -= 1
+                self._calls[self._last_call] = (job, call)
+                container.update_calls += ((container.version, self._last_call),)
+                self._ledger.deliver_update(
+                    container
+                )  # which may refuse it: the answer comes when it has spoken
 
     # -- what watchers hear ----------------------------------------------------------------------------------
 
@@ -487,7 +489,12 @@ class HostedMasters:
                 assert job.id in self._rm.unheard or Due(DueKind.HOSTED_MASTER, job.id) in self._rm.deadlines
             for watcher in job.watchers:
                 assert Due(DueKind.HOSTED_NEWS, job.id) in self._rm.deadlines, watcher
-        for number, (job, _) in self._calls.items():
+        for number, (job, call) in self._calls.items():
+            if isinstance(call, m.CallNode):
+                found = [self._rm.live_containers.get(one) for one in call.container_ids]
+                told = {one for live in found if live is not None for _, one in live.update_calls}
+                assert number in told, f"nobody will answer an update of {job.id}"
+                continue
             held = job.app.attempt.held
             assert held is not None and held.call_id == number, f"a call of {job.id} is held by nobody"
 

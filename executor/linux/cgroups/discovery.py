@@ -1,0 +1,277 @@
+"""Find what this host offers to hold containers with, choose a driver for it, and explain the choice.
+
+``discover`` tries for real: it makes and removes an empty group wherever it means to work, because permissions,
+read-only mounts, namespaces and security modules each refuse in their own way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
+from ...settings import ExecutorSettings
+from .base import UNIFIED, CgroupDriver
+from .files import V1_CONTROLLERS, KernelFiles, Mount, UnifiedFiles, at, read_mounts, read_own_paths
+from .none import NoCgroups
+from .v1 import V1Driver
+from .v2 import WANTED, V2Driver, enable_controllers
+
+LOG = logging.getLogger(__name__)
+
+LEAF = "yopp-self"
+"""The group below a delegated one into which we move ourselves: v2 allows processes in leaves only."""
+
+DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
+ROOT_HINT = "run as root, or have root give you directories: `mkdir -p {paths} && chown {uid} {paths}`"
+
+V1_WEAKER = {
+    "cpu": "processors are not shared out by weight, and no CPU quota is possible",
+    "memory": "memory limits are enforced by polling",
+    "pids": "the number of processes of a container is not bounded",
+}
+"""What is weaker without a controller."""
+
+_probe_numbers = itertools.count()
+
+
+def discover(
+    settings: ExecutorSettings,
+    *,
+    group: str = "yopp",
+    root: str = "/sys/fs/cgroup",
+    proc: str = "/proc",
+    remember: Path | None = None,
+) -> CgroupDriver:
+    """Choose how to hold containers on this host.
+
+    ``group`` names this node's group (it may contain slashes) below ``settings.cgroups_hierarchy``, below the cgroup
+    of this process if that can be written. ``remember`` is a file that keeps where that was, so that a node that is
+    started again elsewhere (another login, another unit) finds the groups of its containers. Raises
+    CgroupUnavailableError if the settings ask for a version, or a freezer, that the host does not offer; ``auto``
+    finds NoCgroups at worst.
+    """
+    driver = _discover(settings, group, root, proc, remember)
+    driver.delete_delay_seconds = settings.delete_delay_ms / 1000
+    driver.hierarchy = settings.cgroups_hierarchy
+    if settings.pause_mechanism == "freezer" and not driver.can_freeze:
+        raise CgroupUnavailableError(
+            "containers cannot be paused by the freezer on this host",
+            because="; ".join(driver.describe().weaker) or "no freezer can be written here",
+            hint="yopp.nodemanager.pause-mechanism = signal needs none",
+        )
+    return driver
+
+
+def _discover(
+    settings: ExecutorSettings, group: str, root: str, proc: str, remember: Path | None
+) -> CgroupDriver:
+    wish = settings.cgroups_mount
+    if wish == "none":
+        return NoCgroups(reasons=("cgroups are switched off by yopp.nodemanager.cgroups.mode = none",))
+    relative = "/".join(part for part in f"{settings.cgroups_hierarchy}/{group}".split("/") if part)
+    if ".." in relative.split("/"):
+        raise CgroupError(f"{relative!r} cannot name a cgroup", because="it leads out of its hierarchy")
+    search = _Search(relative, _recall(remember))
+    try:
+        search.mounts, search.own = read_mounts(proc, root), read_own_paths(proc)
+    except OSError as error:
+        LOG.debug("no cgroups: %s", error)
+    driver: CgroupDriver | None = None
+    if wish in ("auto", "v2"):
+        driver = search.v2()
+    if driver is None and wish in ("auto", "v1"):
+        driver = search.v1(may_be_hybrid=wish == "auto")
+    if driver is not None:
+        _memorise(remember, driver.bases)
+        return driver
+    if not search.mounts:
+        search.reasons.append(f"no cgroup file system is mounted below {root}")
+    if wish != "auto":
+        raise CgroupUnavailableError(
+            f"cgroup {wish} cannot be used on this host",
+            because="; ".join(search.reasons),
+            hint="; ".join(search.hints),
+        )
+    return NoCgroups(reasons=tuple(search.reasons), hints=tuple(dict.fromkeys(search.hints)))
+
+
+def _recall(remember: Path | None) -> dict[str, str]:
+    """The bases of the node's earlier run that still exist."""
+    if remember is None:
+        return {}
+    try:
+        found = json.loads(remember.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {str(name): str(path) for name, path in found.items() if os.path.isdir(str(path))}
+
+
+def _memorise(remember: Path | None, bases: Mapping[str, str]) -> None:
+    if remember is None:
+        return
+    try:
+        temporary = remember.with_name(remember.name + ".new")
+        temporary.write_text(json.dumps(dict(bases), sort_keys=True) + "\n", encoding="utf-8")
+        temporary.replace(remember)
+    except OSError as error:
+        LOG.warning("cannot write %s: %s", remember, error.strerror)
+
+
+def writable(base: str, relative: str) -> bool:
+    """Whether groups can be made where ``base/relative`` is or would be: makes one and removes it."""
+    level = os.path.join(base, relative)
+    while not os.path.isdir(level):
+        if len(level) <= len(base):
+            return False
+        level = os.path.dirname(level)
+    probe = os.path.join(level, f"yopp-probe-{os.getpid()}-{next(_probe_numbers)}")
+    try:
+        os.mkdir(probe)
+        os.rmdir(probe)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.rmdir(probe)
+        return False
+    return True
+
+
+@dataclass
+class _Search:
+    """Looks for hierarchies that can hold the group ``relative``.
+
+    ``known`` are the bases of an earlier run, ``own`` the cgroups of this process; ``reasons`` and ``hints`` collect
+    what cannot be used, and what to type for it.
+    """
+
+    relative: str
+    known: dict[str, str]
+    mounts: tuple[Mount, ...] = ()
+    own: dict[str, str] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    hints: list[str] = field(default_factory=list)
+
+    def v1(self, *, may_be_hybrid: bool) -> V1Driver | None:
+        """v1 hierarchies, with the bare v2 mount beside them if it can stand in for missing ones."""
+        bases: dict[str, str] = {}
+        closed: dict[str, str] = {}
+        for controller in V1_CONTROLLERS:
+            mount = next(
+                (one for one in self.mounts if one.version == 1 and controller in one.controllers), None
+            )
+            if mount is None:
+                continue
+            base = self._choose(mount, self.own.get(controller), controller)
+            if base is not None:
+                bases[controller] = base
+            else:
+                closed[controller] = mount.point
+        if closed:
+            points = dict.fromkeys(closed.values())
+            self.reasons.append(f"cgroup v1 {', '.join(closed)} cannot be written ({', '.join(points)})")
+            paths = " ".join(f"{point}/{self.relative.split('/')[0]}" for point in points)
+            self.hints.append(ROOT_HINT.format(paths=paths, uid=os.getuid()))
+        if not bases.keys() & {"cpu", "memory"}:
+            return None
+        if may_be_hybrid and not {"freezer", "cpuacct"} <= bases.keys():
+            self._add_unified(bases)
+        weaker = [sentence for controller, sentence in V1_WEAKER.items() if controller not in bases]
+        if "freezer" not in bases and UNIFIED not in bases:
+            weaker.append(
+                "containers are killed without being frozen first: a very fast forker may need several rounds"
+            )
+        hints = tuple(dict.fromkeys(self.hints))
+        return V1Driver(bases, self.relative, weaker=tuple(self.reasons + weaker), hints=hints)
+
+    def _add_unified(self, bases: dict[str, str]) -> None:
+        """Freeze, kill and count CPU time by the bare v2 mount of a hybrid host.
+
+        Only where v1 cannot: processes join v1 groups one thread at a time, in 0.1 ms, but a v2 group as a whole, for
+        which the kernel waits until every CPU has passed through the scheduler: 6 to 20 ms of each start.
+        """
+        bare = next((one for one in self.mounts if one.version == 2), None)
+        base = None if bare is None else self._choose(bare, self.own.get(""), UNIFIED)
+        if base is None:
+            return
+        bases[UNIFIED] = base
+        # It does what these do: fewer hierarchies to make groups in and to join.
+        bases.pop("freezer", None)
+        if bases.get("cpuacct") != bases.get("cpu"):
+            bases.pop("cpuacct", None)
+
+    def _candidates(self, mount: Mount, here: str | None, name: str) -> list[str]:
+        """Where to work, best first: the known directory, the cgroup of this process, the mount's root."""
+        found = (self.known.get(name), here, mount.point)
+        return list(dict.fromkeys(path for path in found if path is not None))
+
+    def _choose(self, mount: Mount, own: str | None, name: str) -> str | None:
+        here = mount.directory_of(own) if own else None
+        for candidate in [] if mount.read_only else self._candidates(mount, here, name):
+            if candidate.startswith(mount.point) and writable(candidate, self.relative):
+                return candidate
+        return None
+
+    def v2(self) -> V2Driver | None:
+        """The unified hierarchy, if it has controllers that can be handed down to our groups."""
+        mount = next((one for one in self.mounts if one.version == 2), None)
+        if mount is None:
+            return None
+        if mount.read_only:
+            self.reasons.append(f"cgroup v2 at {mount.point} is mounted read-only")
+            return None
+        here = mount.directory_of(self.own.get("", "/"))
+        if here is not None and os.path.basename(here) == LEAF:
+            here = os.path.dirname(here)
+        for candidate in self._candidates(mount, here, UNIFIED):
+            try:
+                offered = tuple(name for name in WANTED if name in at(candidate, UnifiedFiles).controllers)
+            except OSError:
+                continue
+            if not offered:
+                continue
+            refusal = f"cgroup v2 {candidate} is not writable"
+            if writable(candidate, self.relative):
+                refusal = _hand_down(candidate, offered)
+            if refusal:
+                self.reasons.append(refusal)
+                self.hints.append(DELEGATE)
+                continue
+            missing = [name for name in WANTED if name not in offered]
+            weaker = tuple(f"the controller {name} is not delegated to {candidate}" for name in missing)
+            hints = ("`systemctl edit user@.service`: [Service] Delegate=cpu memory pids",) if missing else ()
+            return V2Driver(candidate, self.relative, offered, weaker=weaker, hints=hints)
+        return None
+
+
+def _hand_down(base: str, controllers: tuple[str, ...]) -> str:
+    """Let the groups below ``base`` use the controllers, moving ourselves to a leaf if need be; "" or why not."""
+    refused = f"cgroup v2 {base} cannot hand controllers down"
+    try:
+        enable_controllers(base, controllers)
+        return ""
+    except CgroupWriteError as error:
+        refusal = error
+    # Only the real root may hold processes and hand controllers down: move ours away, if no others run in the group.
+    inside = at(base, KernelFiles).procs
+    others = len([pid for pid in inside if pid != os.getpid()])
+    if others:
+        return f"{refused}: {others} other processes run in it"
+    if not inside:
+        return f"{refused}: {refusal.because}"
+    leaf = os.path.join(base, LEAF)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(leaf)
+        at(leaf, KernelFiles).procs = (os.getpid(),)
+        enable_controllers(base, controllers)
+    except (OSError, CgroupError) as error:
+        return f"{refused}: {error}"
+    return ""
