@@ -293,11 +293,12 @@ def test_on_a_terminal_progress_is_drawn_and_taken_away(cluster: Yopp) -> None:
     script = f"until test -e {gate}; do sleep 0.05; done; echo out"
     job = cluster.start("run", "-n", "4", "-O", "sh", "-c", script, stdout=subprocess.PIPE, stderr=secondary)
     os.close(secondary)
-    text = read_terminal(primary, lambda seen: gate.touch() if b"2 running, 2 queued" in seen else None)
+    bar = r"\r\x1b\[K\[.*\] \d+ s  2 running, 2 queued"
+    text = read_terminal(primary, lambda seen: gate.touch() if re.search(bar.encode(), seen) else None)
     out, _ = job.communicate(timeout=30)
     assert job.returncode == 0
     assert sorted(out.splitlines()) == [f"[{n}] out" for n in (1, 2, 3, 4)]
-    assert re.search(r"\r\x1b\[K\[.*\] \d+ s  2 running, 2 queued", text), text
+    assert re.search(bar, text), text
     assert text.rstrip().split("\r\x1b[K")[-1].lstrip().startswith("done in"), text
 
 
