@@ -6,6 +6,7 @@ The middle layer of the ContainerScheduler: only its methods turn decisions into
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 
 from ..causes import Cause, CauseKind
@@ -33,7 +34,7 @@ from .container import (
     Kill,
     Pause,
 )
-from .reclaim import reclaimable
+from .reclaim import Reclaimable, Steps, reclaimable
 
 PAUSE_PATIENCE = 2.0
 """Seconds after which a pause is no longer counted on. A SIGSTOP takes a millisecond; a process that waits for a
@@ -157,12 +158,7 @@ class ContainerActions(ContainerBook):
         if short == NOTHING:
             return True
         can_pause = self._settings.use_pause_for_preemption
-        running = [
-            reclaimable(one, self._memory_by_pause(one), self._preemption.costs(one, self._now))
-            for one in reversed(self._active.values())
-            if one.is_opportunistic
-        ]
-        steps = self._preemption.plan(running, short, can_pause=can_pause)
+        steps = self._preemption.plan(self._reclaimable(self._now), short, can_pause=can_pause)
         cause = Cause(CauseKind.MAKE_ROOM, for_container=waiting.container_id if waiting is not None else "")
         for step in steps:
             victim = self._live[step.container_id]
@@ -172,6 +168,42 @@ class ContainerActions(ContainerBook):
             else:
                 self._give_way(victim, cause, self._memory_by_pause(victim) if short.memory > 0 else 0)
         return bool(steps)
+
+    def _reclaimable(self, now: float) -> list[Reclaimable]:
+        """What opportunistic containers could give, in the order of the decisions to start them, newest first."""
+        return [
+            reclaimable(one, self._memory_by_pause(one), self._preemption.costs(one, now))
+            for one in reversed(self._active.values())
+            if one.is_opportunistic
+        ]
+
+    def would_give_way(self, container_ids: Iterable[str], now: float) -> Steps:
+        """What would be done to others if these containers became guaranteed at ``now``, one after the other.
+
+        Nothing is changed. It is the plan that ``_make_room`` carries out, for the same shortage.
+        """
+        needed = self._guaranteed.needed
+        if self._recovering or self._shortage(needed) != NOTHING:
+            return []  # those that wait already come first, and room cannot be made for them
+        can_pause = self._settings.use_pause_for_preemption
+        left = {one.container_id: one for one in self._reclaimable(now)}
+        steps: Steps = []
+        given = NOTHING
+        for container_id in container_ids:
+            left.pop(container_id, None)
+            container = self._live.get(container_id)
+            if container is None or not (container.is_opportunistic and container.is_waiting):
+                continue
+            short = (self._shortage(needed + container.needed) - given).at_least_zero()
+            more = self._preemption.plan(list(left.values()), short, can_pause=can_pause)
+            if short != NOTHING and not more:
+                break
+            needed = needed + container.needed
+            for step in more:
+                taken = left.pop(step.container_id)
+                given = given + (taken.by_kill if isinstance(step, KillContainer) else taken.by_pause)
+            steps += more
+        return steps
 
     def _memory_by_pause(self, container: Container) -> int:
         """How much memory, in MiB, a pause that makes room is expected to give back."""

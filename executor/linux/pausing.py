@@ -10,7 +10,8 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager
 
 from ..core.events import ContainerPaused, ContainerPauseFailed, ContainerResumed
 from ..errors import CgroupError
@@ -101,7 +102,8 @@ class Pauser:
         """A process that enters a frozen group later is frozen, too."""
         held.frozen = True
         try:
-            await asyncio.to_thread(self._cgroups.freeze, held.container_id)
+            async with self._hastened(held, QUICK_SECONDS):
+                await asyncio.to_thread(self._cgroups.freeze, held.container_id)
         except (CgroupError, OSError) as error:
             self._failed(held, str(error))
             return
@@ -114,8 +116,23 @@ class Pauser:
 
     async def _pause_slowly(self, held: LiveContainer, stopping: Stopping, reclaim: bool) -> None:
         # It may have no process yet: its shim is about to start it.
-        stopped = await asyncio.to_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
+        async with self._hastened(held, 0):
+            stopped = await asyncio.to_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
         self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
+
+    @asynccontextmanager
+    async def _hastened(self, held: LiveContainer, seconds: float) -> AsyncIterator[None]:
+        """A process stops on a processor only, and one with the least weight may wait for it for longer than a pause is
+        waited for. One that has not stopped after ``seconds`` is given the weight of a guaranteed one until it has; the
+        core gives the node that of one, too."""
+        with ExitStack() as undo:
+            timer = self._loop.call_later(
+                seconds, lambda: undo.callback(self._cgroups.hasten(held.container_id))
+            )
+            try:
+                yield
+            finally:
+                timer.cancel()
 
     async def _reclaimed(self, held: LiveContainer) -> int:
         """Have the kernel take back what memory it can; the MiB to which the container is limited now, or -1."""

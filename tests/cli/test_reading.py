@@ -183,6 +183,21 @@ def test_a_short_command_imports_no_more_than_it_needs(words: str, run_dir: Path
     assert HEAVY.isdisjoint(ended.stdout.split())
 
 
+def test_a_job_that_starts_a_cluster_imports_little_more(run_dir: Path) -> None:
+    program = (
+        "import sys\nfrom yarnopp_cli.cluster import starting\nfrom yarnopp_cli.cli.app import run\n"
+        "def start_daemons(*_, **__): raise starting.YoppError('not here', exit_code=69)\n"
+        "starting.start_daemons = start_daemons\n"
+        "assert run(['run', '-q', 'true']) == 69\n"
+        "print(*sys.modules)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ended.returncode == 0 and "not here" in ended.stderr, ended.stderr
+    loaded = ended.stdout.split()
+    assert "yarnopp_cli.cluster.cleanup" in loaded, "leftovers of dead nodes were looked for"
+    assert (HEAVY | {"psutil"}).difference({"subprocess"}).isdisjoint(loaded)
+
+
 def test_values_are_told_from_the_words_alone() -> None:
     assert given_values([], "-o") == []
     assert given_values(["ps", "-o", "json", "--output=tsv", "-o"], "-o", "--output") == ["json", "tsv", ""]

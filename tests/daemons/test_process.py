@@ -105,6 +105,12 @@ def test_wrong_arguments_are_usage_errors(cluster: Cluster) -> None:
         assert "usage" in started.stderr()
 
 
+def test_a_daemon_of_another_name_is_a_usage_error(cluster: Cluster) -> None:
+    started = cluster.start("timelineserver")
+    assert started.word() == b"" and started.wait() == 2
+    assert "usage" in started.stderr()
+
+
 def test_a_node_that_the_machine_cannot_hold_is_refused(cluster: Cluster) -> None:
     cluster.rm().ready()
     started = cluster.nm(memory=1 << 40, vcores=-1)

@@ -194,8 +194,12 @@ def test_who_is_not_paused_by_a_person_is_not_resumed_by_one(pausing: Yopp) -> N
 
 
 def test_a_paused_one_is_killed_and_another_promoted(pausing: Yopp) -> None:
-    trap = "trap 'echo told; exit 9' TERM; while :; do sleep 0.05; done"
-    job = pausing.start("run", "-O", "--memory", "100", "-n", "2", "sh", "-c", trap)
+    ready = pausing.home / "ready"  # a shell that runs has not set its trap yet
+    trap = "trap 'echo told; exit 9' TERM; echo ready >> $0; while :; do sleep 0.05; done"
+    job = pausing.start("run", "-O", "--memory", "100", "-n", "2", "sh", "-c", trap, str(ready))
+    wait_until(
+        lambda: ready.exists() and len(ready.read_text().split()) == 2, what="both have set their trap"
+    )
     wait_until(lambda: list(states(pausing).values()).count("RUNNING") == 2, what="both run")
     first, second = sorted(states(pausing))
     pausing("container", "pause", first)

@@ -323,23 +323,11 @@ def test_a_guaranteed_one_keeps_its_share_of_the_real_machine(yopp: Yopp) -> Non
     with busy_loops(cores) as loops:
         every = [pid, *loops]
         before = [cpu_seconds(one) for one in every]
-        yielding = [
-            c["yopp"]["pid"] for c in yopp.containers() if c["executionType"] == "OPPORTUNISTIC" and cores > 1
-        ]
-        had = sum(map(cpu_seconds, yielding))
+        if cores > 1:
+            wait_until(lambda: opportunistic() == {"PAUSED"}, what="they gave way")
 
         def gained() -> list[float]:
             return [cpu_seconds(one) - then for one, then in zip(every, before, strict=True)]
-
-        def gave_way() -> bool:
-            """Paused; or left with next to nothing by the kernel's weights, so that pausing them frees no core."""
-            if opportunistic() == {"PAUSED"}:
-                return True
-            outside = sum(gained()[1:])
-            return outside > 3 and sum(map(cpu_seconds, yielding)) - had < 0.05 * outside
-
-        if cores > 1:
-            wait_until(gave_way, what="they gave way")
 
         wait_until(lambda: sum(gained()) > 3 * cores, 60, what="3 s of each core")
         inside, *outside = gained()

@@ -107,8 +107,9 @@ def test_a_drain_waits_for_what_runs_and_a_resume_takes_new_work(cluster: Yopp) 
     assert job.wait(20) == 0
     waiting = cluster.start("run", "--memory", "64", "true")
     app = wait_until(lambda: (cluster.json("app", "list")["apps"] or {}).get("app"), what="it was submitted")
-    found = cluster.json("explain", app[0]["id"])["explain"]
-    assert found["waits"] and waiting.poll() is None
+    # it is listed a moment before its master has asked for its container
+    wait_until(lambda: cluster.json("explain", app[0]["id"])["explain"]["waits"], what="it waits")
+    assert waiting.poll() is None
     cluster("node", "resume", "45454")
     assert waiting.wait(20) == 0
     cluster("node", "resize", "--vcores", "1", "45454")

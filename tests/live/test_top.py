@@ -176,7 +176,10 @@ def test_it_ends_with_its_terminal(cluster: Yopp, terminals: list[Terminal], bef
 
 def test_without_a_terminal_it_prints_a_frame_and_ends(cluster: Yopp) -> None:
     cluster("run", "-O", "-n", "3", "--memory", "64", "--detach", "sleep", "300")
-    wait_until(lambda: len(cluster.containers()) == 3, 20, "all allocated")
+    expected = ["QUEUED", "RUNNING", "RUNNING"]
+    wait_until(
+        lambda: sorted(one["yopp"]["state"] for one in cluster.containers()) == expected, what="two run"
+    )
     ended = cluster("top", "-d", "0.2", timeout=30)
     assert "\x1b" not in ended.stdout and "RUNNING" in ended.stdout and "QUEUED" in ended.stdout
     assert len([line for line in ended.stdout.splitlines() if line.endswith("sleep 300")]) == 3

@@ -108,8 +108,9 @@ def test_a_promoted_container_is_never_preempted(cluster: Yopp) -> None:
 @pytest.mark.parametrize("auto", ["false", "true"])
 def test_promotion_after_the_start(yopp: Yopp, auto: str) -> None:
     yopp("up", *NODE, "-D", f"{AUTO}={auto}")
+    gate = yopp.home / "gate"  # they run until they have been looked at
     job = yopp.start(
-        "dshell", "-shell_command", "sleep", "-shell_args", "2", "-num_containers", "2",
+        "dshell", "-shell_command", f"until test -e {gate}; do sleep 0.05; done", "-num_containers", "2",
         "-container_type", "OPPORTUNISTIC", "-container_memory", "100", "-promote_opportunistic_after_start",
     )  # fmt: skip
     wait_until(
@@ -119,6 +120,7 @@ def test_promotion_after_the_start(yopp: Yopp, auto: str) -> None:
     wait_until(
         lambda: [limits(c)["cpu"] > 2 for c in yopp.containers()] == [True, True], what="limits changed"
     )
+    gate.touch()
     error = job.communicate(timeout=30)[1]
     assert job.returncode == 0 and "could not be updated" not in error, error
     counted = summary(yopp)
@@ -128,8 +130,15 @@ def test_promotion_after_the_start(yopp: Yopp, auto: str) -> None:
 
 
 def test_run_promote_reports_it(cluster: Yopp) -> None:
-    ended = cluster("run", "-O", "-n", "2", "--memory", "100", "--promote", "sleep", "1")
-    assert "2 promoted" in ended.stderr
+    gate = cluster.home / "gate"  # they end when they have been promoted, however long that takes
+    wait_for_it = f"until test -e {gate}; do sleep 0.05; done"
+    job = cluster.start("run", "-O", "-n", "2", "--memory", "100", "--promote", "sh", "-c", wait_for_it)
+    wait_until(
+        lambda: [c["executionType"] for c in documents(cluster).values()] == ["GUARANTEED"] * 2,
+        what="both promoted",
+    )
+    gate.touch()
+    assert "2 promoted" in job.communicate(timeout=30)[1]
 
 
 def test_only_enforced_types_are_kept_where_they_need_not_be(yopp: Yopp) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 from executor.causes import Cause, CauseKind
@@ -255,6 +256,9 @@ class FakeSource:
 
     def facts(self, report: ContainerReport) -> NodeFacts | None:
         return NodeFacts("v2", Resource(16384, 8), 8, ExecutorSettings())
+
+    def gives_way(self, reports: Sequence[ContainerReport], picture: Picture) -> dict[str, str]:
+        return {container_id(1, 6): "kill"} if reports[0].container_id == container_id(1, 2) else {}
 
     def act(self, action: str, report: ContainerReport) -> str:
         self.acts.append((action, report.container_id))

@@ -109,13 +109,16 @@ def test_what_loses_work_asks_first_and_says_what_follows(
         await driver.press("2")
         assert go_to(table(driver), name)
         await driver.press(key)
+        await driver.until(lambda: isinstance(driver.app.screen, Confirm), "a question")
         asked = driver.app.screen
         assert isinstance(asked, Confirm) and asked.question[:40] in driver.text
         assert [word for word in words if word not in f"{asked.question} {asked.effect}"] == []
         await driver.press("enter")  # no
         assert not isinstance(driver.app.screen, Confirm)
         assert driver.source.acts == []
-        await driver.press(key, "y")
+        await driver.press(key)
+        await driver.until(lambda: isinstance(driver.app.screen, Confirm), "a question")
+        await driver.press("y")
         await driver.acts((action, name))
 
     drive(body)

@@ -11,7 +11,7 @@ from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ExecutionType, Resource
 from tests.tui.fake import NOW, cluster, container, container_id, node
 from yarnopp_cli.explain.snapshot import Picture
-from yarnopp_cli.records.reports import ContainerReport, NodeState
+from yarnopp_cli.records.reports import NodeState
 from yarnopp_cli.views.columns import matches
 from yarnopp_cli.views.explain import consequences
 from yarnopp_cli.views.explain.reasons import why
@@ -130,12 +130,7 @@ def test_each_cause_of_a_pause_is_told_in_full_and_in_sixteen_cells() -> None:
         assert why(paused, Picture(NOW, cluster().info, nodes, (paused,)), 16) == short
 
 
-def victims(report: ContainerReport, picture: Picture) -> list[str]:
-    found = consequences.promotion_in([report], picture)
-    return [one.container_id for each in found.preemptions for one in each.reports]
-
-
-def test_victims_are_the_newest_and_only_as_many_as_needed() -> None:
+def test_who_gives_way_for_a_promotion_is_what_the_nodes_have_told() -> None:
     full = node(used=Resource(0, 0), total=Resource(16384, 6))
     running = tuple(
         container(1, number, node_id=full.node_id, state=ContainerState.RUNNING, resource=Resource(512, 2),
@@ -143,13 +138,16 @@ def test_victims_are_the_newest_and_only_as_many_as_needed() -> None:
         for number in (11, 12, 13)
     )  # fmt: skip
     waits = container(1, 2, node_id=full.node_id, resource=Resource(512, 3))
-    picture = Picture(NOW, cluster().info, (full,), (*running, waits))
-    assert victims(waits, picture) == [container_id(1, 11), container_id(1, 12)]
+    gives_way = {container_id(1, 13): "kill", container_id(1, 11): "kill"}
+    picture = Picture(NOW, cluster().info, (full,), (*running, waits), gives_way=gives_way)
     told = consequences.promote([waits], picture)
-    assert "container 1.11 and container 1.12" in told and "1.13" not in told
+    assert "will kill container 1.13 and container 1.11" in told and "1.12" not in told
+    both = dataclasses.replace(picture, gives_way={container_id(1, 13): "pause", container_id(1, 11): "kill"})
+    told = consequences.promote([waits], both)
+    assert "will pause container 1.13." in told and "will kill container 1.11." in told
     big = dataclasses.replace(waits, resource=Resource(512, 9))
-    assert victims(big, Picture(NOW, cluster().info, (full,), (*running, big))) == []
-    assert "waits until a guaranteed one ends" in consequences.promote([big], picture)
+    told = consequences.promote([big], dataclasses.replace(picture, containers=(*running, big)))
+    assert "waits until a guaranteed one ends" in told and "To make room" not in told
 
 
 def test_what_killing_costs_is_said() -> None:

@@ -288,6 +288,26 @@ class LocalClient:
 
         return self.ask_node(node, nm.GetUsageTracesRequest(container_ids), timeout=NODE_SECONDS)
 
+    def gives_way(self, reports: Iterable[ContainerReport], nodes: Iterable[NodeReport]) -> dict[str, str]:
+        """Who would give way, by "pause" or "kill", if these containers became guaranteed now: the nodes decide.
+
+        Those of nodes that do not answer are left out.
+        """
+        from ..records import container_protocol as nm
+
+        promoted: dict[str, list[str]] = {}
+        for report in reports:
+            promoted.setdefault(report.node_id, []).append(report.container_id)
+        found: dict[str, str] = {}
+        for node in nodes:
+            if node.node_id in promoted and node.state in _ALIVE and node.connected:
+                request = nm.ForetellPromotionRequest(tuple(promoted[node.node_id]))
+                try:
+                    found.update(self.ask_node(node, request, timeout=NODE_SECONDS).gives_way)
+                except ConnectionFailedError:
+                    continue
+        return found
+
     def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
         """Ask a container's node to end it (KILLED_BY_APPMASTER)."""
         from ..records import container_protocol as nm

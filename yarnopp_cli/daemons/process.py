@@ -39,6 +39,8 @@ LOG_FILES: Final = 3
 """A log is at most this long; so many older ones are kept."""
 LOCK_SECONDS: Final = 0.5
 """How long to try for the pid file: somebody may be looking whether it is held, for a moment."""
+GARBAGE: Final = (20_000, 20, 50)
+"""How many objects are made before garbage is looked for, and how often among older ones: hardly any is in cycles."""
 EXIT_CRASHED: Final = 70
 """A bug ended the daemon; its log and crash report say which."""
 
@@ -256,6 +258,7 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
 
     # A pipe to a starter that has gone, or a terminal that was closed, must not end a daemon.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    gc.set_threshold(*GARBAGE)
     run_dir = RunDir.of(arguments.run_dir)
     process = DaemonProcess(name, run_dir, arguments)
     if arguments.ready_fd >= 0:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from executor.causes import CauseKind
-from executor.core.victims import fewest
 from executor.light import Record
 from executor.records import PREEMPTION_STATUSES, ContainerState, ExecutionType, Resource
 
@@ -21,8 +20,8 @@ from ..records.requests import ANY
 from .reasons import beside_master, unusable, why_queued
 from .snapshot import (
     NodeSnapshot,
+    Picture,
     can_promise,
-    is_waiting,
     needs_of,
     queue_limit,
     snapshots,
@@ -253,31 +252,6 @@ class Preemption(Record):
     how: str = ""
 
 
-def preempted_for(
-    reports: Sequence[ContainerReport], here: NodeSnapshot | None, *, pauses: bool
-) -> Preemption:
-    """Who would probably be preempted if these containers of one node were guaranteed now: the fewest opportunistic
-    ones that suffice, the newest of them. Nobody where no room is needed, or where all of them would not be enough.
-    ``pauses``: the node pauses where that is enough.
-    """
-    wanted = [one for one in reports if is_waiting(one)]
-    if here is None or not wanted:
-        return Preemption()
-    missing = (sum_of(map(needs_of, wanted)) - here.free).at_least_zero()
-    promoted = {one.container_id for one in reports}
-    others = [one for one in here.live if one.container_id not in promoted]
-    there = [one for one in others if one.execution_type is ExecutionType.OPPORTUNISTIC]
-    # Newest first; of those that started in the same millisecond, the one that came last.
-    running = [one for one in there if one.state is ContainerState.RUNNING]
-    running = sorted(running, key=lambda one: one.started_at_ms)[::-1]
-    if pauses and (chosen := fewest([Resource(0, one.resource.vcores) for one in running], missing)):
-        return Preemption(tuple(running[index] for index in chosen), PAUSE)
-    paused = [one for one in there if one.state is ContainerState.PAUSED]
-    gains = [*(one.resource for one in running), *(Resource(one.resource.memory) for one in paused)]
-    every = [*running, *paused]
-    return Preemption(tuple(every[index] for index in fewest(gains, missing)), KILL)
-
-
 class Promotion(Record):
     """What becomes of containers that are made guaranteed: who is preempted for them, node by node, and which of them
     wait because their node cannot promise them their resources.
@@ -289,18 +263,16 @@ class Promotion(Record):
     nodes: int
 
 
-def promotion(
-    reports: Sequence[ContainerReport], nodes: dict[str, NodeSnapshot], *, pauses: bool
-) -> Promotion:
-    """As it would be now."""
-    by_node: dict[str, list[ContainerReport]] = {}
-    for one in reports:
-        by_node.setdefault(one.node_id, []).append(one)
-    known = [one for one in reports if one.node_id in nodes]
-    full = [one for one in known if not can_promise(nodes[one.node_id].node, one.resource)]
-    found = [preempted_for(some, nodes.get(name), pauses=pauses) for name, some in by_node.items()]
-    preemptions = [one for one in found if one.reports and not full]
-    return Promotion(tuple(reports), tuple(preemptions), tuple(full), len(by_node))
+def promotion(reports: Sequence[ContainerReport], picture: Picture) -> Promotion:
+    """As it would be now; who gives way is what the picture's nodes have told."""
+    known = [one for one in reports if one.node_id in picture.snapshots]
+    full = [one for one in known if not can_promise(picture.snapshots[one.node_id].node, one.resource)]
+    found: dict[tuple[str, str], list[ContainerReport]] = {}
+    for container_id, how in picture.gives_way.items():
+        if (victim := picture.container(container_id)) is not None and not full:
+            found.setdefault((victim.node_id, how), []).append(victim)
+    preemptions = [Preemption(tuple(victims), how) for (_, how), victims in found.items()]
+    return Promotion(tuple(reports), tuple(preemptions), tuple(full), len({one.node_id for one in reports}))
 
 
 def starts_instead(report: ContainerReport, here: NodeSnapshot | None) -> ContainerReport | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -170,7 +170,11 @@ class HostFacts(Record):
 
 @dataclass(frozen=True)
 class Picture:
-    """``taken_at_ms`` is the epoch time that all ages in it are counted to."""
+    """``taken_at_ms`` is the epoch time that all ages in it are counted to.
+
+    ``gives_way``, for a question about promotion: who would make room, "pause" or "kill" by container, as the nodes
+    decide it.
+    """
 
     taken_at_ms: int
     info: ClusterInfo
@@ -178,6 +182,7 @@ class Picture:
     containers: tuple[ContainerReport, ...] = ()
     applications: tuple[ApplicationReport, ...] = ()
     host: HostFacts = field(default_factory=HostFacts)
+    gives_way: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def snapshots(self) -> dict[str, NodeSnapshot]:

@@ -590,6 +590,8 @@ class NodeManager:
                 return service.pause_container(request, call.user)
             case protocol.ResumeContainerRequest():
                 return service.resume_container(request, call.user)
+            case protocol.ForetellPromotionRequest():
+                return service.foretell_promotion(request, self._now)
             case protocol.GetNodeInfoRequest():
                 return self._reporter.node_info(self._link, self._wall_offset)
             case protocol.GetUsageTracesRequest():

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from executor.causes import Cause, CauseKind, of_kind
+from executor.core.commands import KillContainer
 from executor.core.events import (
     ContainerKillRequested,
     ContainerPauseRequested,
@@ -242,6 +243,15 @@ class ContainerService:
         if not request.finished:
             statuses = [one for one in statuses if one.state is not ContainerState.DONE]
         return protocol.GetContainerStatusesResponse(tuple(statuses))
+
+    def foretell_promotion(
+        self, request: protocol.ForetellPromotionRequest, now: float
+    ) -> protocol.ForetellPromotionResponse:
+        """Who would give way if these containers became guaranteed at ``now``."""
+        steps = self._scheduler.would_give_way(request.container_ids, now)
+        return protocol.ForetellPromotionResponse(
+            {one.container_id: "kill" if isinstance(one, KillContainer) else "pause" for one in steps}
+        )
 
     def signal_container(self, request: protocol.SignalContainerRequest) -> ContainerStatus:
         """A signal to every process of a live container. Raises YoppError where there is none."""

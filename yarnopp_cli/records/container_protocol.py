@@ -88,6 +88,18 @@ class ResumeContainerRequest(Request["ContainerStatus"]):
     container_id: str
 
 
+class ForetellPromotionRequest(Request["ForetellPromotionResponse"]):
+    """Who would give way if these containers became guaranteed now, one after the other. Nothing is changed."""
+
+    container_ids: tuple[str, ...]
+
+
+class ForetellPromotionResponse(Record):
+    """``gives_way``: "pause" or "kill" by container, in the order in which the node chooses them."""
+
+    gives_way: dict[str, str]
+
+
 class UpdateContainersRequest(Request["UpdateContainersResponse"]):
     """Changes that the RM granted, as tokens of a higher version."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -17,14 +18,15 @@ from ..records.reports import ContainerReport
 from ..views.containers import is_live
 from ..views.explain import consequences
 from .base import TopApp, TopScreen, failure
-from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME
+from .source import DEMOTE, KILL, PAUSE, PROMOTE, RESUME, in_thread
 
 EXPLAIN = Binding("e", "explain", "Explain")
 
 
 class Action(NamedTuple):
     """What may be done to containers: its keys, which containers it is possible for, and what the others lack. ``ask``
-    gives the question that is asked first; ``danger`` marks what loses work."""
+    gives the question that is asked first (before a promotion, the nodes are asked, too); ``danger`` marks what loses
+    work."""
 
     keys: str
     title: str
@@ -62,7 +64,6 @@ ACTIONS: dict[str, Action] = {
         "Promote",
         lambda one: is_live(one) and one.execution_type is ExecutionType.OPPORTUNISTIC,
         "only a live opportunistic container can be promoted",
-        consequences.promote,
         shown=True,
     ),
     DEMOTE: Action(
@@ -104,10 +105,24 @@ class ContainerActions(TopScreen):
         if not possible:
             if current:
                 self.refuse(action, refusal(action, current[0]))
+        elif action == PROMOTE:
+            self.run_worker(self._ask_promotion(possible, picture, perform), group="ask", exclusive=True)
         elif what.ask is not None:
             self.confirm(what.ask(possible, picture), perform, danger=what.danger)
         else:
             perform()
+
+    async def _ask_promotion(
+        self, reports: Sequence[ContainerReport], picture: Picture, perform: Callable[[], None]
+    ) -> None:
+        """Ask as soon as the nodes have told who would give way."""
+        try:
+            gives_way = await in_thread(partial(self.top.source.gives_way, reports, picture))
+        except (YoppError, OSError) as error:
+            self.refuse(PROMOTE, failure(error))
+            return
+        told = replace(picture, gives_way=gives_way)
+        self.confirm(consequences.promote(reports, told), perform, danger=False)
 
     def _perform(self, action: str, reports: Sequence[ContainerReport]) -> None:
         act = self.top.source.act

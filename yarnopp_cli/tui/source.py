@@ -131,6 +131,11 @@ class Source:
         with closing(LocalClient(self._rm_socket)) as client:
             return client.node_facts((client.node(report.node_id),), (report,)).get(report.node_id)
 
+    def gives_way(self, reports: Sequence[ContainerReport], picture: Picture) -> Mapping[str, str]:
+        """Who would give way if these containers became guaranteed now, "pause" or "kill": their nodes decide."""
+        with closing(LocalClient(self._rm_socket)) as client:
+            return client.gives_way(reports, picture.nodes)
+
     def act(self, action: str, report: ContainerReport) -> str:
         """Do one of ACTIONS to a container; the result in a few words."""
         with closing(LocalClient(self._rm_socket)) as client:

@@ -115,8 +115,9 @@ class CgroupDriver(abc.ABC):
     def give_back(self, container_id: str) -> None:  # noqa: B027
         """The container has no group any more."""
 
-    def hasten(self, container_id: str) -> None:  # noqa: B027
-        """Let one in a slot that is being killed have the processor, to die, and to have that told."""
+    def hasten(self, container_id: str) -> Callable[[], None]:
+        """Let it have the processor, to stop or to die, and to have that told. Returns what takes that back."""
+        return lambda: None
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:  # noqa: B027
         """Change the limits of a live container. Raises CgroupWriteError if the kernel refuses."""
@@ -338,16 +339,14 @@ class GroupDriver(CgroupDriver):
         self._slots.add(slot.name)
         self._lent[check_name(container_id)] = slot
 
-    def hasten(self, container_id: str) -> None:
-        """By the weight of a guaranteed container of one vcore, if it has less."""
-        lent = self._lent.get(container_id)
-        known = None if lent is None else lent.limits
-        if known is None or known.cpu_shares >= 1024:
-            return
-        try:
-            self.set_limits(container_id, replace(known, cpu_shares=1024, cpu_weight=100))
-        except CgroupError as error:
-            LOG.debug("%s keeps its weight: %s", container_id, error)
+    def hasten(self, container_id: str) -> Callable[[], None]:
+        """By a little more than the weight of one guaranteed vcore, if it has less: no container has just that, so that
+        what is set meanwhile is seen and stays."""
+        weights = self.weights()
+        if weights is None:
+            return lambda: None
+        self._limits_change(container_id)
+        return weights.hasten(os.path.join(weights.groups[0], os.path.basename(self.path(container_id))))
 
     def give_back(self, container_id: str) -> None:
         """Does nothing if it has no slot."""

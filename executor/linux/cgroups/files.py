@@ -11,13 +11,13 @@ from __future__ import annotations
 import errno
 import os
 import re
-from typing import Any, TypeVar
 
 from cgroupspy.controllers import Controller, CpuAcctController, CpuController, MemoryController
 from cgroupspy.interfaces import BaseFileInterface, DictFile, FlagFile, IntegerFile, MultiLineIntegerFile
 from cgroupspy.nodes import Node
 
 from ...errors import CgroupWriteError
+from ...hints import Any, TypeVar
 from ...light import Record
 
 V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable
 
 from ...core.limits import WeightScale
 from ...errors import CgroupWriteError
@@ -48,6 +49,19 @@ class GroupWeights:
         """
         self._settle(self._groups[0], self._scale.of_vcores(vcores))
         self.correct_above()
+
+    def hasten(self, group: str) -> Callable[[], None]:
+        """Give a container's group more than the weight of one guaranteed vcore, if it has less, until what is returned
+        is called."""
+        hasty, before = self._scale.of_vcores(1) + 1, self._weight(group)
+        if before is None or before >= hasty or not self._settle(group, hasty):
+            return lambda: None
+
+        def take_back() -> None:
+            if self._weight(group) == hasty:
+                self._settle(group, before)
+
+        return take_back
 
     def correct_above(self) -> None:
         """Make each group above the node's the sum of its children."""

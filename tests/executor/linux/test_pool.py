@@ -102,6 +102,29 @@ def test_one_after_the_other_in_the_same_group(tmp_path: Path, cgroups: GroupDri
     assert os.listdir(tmp_path / "state") == []
 
 
+def test_the_first_one_finds_the_slot_that_was_made_for_it(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            node.executor.expect_containers()
+            node.executor.expect_containers()
+            assert groups(cgroups) == {f"{SLOT_PREFIX}1"}
+            assert (await ended(node, "c1", "cat /proc/self/cgroup; exit 3")).exit_code == 3
+            assert f"/{SLOT_PREFIX}1\n" in node.output("c1").decode()
+            assert groups(cgroups) == {f"{SLOT_PREFIX}1"}
+
+    asyncio.run(scenario())
+    assert os.listdir(tmp_path / "state") == []
+
+
+def test_a_slot_that_was_made_for_nobody_leaves_nothing(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            node.executor.expect_containers()
+
+    asyncio.run(scenario())
+    assert os.listdir(tmp_path / "state") == []
+
+
 def test_a_container_in_a_slot_sees_what_any_other_sees(tmp_path: Path, cgroups: GroupDriver) -> None:
     look = (
         "import json, os, resource, signal, sys\n"

@@ -187,7 +187,7 @@ def pause(session: Session, ids: PausableIds) -> None:
 
 def _foretell_pause(session: Session, reports: Sequence[ContainerReport]) -> None:
     """What pausing them would do. Raises InvalidStateError where nothing of one runs."""
-    from .container_effects import foretell, picture_of
+    from .container_effects import foretell
 
     for one in reports:
         if not _runs(one):
@@ -196,7 +196,7 @@ def _foretell_pause(session: Session, reports: Sequence[ContainerReport]) -> Non
                 because=f"it is {view.shown_state(one)}",
                 hint=f"`yopp explain {one.container_id}` says what it does",
             )
-    foretell(session.printer, "pause", reports, picture_of(session.client))
+    foretell(session.printer, session.client, "pause", reports)
 
 
 def _has_paused(report: ContainerReport) -> bool:
@@ -252,14 +252,14 @@ def demote(session: Session, ids: GuaranteedIds) -> None:
 
 
 def _change_type(session: Session, ids: Sequence[str], verb: str) -> None:
-    from .container_effects import Aftermath, aftermath, foretell, picture_of
+    from .container_effects import Aftermath, aftermath, foretell
 
     client = session.client
     kind, target, every = _TYPES[verb]
     named = _agreed(session, ids, verb.capitalize(), every)
     to_change = _of_other_type(session, named, target)
     if session.dry_run:
-        foretell(session.printer, verb, _updatable(client, to_change), picture_of(client))
+        foretell(session.printer, client, verb, _updatable(client, to_change))
         return
     before = client.containers() if to_change else ()
     for one in to_change:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...errors import ContainerNotFoundError
-from ...explain.forecast import PAUSE, Preemption, disturbed, preempted_since
+from ...explain.forecast import PAUSE, Preemption, disturbed, preempted_since, promotion
 from ...explain.reasons import why_not_promised
 from ...explain.snapshot import Picture, is_waiting
 from ...records.client_protocol import GetContainersRequest
@@ -33,12 +33,14 @@ def picture_of(client: LocalClient) -> Picture:
     return Picture(time.time_ns() // 1_000_000, client.cluster_info(), nodes, client.containers(nodes=nodes))
 
 
-def foretell(printer: Printer, action: str, reports: Sequence[ContainerReport], picture: Picture) -> None:
+def foretell(printer: Printer, client: LocalClient, action: str, reports: Sequence[ContainerReport]) -> None:
     """Say what ``action`` (promote, demote, pause) would do to these containers and to others."""
+    picture = picture_of(client)
     for report in reports:
         preempts: list[dict[str, str]] = []
         if action == "promote":
-            found = consequences.promotion_in([report], picture)
+            gives_way = client.gives_way([report], picture.nodes)
+            found = promotion([report], replace(picture, gives_way=gives_way))
             effect, preempts = consequences.promote_effect(found), _documents(found.preemptions)
         elif action == "demote":
             effect = consequences.demote_effect([report])

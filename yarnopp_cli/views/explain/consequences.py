@@ -20,7 +20,6 @@ from ..text import are, listed, megabytes, short_span, vcores
 from .reasons import text
 
 _NAMED = 3
-_USE_PAUSE = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"
 
 
 def _what(report: ContainerReport, now_ms: int) -> str:
@@ -63,16 +62,10 @@ def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str
     return f"{_question('Kill', reports, picture.taken_at_ms, f' ({losing} have run)')}\n{' '.join(effect)}"
 
 
-def promotion_in(reports: Sequence[ContainerReport], picture: Picture) -> Promotion:
-    """What promoting containers would do to others."""
-    pauses = picture.info.properties.get(_USE_PAUSE, "").lower() == "true"
-    return promotion(reports, picture.snapshots, pauses=pauses)
-
-
 def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:
     """The question before opportunistic containers become guaranteed."""
     question = _question("Promote", reports, picture.taken_at_ms)
-    return f"{question}\n{promote_effect(promotion_in(reports, picture))}"
+    return f"{question}\n{promote_effect(promotion(reports, picture))}"
 
 
 def promote_effect(found: Promotion) -> str:
