@@ -85,7 +85,7 @@ def test_yopps_own_daemons_and_clients_are_no_processes_outside(tmp_path: Path) 
     proc.process(7, "/usr/bin/python3 -m yarnopp_cli.daemons resourcemanager", 50.2, 1000.5)
     proc.process(8, "/usr/bin/python3 -m yarnopp_cli.jobs.master", 50.5, 1000.5, "4:cpu:/hadoop-yarn/x")
     proc.process(10, "/home/u/yopp/bench", 1.0, 1000.5)
-    proc.process(11, "/usr/bin/python3 /usr/local/bin/yopp status", 0.05, 0.1)  # half a core, since it came
+    proc.process(11, "/usr/bin/python3 /usr/local/bin/yopp status", 5.0, 10.0)  # half a core, since it came
     found = next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
     assert found.yopp_cpu == pytest.approx(0.4 + 0.5, abs=0.12)
 

@@ -360,10 +360,9 @@ class HostedMasters:
             for container in live:
                 self._last_call -= 1
                 self._calls[self._last_call] = (job, call)
+                # The node may refuse it: the call is answered when that has spoken.
                 container.update_calls += ((container.version, self._last_call),)
-                self._ledger.deliver_update(
-                    container
-                )  # which may refuse it: the answer comes when it has spoken
+                self._ledger.deliver_update(container)
 
     # -- what watchers hear ----------------------------------------------------------------------------------
 
