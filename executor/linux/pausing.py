@@ -7,17 +7,20 @@ again until nobody on it is new or running. ``executor.core`` decides which cont
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import signal
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
+from typing import ParamSpec, TypeVar
 
 from ..core.events import ContainerPaused, ContainerPauseFailed, ContainerResumed
 from ..errors import CgroupError
 from .cgroups.base import MIB
 from .context import ExecutorContext, LiveContainer
-from .procfs import continue_all, send, standing
+from .procfs import continue_all, read_stat, runnable_threads, send, standing
 
 LOG = logging.getLogger(__name__)
 
@@ -26,6 +29,14 @@ QUICK_SECONDS = 0.003
 SETTLE_SECONDS = 1.8
 """A process that still runs so long after SIGSTOP does not stop soon. It stops when it is given a processor, for which
 those with the least weight wait (``FREEZE_SECONDS`` of the freezers)."""
+
+STARVED_SECONDS = 30.0
+"""How long one that is given no processor is waited for."""
+THREADS = 32
+"""How many pauses that take long are under way at a time."""
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class Stopping:
@@ -69,6 +80,8 @@ class Pauser:
         self._post = context.post
         self._spawn = context.spawn
         self._freezes = freezes
+        self._closing = False
+        self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="pause")
 
     def pause(self, held: LiveContainer, *, reclaim: bool) -> None:
         """Begin to pause it; ContainerPaused or ContainerPauseFailed follows, unless it ends meanwhile.
@@ -103,7 +116,14 @@ class Pauser:
         held.frozen = True
         try:
             async with self._hastened(held, QUICK_SECONDS):
-                await asyncio.to_thread(self._cgroups.freeze, held.container_id)
+                starved = self._starved(held)
+                while True:
+                    try:
+                        await self._beside(self._cgroups.freeze, held.container_id)
+                        break
+                    except CgroupError:
+                        if not starved():
+                            raise
         except (CgroupError, OSError) as error:
             self._failed(held, str(error))
             return
@@ -117,7 +137,11 @@ class Pauser:
     async def _pause_slowly(self, held: LiveContainer, stopping: Stopping, reclaim: bool) -> None:
         # It may have no process yet: its shim is about to start it.
         async with self._hastened(held, 0):
-            stopped = await asyncio.to_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
+            starved = self._starved(held)
+            while (
+                stopped := await self._beside(stopping.advance, SETTLE_SECONDS, 0.0005)
+            ) is None and starved():
+                pass
         self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
 
     @asynccontextmanager
@@ -133,6 +157,38 @@ class Pauser:
                 yield
             finally:
                 timer.cancel()
+                if held.ending:
+                    undo.pop_all()  # it needs the processor to die, too
+
+    def _starved(self, held: LiveContainer) -> Callable[[], bool]:
+        """What tells whether since now its processes have only waited for a processor, so that they are waited for: who
+        is given none runs no instruction. Before Linux 6.6 that may last for many seconds."""
+
+        def used(processes: list[int]) -> int:
+            return sum(stat.cpu_ticks for pid in processes if (stat := read_stat(pid)) is not None)
+
+        before = used(self._context.processes(held))
+        until = self._loop.time() + STARVED_SECONDS
+
+        def waits() -> bool:
+            if held.ended or held.ending or self._closing or self._loop.time() > until:
+                return False
+            processes = self._context.processes(held)
+            return runnable_threads(processes) > 0 and used(processes) - before <= 1
+
+        return waits
+
+    async def _beside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """In a thread of its own: kills do not wait until those have stopped that are given no processor."""
+        return await self._loop.run_in_executor(self._threads, functools.partial(work, *args, **kwargs))
+
+    def give_up(self) -> None:
+        """Do not wait any longer for those that are given no processor."""
+        self._closing = True
+
+    def close(self) -> None:
+        """No pause is under way any more."""
+        self._threads.shutdown()
 
     async def _reclaimed(self, held: LiveContainer) -> int:
         """Have the kernel take back what memory it can; the MiB to which the container is limited now, or -1."""

@@ -25,7 +25,6 @@ from executor.errors import CgroupError, CgroupWriteError
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.files import KernelFiles
 from executor.linux.cgroups.weights import GroupWeights, weighed_groups
-from executor.linux.pool import most_slots
 from executor.linux.procfs import runnable_threads
 
 from .node import soon, until
@@ -321,23 +320,17 @@ def test_opportunistic_ones_get_what_one_process_leaves_and_stop_all_the_same(
                 await compared(driver, [first, second], others, 1.0)
                 inside, each = await compared(driver, [first, second], others, 2.5)
                 assert inside < 0.05 * each, f"{inside:.3f} s beside {each:.3f} s"
-                waits = most_slots(-1, os.uname().release) == 0
-                had = driver.usage(first.container_id, 0.0).cpu_seconds
+                # Before Linux 6.6 who had more than the little that it weighs has to wait for that long first, also for
+                # what a host took from its guest meanwhile: a hundred times as long.
                 first.pause()
                 await soon(
-                    lambda: first.status.state is not ContainerState.PAUSING, "it stands, or does not", 5
+                    lambda: first.status.state is not ContainerState.PAUSING, "it stands, or does not", 40
                 )
-                stands = first.status.state is ContainerState.PAUSED
-                # Before Linux 6.6 who had more than the little that it weighs has to wait for that long first, also for
-                # what a host took from its guest meanwhile: a hundred times as long. It stops where it is given a
-                # processor; if it is given none, the pause is given up, and it has not run either.
-                got = driver.usage(first.container_id, 0.0).cpu_seconds - had
-                assert stands or (waits and not got), f"{first.status}: {got} s"
+                assert first.status.state is ContainerState.PAUSED, first.status
                 second.kill(force=True)
                 await asyncio.wait_for(second.wait(), 20)
-                if stands:
-                    first.resume()
-                    await soon(lambda: first.status.state is ContainerState.RUNNING, "it goes on", 5)
+                first.resume()
+                await soon(lambda: first.status.state is ContainerState.RUNNING, "it goes on", 5)
             begun, idle = time.monotonic(), idle_seconds()
             await asyncio.sleep(1.5)
             lasted = time.monotonic() - begun
