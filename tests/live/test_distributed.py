@@ -178,7 +178,7 @@ def test_a_third_interceptor_of_ones_own_and_the_throttle(yopp: Yopp, port: int)
         yopp, port, f"-D{pipeline}=ThrottleInterceptor,polite.AtMostTen,DefaultRequestInterceptor",
         env={"PYTHONPATH": f"{yopp.home}:{ROOT}"},
     )  # fmt: skip
-    yopp("run", *through(port), "-n", "15", "-O", "--memory", "16", "--timeout", "2s", "--", "true", code=124)
+    yopp("run", *through(port), "-n", "15", "-O", "--memory", "16", "--timeout", "6s", "--", "true", code=124)
     assert len(yopp.containers("-a")) == 10
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -28,8 +27,8 @@ MECHANISM = "yopp.nodemanager.pause-mechanism"
 COUNT = "echo start >> $1; i=0; while [ $i -lt 200000 ] || [ ! -e $2 ]; do i=$((i+1)); done; echo counted"
 UNTIL = "while [ ! -e $0 ]; do sleep 0.05; done"
 """Runs until a file is there: nothing here ends by itself before a slow machine has looked at it."""
-RUNNING_LIMIT = 8 if os.cpu_count() == 1 else 4
-"""Seconds; a machine of one processor takes some of them to make a call."""
+RUNNING_LIMIT = 8
+"""Seconds; a busy machine takes some of them to make a call."""
 
 
 @pytest.fixture(params=["signal", "freezer"])

@@ -1,9 +1,8 @@
 """The group of one slot of a pool: lent to one container after the other, each with figures of its own.
 
 The kernel counts from the making of a group. What one container has used is the difference to what the group had
-counted when it was lent; the peak of memory is reset where the kernel can. Groups and their files of figures stay open,
-which makes a reading cost a third, and a look at the processes two thirds. ``cgroup.procs`` is opened for each look: v1
-keeps a list for as long as it is open.
+counted when it was lent; the peak of memory is reset where the kernel can. Files of figures stay open, which makes a
+reading cost a third. ``cgroup.procs`` is opened for each reading: v1 keeps a list for as long as it is open.
 """
 
 from __future__ import annotations
@@ -64,6 +63,7 @@ class SlotGroup:
         self.limits: CgroupLimits | None = None
         self.baseline = Baseline()
         self.nested = False
+        self._procs = tuple((group, f"{group}/cgroup.procs") for group in groups)
         self._gauges = gauges
         self._fds: dict[str, int] = {}
         self._resettable = True
@@ -85,12 +85,12 @@ class SlotGroup:
         """What is in the group but the launcher: the union over all its hierarchies. Raises OSError."""
         found: dict[int, None] = {}
         alone = b"%d\n" % self.launcher
-        for group in self.groups:
+        # By paths: threads look here, too, and a descriptor that the loop closes meanwhile may become another group's.
+        for group, procs in self._procs:
             try:
-                directory = self._open(group)
                 # cgroup file systems count a group's children in its nlink: two means that there is none below.
-                nested = os.fstat(directory).st_nlink != 2
-                fd = os.open("cgroup.procs", os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+                nested = os.stat(group).st_nlink != 2
+                fd = os.open(procs, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     listed = os.read(fd, 4096)
                 finally:
@@ -143,7 +143,7 @@ class SlotGroup:
         return not self._resettable and self._read(self._gauges.memory_peak_bytes) > LASTING_PEAK_BYTES
 
     def close(self) -> None:
-        """Close the groups and the files of figures."""
+        """Close the files of figures."""
         for fd in self._fds.values():
             os.close(fd)
         self._fds.clear()
