@@ -291,7 +291,7 @@ class LocalClient:
     def gives_way(self, reports: Iterable[ContainerReport], nodes: Iterable[NodeReport]) -> dict[str, str]:
         """Who would give way, by "pause" or "kill", if these containers became guaranteed now: the nodes decide.
 
-        Those of nodes that do not answer are left out.
+        Raises ConnectionFailedError if one of the nodes does not answer: then nobody knows.
         """
         from ..records import container_protocol as nm
 
@@ -300,12 +300,9 @@ class LocalClient:
             promoted.setdefault(report.node_id, []).append(report.container_id)
         found: dict[str, str] = {}
         for node in nodes:
-            if node.node_id in promoted and node.state in _ALIVE and node.connected:
+            if node.node_id in promoted:
                 request = nm.ForetellPromotionRequest(tuple(promoted[node.node_id]))
-                try:
-                    found.update(self.ask_node(node, request, timeout=NODE_SECONDS).gives_way)
-                except ConnectionFailedError:
-                    continue
+                found.update(self.ask_node(node, request, timeout=NODE_SECONDS).gives_way)
         return found
 
     def stop_container(self, report: ContainerReport, diagnostics: str) -> nm.StopContainersResponse:
