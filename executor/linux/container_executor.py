@@ -167,14 +167,14 @@ class LinuxContainerExecutor:
         self._watcher.close()
         self._directories.close()
         self._store.close()
+        if self._cgroups.mode == "none":
+            set_subreaper(False)
 
     def remove_everything(self) -> None:
         """Remove this node's cgroup and its directories except logs. All containers have ended."""
         self._cgroups.remove_parent()
         self._weights.removed()
         self._store.remove()
-        if self._cgroups.mode == "none":
-            set_subreaper(False)
         for path in (self._directories.work, self._directories.state):
             try:
                 os.rmdir(path)

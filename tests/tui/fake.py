@@ -183,6 +183,8 @@ class FakeSource:
         self.reconnected = 0
         self.finished = False
         self.ended: dict[str, ContainerReport] = {}
+        self.yields = {container_id(1, 6): "kill"}
+        """Who gives way where 1.2 is promoted."""
         self.happened: list[HistoryEvent] = []
         self.before: Traces = ({}, ())
         self.quiet = threading.Event()
@@ -258,7 +260,7 @@ class FakeSource:
         return NodeFacts("v2", Resource(16384, 8), 8, ExecutorSettings())
 
     def gives_way(self, reports: Sequence[ContainerReport], picture: Picture) -> dict[str, str]:
-        return {container_id(1, 6): "kill"} if reports[0].container_id == container_id(1, 2) else {}
+        return self.yields if reports[0].container_id == container_id(1, 2) else {}
 
     def act(self, action: str, report: ContainerReport) -> str:
         self.acts.append((action, report.container_id))

@@ -376,6 +376,7 @@ def test_who_would_give_way_is_named_with_its_application() -> None:
         source.now,
         containers=(*source.now.containers, container(2, 6, started_at_ms=NOW)),
     )
+    source.yields = {container_id(2, 6): "kill"}
 
     async def body(driver: Driver) -> None:
         await driver.press("2")
