@@ -28,6 +28,8 @@ import pytest
 from executor.linux.procfs import read_bytes
 from yarnopp_cli.settings.files import SHIPPED_SITE
 
+from ..patience import PATIENCE
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 LOOKS = {
     (noun, verb) for noun in ("app", "attempt", "container", "node", "queue") for verb in ("list", "status")
@@ -43,7 +45,7 @@ def processes_of(group: str) -> list[int]:
 
 def wait_until(condition: Callable[[], Any], timeout: float = 20.0, what: str = "") -> Any:
     """The first true value of ``condition``; fails the test when ``timeout`` seconds pass without one."""
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + timeout * PATIENCE
     while True:
         if value := condition():
             return value
@@ -90,8 +92,11 @@ class Yopp:
         """Run to the end; ``code`` is the exit code it must have, None for any."""
         if args[:1] == ("up",) and "--conf" in args and "YOPP_CONF" in self.environment:
             args = (*args, "--conf", str(self.calm))
+        if args[:1] == ("up",) and PATIENCE > 1 and "--timeout" not in args:
+            args = (*args, "--timeout", f"{30 * PATIENCE:.0f}s")
         ended = subprocess.run(
-            [*self.command, *args], env=self.environment | (env or {}), cwd=more.pop("cwd", self.home), timeout=timeout,
+            [*self.command, *args], env=self.environment | (env or {}), cwd=more.pop("cwd", self.home),
+            timeout=timeout * PATIENCE,
             capture_output=True, text=True, errors="replace", stdin=more.pop("stdin", subprocess.DEVNULL), **more,
         )  # fmt: skip
         assert "Traceback" not in ended.stderr, ended.stderr

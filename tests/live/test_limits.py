@@ -11,6 +11,7 @@ import pytest
 
 from executor.core.limits import period_and_quota
 
+from ..patience import PATIENCE
 from .conftest import Yopp, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.cgroup]
@@ -49,7 +50,7 @@ def test_a_container_over_its_memory_dies_and_its_neighbour_lives(cluster: Yopp)
     assert dead[0]["yopp"]["used"]["oomKills"] >= 1
     assert "peak" in dead[0]["diagnostics"].lower()
     assert cluster.json("status")["clusterInfo"]["state"] == "STARTED"
-    out, err = neighbour.communicate(timeout=60)
+    out, err = neighbour.communicate(timeout=60 * PATIENCE)
     assert (neighbour.returncode, out) == (0, "alive\n"), err
 
 
@@ -95,7 +96,7 @@ def test_shares_follow_type_and_size(cluster: Yopp) -> None:
     )
     for job in jobs:
         job.terminate()
-        job.communicate(timeout=20)
+        job.communicate(timeout=20 * PATIENCE)
 
 
 @needs_cgroups

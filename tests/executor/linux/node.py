@@ -20,13 +20,15 @@ from executor.linux.procfs import read_stat
 from executor.records import CgroupLimits, ContainerSpec, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 
+from ...patience import PATIENCE
+
 DEADLINE = 20.0
 Kind = TypeVar("Kind")
 
 
 def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
     """Wait, blocking, until the condition gives something true."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         time.sleep(0.005)
@@ -35,7 +37,7 @@ def until(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) ->
 
 async def soon(condition: Callable[[], Any], what: str, seconds: float = DEADLINE) -> Any:
     """Wait on the loop until the condition gives something true."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * PATIENCE
     while not (found := condition()):
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         await asyncio.sleep(0.005)

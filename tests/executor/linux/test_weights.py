@@ -27,6 +27,7 @@ from executor.linux.cgroups.files import KernelFiles
 from executor.linux.cgroups.weights import GroupWeights, weighed_groups
 from executor.linux.procfs import runnable_threads
 
+from ...patience import PATIENCE
 from .node import soon, until
 
 G, O = ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC  # noqa: E741 - the letters of the conformance cases
@@ -328,7 +329,7 @@ def test_opportunistic_ones_get_what_one_process_leaves_and_stop_all_the_same(
                 )
                 assert first.status.state is ContainerState.PAUSED, first.status
                 second.kill(force=True)
-                await asyncio.wait_for(second.wait(), 20)
+                await asyncio.wait_for(second.wait(), 20 * PATIENCE)
                 first.resume()
                 await soon(lambda: first.status.state is ContainerState.RUNNING, "it goes on", 5)
             begun, idle = time.monotonic(), idle_seconds()
