@@ -47,7 +47,7 @@ def _is_header(first: bytes) -> bool:
     try:
         found = json.loads(first)
         version = found["version"] if found["format"] == "yopp-journal" else 0
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return False
     if not isinstance(version, int) or version < 1:
         return False

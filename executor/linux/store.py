@@ -42,7 +42,7 @@ _KINDS: tuple[type[Any], ...] = (ContainerRecord, *_RECORDS.values())
 _FIELDS = {kind: names_of(kind) for kind in _KINDS}
 _CHANGING = tuple(name for name in _FIELDS[ContainerRecord] if name != "spec")
 _ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
-_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError)
+_UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 def _values(record: Any) -> dict[str, Any]:

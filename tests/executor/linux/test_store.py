@@ -251,7 +251,23 @@ def test_nothing_but_what_cannot_be_set_aside(tmp_path: Path, a_store: StateStor
     assert (tmp_path / "journal").read_bytes() == HEADER + b"what is this\n"
 
 
-@pytest.mark.parametrize("whole", [b"", b"\0" * 100, b"{}\n", b"[]\n", b"\xff\n\n", HEADER[:-1], HEADER[5:]])
+NESTED = b"[" * 100_000
+"""Deeper than Python's parser of JSON goes."""
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        b"",
+        b"\0" * 100,
+        b"{}\n",
+        b"[]\n",
+        b"\xff\n\n",
+        HEADER[:-1],
+        HEADER[5:],
+        pytest.param(NESTED + b"\n", id="nested"),
+    ],
+)
 def test_a_file_that_is_no_journal(tmp_path: Path, a_store: StateStore, whole: bytes) -> None:
     """The machine ended before its pages were written, for instance."""
     (tmp_path / "journal").write_bytes(whole)
@@ -328,7 +344,17 @@ def test_an_earlier_versions_files_become_a_journal(tmp_path: Path, a_store: Sta
 
 
 @pytest.mark.parametrize(
-    "garbled", [b"", b"{", b"[]", b"null", b"\xff\xfe\x00", b"{}", encode(a_record())[:-40]]
+    "garbled",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"null",
+        b"\xff\xfe\x00",
+        b"{}",
+        encode(a_record())[:-40],
+        pytest.param(NESTED, id="nested"),
+    ],
 )
 def test_an_earlier_versions_garbled_file_is_set_aside(
     tmp_path: Path, a_store: StateStore, garbled: bytes
