@@ -13,8 +13,12 @@ import json
 import os
 from binascii import crc32
 
+from .procfs import wait_until
+
 VERSION = 1
 HEADER = b'{"format":"yopp-journal","version":%d}\n' % VERSION
+LOCK_SECONDS = 1.0
+"""How long to try for the lock: what a killed node was about to start holds it until it has executed something."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
 
 
@@ -61,6 +65,14 @@ def _text(one: bytes) -> bytes | None:
     return text if one[:9] == b"%08x " % crc32(text) else None
 
 
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class Journal:
     """One such file, to which only this process adds. All methods may raise OSError."""
 
@@ -81,10 +93,9 @@ class Journal:
         if self._lock < 0:
             directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
-                fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(directory)
-                return False
+                if not wait_until(lambda: _locked(directory), LOCK_SECONDS):
+                    os.close(directory)
+                    return False
             except OSError:
                 os.close(directory)
                 raise

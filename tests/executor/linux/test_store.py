@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import itertools
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -288,6 +291,32 @@ def test_a_newer_version_is_refused_in_three_lines_and_nothing_is_changed(
             act()
         assert len(str(error.value).splitlines()) == 3
     assert (tmp_path / "journal").read_bytes() == whole and os.listdir(tmp_path) == ["journal"]
+
+
+def test_the_lock_of_a_killed_node_goes_a_moment_after_it(tmp_path: Path, a_store: StateStore) -> None:
+    """What it was about to start has its descriptors until it executes something."""
+    held = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    tried = threading.Event()
+    flock = fcntl.flock
+
+    def let_go() -> None:
+        tried.wait(20)
+        os.close(held)
+
+    def watched(fd: int, operation: int) -> None:
+        try:
+            flock(fd, operation)
+        except BlockingIOError:
+            tried.set()
+            raise
+
+    other = threading.Thread(target=let_go)
+    other.start()
+    with mock.patch("executor.linux.journal.fcntl.flock", watched):
+        assert a_store.load_all() == []
+    other.join()
+    assert tried.is_set()
 
 
 def test_who_only_looks_changes_nothing(tmp_path: Path, a_store: StateStore) -> None:
@@ -569,6 +598,7 @@ def test_most_of_the_file_is_never_of_the_past(
 
 WRITER = """
 import sys
+import threading
 from executor.linux import store
 from executor.records import ContainerRecord, ContainerSpec, ContainerState, Resource
 store.MOST_PAST = 10
