@@ -32,9 +32,8 @@ from .invariants import check
 from .pressure_actions import PressureActions
 from .reclaim import reclaimable
 
-
 PAUSE_AGAIN_SECONDS = 30.0
-"""How long after a failed pause none is chosen for that container: what refused it, as a full cgroup, may have passed."""
+"""How long after a failed pause none is chosen for that container: what refused it may have passed by then."""
 
 
 class ContainerScheduler(PressureActions):
