@@ -11,7 +11,7 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,6 +30,11 @@ LEAF = "yopp-self"
 """The group below a delegated one into which we move ourselves: v2 allows processes in leaves only."""
 
 DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
+READ_ONLY_HINT = (
+    "mount the cgroups writable: `mount -o remount,rw {paths}`, or for a container start it with writable cgroups "
+    "(docker: --privileged, or --cgroupns=private with a writable /sys/fs/cgroup)"
+)
+"""For root, whom only the mount keeps from writing."""
 ROOT_HINT = "run as root, or have root give you directories: `mkdir -p {paths} && chown {uid} {paths}`"
 
 V1_WEAKER = {
@@ -127,6 +132,13 @@ def _memorise(remember: Path | None, bases: Mapping[str, str]) -> None:
         LOG.warning("cannot write %s: %s", remember, error.strerror)
 
 
+def writing_hint(points: Sequence[str], directory: str, uid: int) -> str:
+    """What lets ``uid`` write ``directory`` below these mounts, which it cannot."""
+    if uid == 0:
+        return READ_ONLY_HINT.format(paths=" ".join(points))
+    return ROOT_HINT.format(paths=" ".join(f"{point}/{directory}" for point in points), uid=uid)
+
+
 def writable(base: str, relative: str) -> bool:
     """Whether groups can be made where ``base/relative`` is or would be: makes one and removes it."""
     level = os.path.join(base, relative)
@@ -178,8 +190,7 @@ class _Search:
         if closed:
             points = dict.fromkeys(closed.values())
             self.reasons.append(f"cgroup v1 {', '.join(closed)} cannot be written ({', '.join(points)})")
-            paths = " ".join(f"{point}/{self.relative.split('/')[0]}" for point in points)
-            self.hints.append(ROOT_HINT.format(paths=paths, uid=os.getuid()))
+            self.hints.append(writing_hint(list(points), self.relative.split("/")[0], os.getuid()))
         if not bases.keys() & {"cpu", "memory"}:
             return None
         if may_be_hybrid and not {"freezer", "cpuacct"} <= bases.keys():
@@ -227,6 +238,7 @@ class _Search:
             return None
         if mount.read_only:
             self.reasons.append(f"cgroup v2 at {mount.point} is mounted read-only")
+            self.hints.append(READ_ONLY_HINT.format(paths=mount.point))
             return None
         here = mount.directory_of(self.own.get("", "/"))
         if here is not None and os.path.basename(here) == LEAF:
