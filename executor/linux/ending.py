@@ -117,6 +117,8 @@ class Ender:
             return
 
         def tell() -> None:
+            if held.ended:
+                return  # its launcher has died meanwhile, and this was told for that
             usage = settle()
             held.ended = True
             known = code if code is not None or not held.killed else 128 + signal.SIGKILL

@@ -36,7 +36,7 @@ class ProcessStat(Record):
 def read_bytes(path: str, length: int = 1 << 20) -> bytes:
     """The beginning of a file; empty if it does not exist (any more), or may not be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # should a FIFO be there
     except OSError:
         return b""
     try:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from ..errors import LaunchError
 from ..light import Record
+from ..regular import NotRegularError, read_regular
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
@@ -229,10 +230,11 @@ def read_exit_file(path: str) -> ExitFile | None:
     Raises OSError if the file exists but cannot be read now.
     """
     try:
-        with open(path, "rb") as file:
-            text = file.read(256)
+        text = read_regular(path)[:256]
     except FileNotFoundError:
         return None
+    except NotRegularError:
+        text = b""  # the container's own doing: it is not known how it ended
     lines = [line for line in text.split(b"\n")[:-1] if line.isdigit()]
     pid = int(lines[0]) if lines else 0
     return ExitFile(pid, int(lines[1]) if len(lines) > 1 else None)

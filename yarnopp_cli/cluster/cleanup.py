@@ -20,6 +20,7 @@ from executor.light import Record
 from executor.linux.cgroups.files import group_processes, read_mounts, read_own_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
 from executor.records import ContainerRecord, ContainerState
+from executor.regular import read_regular
 from executor.settings import ExecutorSettings
 
 from ..settings.declarations import NodeManagerSettings
@@ -157,9 +158,8 @@ def _noted_bases(run_dir: RunDir) -> Iterator[str]:
     """What nodes remember of the place of their groups (``cgroups.json``)."""
     for port in _node_ports(run_dir):
         try:
-            with open(os.path.join(run_dir.nm_state_dir(port), "cgroups.json"), encoding="utf-8") as file:
-                noted = json.load(file)
-        except (OSError, ValueError):
+            noted = json.loads(read_regular(os.path.join(run_dir.nm_state_dir(port), "cgroups.json")))
+        except (OSError, ValueError, RecursionError):
             continue
         if isinstance(noted, dict):
             yield from (os.path.normpath(str(path)) for path in noted.values())
