@@ -273,6 +273,23 @@ class ExecutorSettings(Record, kw_only=True):
     monitor_enabled: bool = setting("yarn.nodemanager.container-monitor.enabled", True)
     """Measure what containers use. With false no figures are shown, and memory that no cgroup limits is not
     checked."""
+    log_monitor_enabled: bool = setting("yarn.nodemanager.container-log-monitor.enable", False)
+    """End containers that write more into their log directory than the limits allow (KILLED_FOR_EXCESS_LOGS). Files
+    that were removed and are still written to as standard output or error count too. Needs
+    yarn.nodemanager.container-monitor.enabled."""
+    log_monitor_interval_ms: int = setting(
+        "yarn.nodemanager.container-log-monitor.interval-ms", 60000, at_least=20
+    )
+    """How often the log directories are measured, at most as often as the containers are."""
+    log_dir_size_limit_bytes: int = setting(
+        "yarn.nodemanager.container-log-monitor.dir-size-limit-bytes", 1_000_000_000, at_least=1
+    )
+    """The most bytes in one log directory of a container. A container has one, so the smaller of this and the total
+    counts."""
+    log_total_size_limit_bytes: int = setting(
+        "yarn.nodemanager.container-log-monitor.total-size-limit-bytes", 10_000_000_000, at_least=1
+    )
+    """The most bytes in all log directories of a container."""
     delete_timeout_ms: int = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms", 1000, at_least=0
     )

@@ -16,7 +16,7 @@ from .procfs import children
 
 LOG = logging.getLogger(__name__)
 
-CLOSE_SECONDS = 1.0
+CLOSE_SECONDS = 0.5
 """How long an executor that closes goes on killing what does not die: its next run finds that again."""
 
 
@@ -26,7 +26,7 @@ class LiveContainer:
 
     One that is ``pooled`` has no shim: they are its own, 0 until it has begun. ``launcher`` is the pid and start time
     of the process that tells its end, and ``journal`` what that writes to if an earlier run of the node started it.
-    ``frozen`` is set while the freezer may hold it.
+    ``frozen`` is set while the freezer may hold it; ``logs`` is its log directory.
     """
 
     container_id: str
@@ -41,6 +41,7 @@ class LiveContainer:
     frozen: bool = False
     launcher: tuple[int, int] = (0, 0)
     journal: str = ""
+    logs: str = ""
 
 
 class ExecutorContext:

@@ -70,9 +70,9 @@ HOLD_SECONDS: Final = 10.0
 """How long masters' calls wait for a node that has not registered yet: it knows no key for tokens."""
 UNREGISTER_SECONDS: Final = 1.0
 """How long the end waits for the RM to note it."""
-GRACE_SECONDS: Final = 2.0
+GRACE_SECONDS: Final = 5.0
 """How long, beyond the time between SIGTERM and SIGKILL, the end waits for containers to end."""
-FORCED_SECONDS: Final = 2.0
+FORCED_SECONDS: Final = 1.0
 """How long it waits after that."""
 FIRST_CONTACT_SECONDS: Final = 30.0
 """How long a new node tries to reach an RM that it never spoke with."""

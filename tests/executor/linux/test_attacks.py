@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,6 @@ from executor.core.events import ContainerExited
 from executor.linux.cgroups.base import GroupDriver
 from executor.settings import ExecutorSettings
 
-from ...patience import PATIENCE
 from .node import a_group, a_node, a_spec, running, soon
 from .test_limits_live import MODES, without_freezer
 
@@ -44,14 +42,11 @@ def freeze(path):
         if os.path.exists(f"{path}/{name}"):
             with open(f"{path}/{name}", "w") as file:
                 file.write(word)
-def ready():
-    with open("pids", "a") as file:
-        file.write(f"{os.getpid()}\\n")
-def told(count):
-    while not os.path.exists("pids") or len(open("pids").readlines()) < count:
-        time.sleep(0.01)
+def attacked(*pids):
+    with open("pids.new", "w") as file:
+        print(os.getpid(), *pids, file=file)
+    os.rename("pids.new", "pids")
 def stay():
-    ready()
     while True:
         time.sleep(1000)
 """
@@ -61,42 +56,47 @@ ATTACKS = {
 child = os.fork()
 if not child:
     stay()
-told(1)
 for one in groups:
     group(one + "/inner", child)
     freeze(one + "/inner")
+attacked(child)
 stay()
 """,
     "freezes itself in a group of its own": """
-ready()
+if os.fork():
+    stay()
 for one in groups:
-    group(one + "/inner", os.getpid())
-for one in groups:
+    group(one + "/inner", os.getppid())
     freeze(one + "/inner")
+attacked(os.getppid())
 stay()
 """,
     "freezes its parent": """
 for one in groups:
     group(one + "/inner", os.getppid())
     freeze(one + "/inner")
+attacked()
 stay()
 """,
     "freezes itself and its parent beside its own group": """
-ready()
+parent = os.getppid()
+if os.fork():
+    stay()
 for one in groups:
     if os.path.exists(one + "/freezer.state"):
-        other = os.path.dirname(one) + "/other"
-        group(other, os.getppid(), os.getpid())
-        freeze(other)
+        group(os.path.dirname(one) + "/other", parent, os.getppid())
+        freeze(os.path.dirname(one) + "/other")
+attacked(os.getppid())
 stay()
 """,
     "stops its parent": """
 os.kill(os.getppid(), signal.SIGSTOP)
+attacked()
 stay()
 """,
     "stops its parent and ends": """
 os.kill(os.getppid(), signal.SIGSTOP)
-ready()
+attacked()
 """,
     "makes a thousand groups in each other": """
 for one in groups:
@@ -107,6 +107,7 @@ for one in groups:
     with open("cgroup.procs", "w") as file:
         file.write(str(os.getpid()))
 os.chdir(os.environ["PWD"])
+attacked()
 stay()
 """,
     "makes its group threaded": """
@@ -116,10 +117,11 @@ for one in groups:
         with open(one + "/inner/cgroup.type", "w") as file:
             file.write("threaded")
         group(one + "/inner", os.getpid())
+attacked()
 stay()
 """,
     "forks without end": """
-ready()
+attacked()
 while True:
     try:
         if not os.fork():
@@ -153,13 +155,10 @@ def test_it_ends_and_the_next_one_starts(
         async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
             await node.launch(a_spec("c1", sys.executable, "-S", "-E", "-c", script, *parents))
             written = tmp_path / "work" / "c1" / "pids"
-            await soon(lambda: written.exists() and written.read_text().endswith("\n"), "it has attacked")
-            await asyncio.sleep(0.3)
+            await soon(written.exists, "it has attacked")
             pids = [int(word) for word in written.read_text().split()]
-            begun = time.monotonic()
             node.executor.perform(KillContainer("c1", force=True))
-            await node.told(ContainerExited, "c1")
-            assert time.monotonic() - begun < ENDS_WITHIN * PATIENCE
+            await soon(lambda: node.found(ContainerExited, "c1"), "its end", ENDS_WITHIN)
             assert not any(running(pid) for pid in pids)
             node.executor.perform(CleanUpContainer("c1"))
             exited = await node.run(a_spec("c2", "sh", "-c", "exit 3"))
