@@ -12,6 +12,9 @@ from itertools import pairwise
 from .hints import Any
 from .light import Record, field, notes_of
 
+LARGEST_LONG = 2**63 - 1
+"""What YARN's longs hold; other numbers are its ints."""
+
 
 class Property(Record, frozen=False):
     """One declared property. ``type`` is int, float, bool or str; bounds are inclusive, None for none.
@@ -282,12 +285,18 @@ class ExecutorSettings(Record, kw_only=True):
     )
     """How often the log directories are measured, at most as often as the containers are."""
     log_dir_size_limit_bytes: int = setting(
-        "yarn.nodemanager.container-log-monitor.dir-size-limit-bytes", 1_000_000_000, at_least=1
+        "yarn.nodemanager.container-log-monitor.dir-size-limit-bytes",
+        1_000_000_000,
+        at_least=1,
+        at_most=LARGEST_LONG,
     )
     """The most bytes in one log directory of a container. A container has one, so the smaller of this and the total
     counts."""
     log_total_size_limit_bytes: int = setting(
-        "yarn.nodemanager.container-log-monitor.total-size-limit-bytes", 10_000_000_000, at_least=1
+        "yarn.nodemanager.container-log-monitor.total-size-limit-bytes",
+        10_000_000_000,
+        at_least=1,
+        at_most=LARGEST_LONG,
     )
     """The most bytes in all log directories of a container."""
     delete_timeout_ms: int = setting(
