@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
+from ...regular import read_regular
 from ...settings import ExecutorSettings
 from .base import UNIFIED, CgroupDriver
 from .files import V1_CONTROLLERS, KernelFiles, Mount, UnifiedFiles, at, read_mounts, read_own_paths
@@ -112,8 +113,8 @@ def _recall(remember: Path | None) -> dict[str, str]:
     if remember is None:
         return {}
     try:
-        found = json.loads(remember.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(read_regular(str(remember)))
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}

@@ -49,6 +49,7 @@ AUTO_PORTS = (
     "yarn.nodemanager.webapp.address=localhost:0",
 )
 _LONG_SECONDS = 86_400.0
+_LOG = os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -165,7 +166,8 @@ def _split(log: str) -> bool:
     ``log``. Raises YoppError."""
     flush()
     try:
-        writing = os.open(log, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        writing = os.open(log, _LOG, 0o600)
+        os.set_blocking(writing, True)
         if os.fork():
             os.close(writing)
             return True
