@@ -73,8 +73,10 @@ def test_at_sighup_the_queues_are_read_again_and_the_service_manager_waits(
 ) -> None:
     site = yopp.home / "queues.toml"
     site.write_text(QUEUES.format("default"))
-    yopp.environment["YOPP_CONF"] += f":{site}"
+    others = yopp.environment["YOPP_CONF"]
+    yopp.environment["YOPP_CONF"] = f"{others}:{site}"
     front = yopp.start("up", "--foreground", *SMALL)
+    yopp.environment["YOPP_CONF"] = others
     manager.hears()
     site.write_text(QUEUES.format("default,prod") + "root.default.capacity = 60\nroot.prod.capacity = 40\n")
     before = time.monotonic_ns() // 1000

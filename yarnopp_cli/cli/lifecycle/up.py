@@ -46,6 +46,7 @@ AUTO_PORTS = (
     "yarn.resourcemanager.webapp.address=localhost:0",
     "yarn.nodemanager.webapp.address=localhost:0",
 )
+_LOG = os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @command("up", "yopp up", "yopp up --nodes 2 --memory 1024", needs=Needs.HOST)
@@ -176,7 +177,8 @@ def _split(log: str) -> bool:
     ``log``. Raises YoppError."""
     flush()
     try:
-        writing = os.open(log, os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        writing = os.open(log, _LOG, 0o600)
+        os.set_blocking(writing, True)
         if os.fork():
             os.close(writing)
             return True
