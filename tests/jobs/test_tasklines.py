@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.cli.jobs.run import Tasks
 from yarnopp_cli.cli.jobs.sweep import numbers_of, varied
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import tasklines
+from yarnopp_cli.masters.commands import Tasks
 
 pytestmark = pytest.mark.pure
 

@@ -29,6 +29,25 @@ FOR_EVER = 2**31
 """More attempts than any container has."""
 
 
+class Tasks(Record):
+    """What the containers of ``yopp run`` run: a command, or a template with what fills it in, and the numbers of the
+    tasks. ``name`` is the job's where nobody says another, "" for the command's."""
+
+    command: tuple[str, ...]
+    numbers: tuple[range, ...]
+    sweep: Sweep | None = None
+    name: str = ""
+
+
+def no_command() -> UsageError:
+    """The refusal of a command line that names nothing to run."""
+    return UsageError(
+        "missing argument 'COMMAND [ARG]...'",
+        because="`yopp run` needs it, or --from with a file of commands",
+        hint="`yopp run --help` lists what it takes",
+    )
+
+
 def plan_run(
     command: tuple[str, ...],
     task: TaskSpec,

@@ -7,7 +7,6 @@ alone, ``/.`` does both: ``{.}``, ``{2/.}``. ``{#}`` is the task's number.
 
 from __future__ import annotations
 
-import os.path
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
@@ -96,7 +95,8 @@ def _replaced(text: str, values: Sequence[str], number: int, joined: Callable[[I
 def _part(value: str, which: str) -> str:
     """A value without its directory or its extension, or its directory."""
     if which == "//":
-        return os.path.dirname(value.rstrip("/")) or ("/" if value.startswith("/") else ".")
+        before, _, _ = value.rstrip("/").rpartition("/")
+        return before.rstrip("/") or ("/" if value.startswith("/") else ".")
     if which.startswith("/"):
         value = value.rpartition("/")[2]
     if which.endswith("."):

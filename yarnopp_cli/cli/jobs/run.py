@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
-from executor.light import Record
 from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
 from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
-from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, plan_run
-from ...records.jobs import ARGS_VARIABLE, Sweep, TaskSpec
+from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, Tasks, no_command, plan_run
+from ...records.jobs import ARGS_VARIABLE, TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
@@ -21,9 +20,11 @@ from ..frame.options import (
     ExitRule,
     HereOnly,
     JobTimeout,
+    Live,
     Queue,
     Tags,
     argument,
+    coming,
     duration,
     option,
     size_mb,
@@ -32,6 +33,8 @@ from ..frame.output import Printer
 from ..frame.session import Session
 
 MOST_CONTAINERS = 100_000
+CONDITIONS = ("ok", "failed", "any")
+"""How a job of ``--after`` may have to end."""
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 CommandLine = Annotated[
@@ -50,8 +53,9 @@ Vcores = Annotated[int | None, option("--vcores V", "Vcores of each container.")
 Environment = Annotated[
     list[str] | None,
     option(
-        "-e, --env K=V",
-        "Set a variable (repeatable), HOME included; not those that the node sets (CONTAINER_ID, PWD, …).",
+        "-e, --env K[=V]",
+        "Set a variable (repeatable), HOME included; not those that the node sets (CONTAINER_ID, PWD, …). Without =V "
+        "it has the value that it has here.",
     ),
 ]
 Directory = Annotated[
@@ -104,6 +108,27 @@ Array = Annotated[
     ),
     WITHOUT_UPLOAD,
 ]
+Begin = Annotated[
+    int | None,
+    option(
+        "--begin TIME", "Begin at this time, not before: +2h, 19:00, 2026-01-31T12:00:00Z.", parser=coming
+    ),
+    WITHOUT_UPLOAD,
+]
+After = Annotated[
+    list[str] | None,
+    option(
+        "--after ID[:HOW]",
+        "Begin when this job has ended, and that ok (the default), failed or any (repeatable).",
+    ),
+    Live(("app",)),
+    WITHOUT_UPLOAD,
+]
+Deadline = Annotated[
+    int | None,
+    option("--deadline TIME", "End the job at this time, also if it has not begun; exit 124.", parser=coming),
+    WITHOUT_UPLOAD,
+]
 Name = Annotated[str, option("--name NAME", "The application's name.")]
 
 
@@ -144,13 +169,17 @@ def run(
     lines: From = None,
     shell: Shell = False,
     array: Array = None,
+    begin: Begin = None,
+    after: After = None,
+    deadline: Deadline = None,
 ) -> int:
     """Run a command in containers, and exit with its exit code.
 
     Each container gets this environment, this directory, its number in YOPP_TASK, and no input. Their output
     is shown here. With --json the job's document is printed at the end instead, with -q only the
     application's id. If several containers fail, the job's exit code is the highest of theirs, or as
-    --exit-code selects.
+    --exit-code selects. A job that is to begin later (--begin, --after) uses nothing until it does; one that
+    never can, because another ended in another way, is ended with exit code 125.
 
     With ::: or --from, each task has its own values, which are in YOPP_ARGS, too. They replace {} in the
     command, or follow it. {1} is the first source's value, {.} one without its extension, {/} without its
@@ -164,9 +193,10 @@ def run(
         raise both_types()
     check_size(vcores, memory)
     elsewhere = session.yarn is not None
+    env = with_values(env or [], os.environ)
     check_text(command or (), "the argument")
     check_text([name], "the name")
-    environment, directory = assignments(env or []), None
+    environment, directory = assignments(env), None
     if not elsewhere:
         environment, directory = surroundings(env, cwd, session.printer)
     tasks = Tasks(tuple(command or ()), (range(1, count + 1),))
@@ -221,28 +251,25 @@ def run(
         queue=queue,
         tags=tags(tag),
         am_resource=settings.am_resource,
-        command_line=command_line(env or ()),
+        command_line=command_line(env),
+        begin_at_ms=begin or 0,
+        after=parents(session, after) if after else (),
+        deadline_at_ms=deadline or 0,
     )
     return start(session, client, job, submission, shown, detach=detach)
 
 
-class Tasks(Record):
-    """What the containers run: a command, or a template with what fills it in, and the numbers of the tasks. ``name``
-    is the job's where nobody says another, "" for the command's."""
+def parents(session: Session, after: list[str]) -> tuple[str, ...]:
+    """The applications of ``--after`` by their full ids, each with its condition. Raises YoppError."""
+    from ..frame.naming import applications
 
-    command: tuple[str, ...]
-    numbers: tuple[range, ...]
-    sweep: Sweep | None = None
-    name: str = ""
-
-
-def no_command() -> UsageError:
-    """The refusal of a command line that names nothing to run."""
-    return UsageError(
-        "missing argument 'COMMAND [ARG]...'",
-        because="`yopp run` needs it, or --from with a file of commands",
-        hint="`yopp run --help` lists what it takes",
-    )
+    found: list[str] = []
+    for word in after:
+        named, _, condition = word.rpartition(":")
+        if condition not in CONDITIONS or not named:
+            named, condition = word, "ok"
+        found += [f"{one}:{condition}" for one in applications(session.client, [named])]
+    return tuple(dict.fromkeys(found))
 
 
 def both_types() -> UsageError:
@@ -266,12 +293,12 @@ def check_size(vcores: int | None, memory: int | None) -> None:
         )
 
 
-def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
+def surroundings(env: list[str], cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
     """The environment and directory of the containers: the caller's, changed by ``--env`` and ``--cwd``."""
     kept, dropped = portable_environment(os.environ)
     if dropped:
         printer.warn(f"variables that are not UTF-8 are not passed on: {', '.join(sorted(dropped))}")
-    asked = assignments(env or [])
+    asked = assignments(env)
     refuse_owned(asked)
     kept.update(asked)
     try:
@@ -298,6 +325,16 @@ def refuse_owned(asked: Iterable[str]) -> None:
 def tags(given: list[str] | None) -> tuple[str, ...]:
     """The tags of an application, each once: options, and commas within one."""
     return tuple(dict.fromkeys(one.strip() for text in given or () for one in text.split(",") if one.strip()))
+
+
+def with_values(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The words of ``--env``: one without ``=`` has the value that it has in ``environ``, and is none if it has none
+    there, as docker has it."""
+    return [
+        one if "=" in one or not one else f"{one}={environ[one]}"
+        for one in words
+        if "=" in one or not one or one in environ
+    ]
 
 
 def assignments(words: list[str]) -> dict[str, str]:

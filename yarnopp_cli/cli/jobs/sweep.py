@@ -14,9 +14,9 @@ from executor.light import replace
 from ...errors import UsageError
 from ...jobs.commands import find_command
 from ...jobs.tasklines import MOST_TASKS, STDIN, at_most, commands_of, values_of
+from ...masters.commands import Tasks, no_command
 from ...masters.sweeps import SHELL, has_mark, highest_source
 from ...records.jobs import Sweep
-from .run import Tasks
 
 _MARKS = (":::", "::::", ":::+", "::::+")
 _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
@@ -73,8 +73,6 @@ def _sweep(
     """The values of the tasks; None where all are alike."""
     if not (rest or lines is not None):
         if not command:
-            from .run import no_command
-
             raise no_command()
         return None
     sources: list[tuple[str, ...]] = []
