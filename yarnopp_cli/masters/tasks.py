@@ -94,8 +94,18 @@ class Task(Record, frozen=False):
         return (
             cls(phase_index, phase, spec, number, spec.execution_type, spec.priority, shown_number=number)
             for spec in phase.tasks
-            for number in range(spec.number, spec.number + spec.count)
+            for number in spec.numbers
         )
+
+    @property
+    def launch(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """What is its own of what its container runs: words after the command of its phase's context, and
+        variables."""
+        if self.phase.sweep is None:
+            return self.spec.arguments, {}
+        from .sweeps import launch_of
+
+        return launch_of(self.phase.command, self.phase.sweep, self.number)
 
     def report(self) -> TaskReport:
         """It as it is now."""
