@@ -33,6 +33,7 @@ from . import launcher
 from .cgroups.base import MIB
 from .cgroups.slots import SLOT_PREFIX, SlotGroup
 from .context import ExecutorContext, LiveContainer
+from .descriptors import limit_of_children
 from .procfs import read_bytes, read_stat, send
 from .shim import LaunchRequest, kill_identified
 from .slots import begin_line, can_be_written, journal_path, read_journal, remove_journal
@@ -530,7 +531,7 @@ class Zygote:
         self._ours.setblocking(False)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _program(), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", _program(), str(theirs.fileno()), str(limit_of_children())],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
