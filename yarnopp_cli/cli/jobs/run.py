@@ -82,6 +82,11 @@ Priority = Annotated[
         "Priority of these containers: smaller numbers go first (larger ones with `app priority`).",
     ),
 ]
+ApplicationPriority = Annotated[
+    int,
+    option("--app-priority P", "Priority of the job: larger numbers go first.", min=0),
+    WITHOUT_UPLOAD,
+]
 Expected = Annotated[
     float | None,
     option(
@@ -146,6 +151,7 @@ def run(
     no_prefix: NoPrefix = False,
     node: Node = ANY,
     priority: Priority = 0,
+    app_priority: ApplicationPriority = 0,
     expect: Expected = None,
     begin: Begin = None,
     after: After = None,
@@ -210,6 +216,7 @@ def run(
         "",
         job.name,
         queue=queue,
+        priority=app_priority,
         tags=tags(tag),
         am_resource=settings.am_resource,
         command_line=command_line(env),

@@ -374,6 +374,7 @@ class HostedMasters:
                 container.waiting_since_ms,
                 task.spec.duration_hint_ms,
                 task.spec.arguments,
+                job.app.context.priority,
             )
             node.tasks_to_start.put(container.id, start)
         if node is not None:
