@@ -45,7 +45,7 @@ from .environment import container_environment, whitelisted
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
-from .pool import Pool, most_slots
+from .pool import Pool, kept_from_containers, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
@@ -138,6 +138,7 @@ class LinuxContainerExecutor:
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
+            read_only=kept_from_containers(state_dir) if settings.confined_containers else (),
         )
         self._ender = Ender(context)
         self._unrecorded: dict[str, str] = {}
