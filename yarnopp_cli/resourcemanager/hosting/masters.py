@@ -376,6 +376,7 @@ class HostedMasters:
                 task.spec.duration_hint_ms,
                 arguments,
                 variables,
+                job.app.context.priority,
             )
             node.tasks_to_start.put(container.id, start)
         if node is not None:
