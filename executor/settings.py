@@ -276,6 +276,12 @@ class ExecutorSettings(Record, kw_only=True):
     monitor_enabled: bool = setting("yarn.nodemanager.container-monitor.enabled", True)
     """Measure what containers use. With false no figures are shown, and memory that no cgroup limits is not
     checked."""
+    confined_containers: bool = setting("yopp.nodemanager.confined-containers", True)
+    """Keep containers in slots (yopp.nodemanager.pooled-groups) of a node that root runs from changing their own
+    limits, groups and records: they see the cgroups and the node's records read-only, in a mount namespace of their
+    own, gain no privileges by programs (no_new_privs), and lack the capabilities by which that could be undone
+    (CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_DAC_READ_SEARCH). With false,
+    containers of root can mount file systems, and run other container engines. `yopp doctor` tells what holds."""
     log_monitor_enabled: bool = setting("yarn.nodemanager.container-log-monitor.enable", False)
     """End containers that write more into their log directory than the limits allow (KILLED_FOR_EXCESS_LOGS). Files
     that were removed and are still written to as standard output or error count too. Needs
