@@ -312,7 +312,8 @@ class WaitingProcesses:
         self._cores = -1.0
 
     def cores(self, now: float) -> float:
-        """Cores that they waited for since the last look, which is repeated once a second; -1 before the second.
+        """Cores that they waited for since the last look, which is repeated once a second; -1 before the second, and
+        where nobody's wait is told.
 
         What ended meanwhile, and kernel threads, count nothing.
         """
@@ -320,7 +321,7 @@ class WaitingProcesses:
         if seconds < WAITING_SECONDS and self._cores >= 0:
             return self._cores
         booted = time.clock_gettime(time.CLOCK_BOOTTIME)
-        known, waited, waits = {}, {}, 0
+        known, waited, waits, told = {}, {}, 0, False
         for pid in map(int, filter(str.isdigit, os.listdir(self._proc))):
             stat = read_stat(pid, proc=self._proc)
             if stat is None or stat.parent == KTHREADD or pid == KTHREADD:
@@ -334,11 +335,12 @@ class WaitingProcesses:
             if yopps:
                 continue
             waited[key] = waited_ns(pid, stat.threads, proc=self._proc)
+            told = told or waited[key] > 0
             if key in self._waited:
                 waits += max(0, waited[key] - self._waited[key])
             elif age <= seconds:
                 waits += waited[key]
-        lately = seconds <= 2 * WAITING_SECONDS
+        lately = told and seconds <= 2 * WAITING_SECONDS
         self._known, self._waited, self._at = known, waited, now
         self._cores = waits / 1e9 / seconds if lately and seconds > 0 else -1.0
         return self._cores

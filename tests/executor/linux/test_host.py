@@ -131,6 +131,14 @@ def test_those_outside_are_asked_for_what_they_waited_while_no_core_is_idle(tmp_
     assert told(30.0, 2.0) == -1.0, "of what was long ago nothing is told"
 
 
+def test_a_kernel_that_tells_nobodys_wait_is_not_believed(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    proc.process(7, "make all", 1.0, 1000)
+    for _ in range(4):
+        assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).outside_waiting == -1.0
+
+
 def test_without_groups_nobody_knows_who_is_a_container(tmp_path: Path) -> None:
     clock = Clock()
     reader, proc = a_reader(tmp_path, clock)
