@@ -142,6 +142,7 @@ class ContainerSpec(Record):
     is the expected running time if the creator knows it, else 0. ``waiting_since_ms`` (epoch milliseconds) is when its
     work began to wait elsewhere: it queues before all that arrived later than that; 0 if it begins to wait here.
     ``least_vcores`` is the least CPU weight of a guaranteed container, in vcores, even if it is accounted with fewer.
+    ``application_priority``: of opportunistic containers that wait, those of the larger one go first.
     """
 
     container_id: str
@@ -161,6 +162,7 @@ class ContainerSpec(Record):
     waiting_since_ms: int = 0
     own_account: bool = False
     least_vcores: int = 0
+    application_priority: int = 0
 
 
 class ContainerMessage(Record):
@@ -177,7 +179,7 @@ class ContainerUsage(Record):
     how often the kernel's OOM killer struck in it. ``processes`` is the number of processes. ``sampled_at`` is the
     executor's clock, in seconds. ``virtual_bytes`` is the address space of its processes, 0 if it is not measured.
     ``runnable`` is how many of its threads run, or wait for a processor, at that moment; it is counted while the
-    machine is watched.
+    machine is watched. ``log_bytes`` is the size of its output, 0 if it is not measured.
     """
 
     cpu_seconds: float = 0.0
@@ -189,6 +191,7 @@ class ContainerUsage(Record):
     sampled_at: float = 0.0
     virtual_bytes: int = 0
     runnable: int = 0
+    log_bytes: int = 0
 
 
 class ContainerFacts(Record, kw_only=True):

@@ -32,6 +32,9 @@ from .invariants import check
 from .pressure_actions import PressureActions
 from .reclaim import reclaimable
 
+PAUSE_AGAIN_SECONDS = 30.0
+"""How long after a failed pause none is chosen for that container: what refused it may have passed by then."""
+
 
 class ContainerScheduler(PressureActions):
     """The machine of one node (``Machine[Event, Command]``).
@@ -56,6 +59,8 @@ class ContainerScheduler(PressureActions):
                 self._on_resized(event.total)
             case events.GuaranteedAwaited():
                 self._handover.expects = event.waiting
+            case events.ApplicationPriorityChanged():
+                self._on_priority_changed(event)
             case events.UsageSampled():
                 self._on_usage(event)
             case events.NodeUtilizationSampled():
@@ -64,6 +69,9 @@ class ContainerScheduler(PressureActions):
                 self._on_recovered(event)
             case events.RecoveryCompleted():
                 self._on_recovery_completed()
+            case events.NodeHealthChanged():
+                self.health_report = event.report
+                self._start_pending()
             case _:
                 container = self._live.get(event.container_id)
                 if container is not None:  # else it has ended, and this was still under way
@@ -135,7 +143,7 @@ class ContainerScheduler(PressureActions):
             opportunistic=self._opportunistic,
             deadlines=self._deadlines,
         )
-        idle = None if self._recovering else self._next_to_start()
+        idle = None if self._recovering or self.health_report else self._next_to_start()
         assert idle is None, f"{idle and idle.container_id} waits although it could start"
 
     def _on_scheduled(self, event: events.ContainerScheduled) -> None:
@@ -191,7 +199,8 @@ class ContainerScheduler(PressureActions):
 
     def _on_queuing_limit(self, event: events.QueuingLimitReceived) -> None:
         """Shed what is beyond the limit: those that have waited for the shortest time (as in YARN), but those that were
-        shed elsewhere before last of all, so that none is moved to and fro."""
+        shed elsewhere before last of all, so that none is moved to and fro; and applications with a lower priority
+        first."""
         queued = list(self._opportunistic)
         limit = event.limit
         kept = limit.max_queue_length if limit.max_queue_length >= 0 else 0
@@ -201,12 +210,23 @@ class ContainerScheduler(PressureActions):
             kept = max(kept, within if starts else len(queued))
         elif limit.max_queue_length < 0:
             return
-        newest = sorted(queued, key=lambda one: (one.spec.waiting_since_ms > 0, -one.sequence))
+        newest = sorted(
+            queued,
+            key=lambda one: (one.spec.application_priority, one.spec.waiting_since_ms > 0, -one.sequence),
+        )
         for container in sorted(newest[: max(0, len(queued) - kept)], key=lambda one: one.sequence):
             self._shed += 1
             self._kill(container, BY_SCHEDULER, Cause(CauseKind.SHED))
         if kept < len(queued):
             self._start_pending()
+
+    def _on_priority_changed(self, event: events.ApplicationPriorityChanged) -> None:
+        for container in list(self._live.values()):
+            spec = container.spec
+            if spec.application_id == event.application_id and spec.application_priority != event.priority:
+                self._opportunistic.reprioritise(container, event.priority)
+                self._store(container)
+        self._start_pending()
 
     def _on_launched(self, container: Container, event: events.ContainerLaunched) -> None:
         self._move(container, events.ContainerLaunched)
@@ -240,6 +260,11 @@ class ContainerScheduler(PressureActions):
         end = outcome.Outcome(
             event.exit_code, event.exit_code, event.reason, Cause(CauseKind.LAUNCH_FAILED, text=event.reason)
         )
+        if event.node_status:
+            cause = Cause(CauseKind.NODE_FAULT, text=event.reason)
+            end = outcome.Outcome(event.node_status, None, event.reason, cause)
+            if self._settings.disk_health_enabled:
+                self.health_report = self.health_report or event.reason
         if container.killed_as is not None:
             end = replace(end, exit_status=container.killed_as, cause=container.cause)
         self._settle(container, end)
@@ -270,6 +295,8 @@ class ContainerScheduler(PressureActions):
                     self._kill(container, BY_SCHEDULER, pause.gives_way_to, force=True)
                 else:  # nobody waits for it, so it may take longer
                     container.pause = replace(pause, overdue=True)
+            case DeadlineKind.PAUSE_AGAIN:
+                container.unpausable = False
             case _:
                 assert_never(kind)
         self._start_pending()
@@ -279,6 +306,7 @@ class ContainerScheduler(PressureActions):
         if container.state is KILLING:
             return
         self._clear_deadlines(container)
+        container.unpausable = False
         pause = container.pause or Pause()
         held, expected = container.allocated, pause.gives_memory
         container.pause = Pause(
@@ -303,6 +331,7 @@ class ContainerScheduler(PressureActions):
             return
         self._clear_deadlines(container, DeadlineKind.PAUSE)
         container.unpausable = True
+        self._set_deadline(container, DeadlineKind.PAUSE_AGAIN, self._now + PAUSE_AGAIN_SECONDS)
         container.pause = container.cause = None
         container.refusal = Cause(CauseKind.PAUSE_FAILED, text=event.reason)
         self._say(container, outcome.diagnostics_of(container.refusal, container))
@@ -440,6 +469,7 @@ class ContainerScheduler(PressureActions):
                 container.usage = usage
                 if container.state is not KILLING:
                     self._enforce_memory(container, usage)
+                    self._enforce_logs(container, usage)
 
     def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
         """End a container beyond its memory where the kernel does not: virtual memory is checked first, as in YARN."""
@@ -456,6 +486,12 @@ class ContainerScheduler(PressureActions):
             cause = Cause(CauseKind.OVER_MEMORY, measured=usage.memory_bytes, limit=limit)
             self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), cause, force=True)
         container.over_memory = 0 < limit < usage.memory_bytes
+
+    def _enforce_logs(self, container: Container, usage: ContainerUsage) -> None:
+        limit = min(self._settings.log_dir_size_limit_bytes, self._settings.log_total_size_limit_bytes)
+        if usage.log_bytes > limit and container.state is not KILLING:
+            cause = Cause(CauseKind.EXCESS_LOGS, measured=usage.log_bytes, limit=limit)
+            self._kill(container, int(ContainerExitStatus.KILLED_FOR_EXCESS_LOGS), cause, force=True)
 
     def _on_recovered(self, event: events.ContainerRecovered) -> None:
         """Take a container back. Nothing is started before RecoveryCompleted."""

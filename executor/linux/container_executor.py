@@ -42,10 +42,11 @@ from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
+from .health import HealthChecker, node_status, os_error_of
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
-from .pool import Pool, most_slots
+from .pool import Pool, kept_from_containers, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
@@ -115,6 +116,8 @@ class LinuxContainerExecutor:
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
             make_host=self._host_reader,
+            log_directory=self._logs_of if settings.log_monitor_enabled else None,
+            log_interval_ms=settings.log_monitor_interval_ms,
         )
         self._weights = NodeWeight(cgroups.weights(), loop)
         self._finder = Finder(context)
@@ -136,9 +139,12 @@ class LinuxContainerExecutor:
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
+            read_only=kept_from_containers(state_dir) if settings.confined_containers else (),
         )
         self._ender = Ender(context)
-        self._unrecorded: dict[str, str] = {}
+        self._unrecorded: dict[str, ExecutorError] = {}
+        folders = (self._directories.work, self._directories.logs, self._directories.state)
+        self._health = HealthChecker(context, settings, folders, post)
         self._user, self._home = _account()
 
     # ---- the life of the executor itself
@@ -150,6 +156,7 @@ class LinuxContainerExecutor:
             set_subreaper(True)
         if self._settings.monitor_enabled:
             self._monitor.start()
+        self._health.start()
 
     def expect_containers(self) -> None:
         """A container will come soon: what its start needs and takes long is begun."""
@@ -158,6 +165,7 @@ class LinuxContainerExecutor:
     async def close(self) -> None:
         """Finish what is under way, and watch nothing any more. Containers that still run continue."""
         await self._monitor.stop()
+        self._health.stop()
         self._weights.finish()
         await self._preparer.close()
         await self._pool.close()
@@ -216,6 +224,10 @@ class LinuxContainerExecutor:
     def _running(self) -> list[str]:
         return [held.container_id for held in self._held.values() if held.pid and not held.ended]
 
+    def _logs_of(self, container_id: str) -> str:
+        held = self._held.get(container_id)
+        return "" if held is None else held.logs
+
     # ---- commands
 
     def perform(self, command: commands.Command) -> None:
@@ -264,7 +276,7 @@ class LinuxContainerExecutor:
         except ExecutorError as error:
             # Running containers continue; but nothing is started that a restart would not find again.
             LOG.error("%s", error)
-            self._unrecorded[container_id] = str(error)
+            self._unrecorded[container_id] = error
 
     def _forget(self, container_id: str) -> None:
         self._unrecorded.pop(container_id, None)
@@ -281,8 +293,8 @@ class LinuxContainerExecutor:
             return
         try:
             check_name(container_id)
-            if container_id in self._unrecorded:
-                raise CannotLaunchError(self._unrecorded[container_id])
+            if (unrecorded := self._unrecorded.get(container_id)) is not None:
+                raise CannotLaunchError(str(unrecorded)) from unrecorded
             if self._launch_in_slot(spec, limits):
                 return
             ready = self._begin_prepared(spec, limits)
@@ -298,7 +310,19 @@ class LinuxContainerExecutor:
 
     def _cannot_launch(self, container_id: str, error: ExecutorError) -> None:
         code = error.exit_code if isinstance(error, CannotLaunchError) else 125
-        self._post(ContainerLaunchFailed(container_id, str(error), code))
+        said = os_error_of(error)
+        number = 0
+        if said is not None:
+            path = os.fsdecode(said.filename or "/sys/")
+            # A directory that somebody named for its logs is not the node's; its own are, and the kernel's.
+            number = said.errno or 0 if path.startswith("/sys/") or self._directories.has(path) else 0
+        self._tell_launch_failed(container_id, code, str(error), number)
+
+    def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
+        status = node_status(number)
+        self._post(ContainerLaunchFailed(container_id, reason, code, status))
+        if status:
+            self._health.suspect(reason)
 
     def _launch_in_slot(self, spec: ContainerSpec, limits: CgroupLimits) -> bool:
         """Whether the pool starts it. What came of that is posted later."""
@@ -306,7 +330,7 @@ class LinuxContainerExecutor:
             return False
         check_words(spec.command)
         self._directories.prepare(spec)
-        held = LiveContainer(spec.container_id, 0, 0, "")
+        held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
         if not self._pool.launch(held, self._request(spec), limits):
             return False
         self._held[spec.container_id] = held
@@ -319,9 +343,12 @@ class LinuxContainerExecutor:
     def _ended_in_slot(self, held: LiveContainer, settle: Callable[[], ContainerUsage], code: int) -> None:
         self._ender.pooled_ended(held, settle, code)
 
-    def _failed_in_slot(self, held: LiveContainer, code: int, reason: str) -> None:
+    def _failed_in_slot(
+        self, held: LiveContainer, request: LaunchRequest, code: int, reason: str, number: int = 0
+    ) -> None:
         del self._held[held.container_id]
-        self._post(ContainerLaunchFailed(held.container_id, reason, code))
+        ours = self._directories.has(request.stdout)
+        self._tell_launch_failed(held.container_id, code, reason, number if ours else 0)
 
     def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
         """The pool could not begin it."""
@@ -342,7 +369,11 @@ class LinuxContainerExecutor:
     def _launched_by_shim(self, request: LaunchRequest, launched: Launched, ready: Ready | None) -> None:
         container_id = request.container_id
         held = self._held[container_id] = LiveContainer(
-            container_id, launched.pid, launched.start, request.exit_file
+            container_id,
+            launched.pid,
+            launched.start,
+            request.exit_file,
+            logs=os.path.dirname(request.stdout),
         )
         self._cgroups.started(
             container_id, self._directories.traces(container_id, launched.pid, launched.start)
@@ -477,6 +508,7 @@ class LinuxContainerExecutor:
         """What is true of a recorded container (``adoption.py``). From now on it is watched, if it is alive."""
         found, held = self._finder.find(record)
         if held is not None:
+            held.logs = self._directories.log(record.spec)
             self._held[held.container_id] = held
             if held.pooled:
                 self._watch_launcher(held)

@@ -1,0 +1,254 @@
+"""What a container may try against its own end: each attack is made, and the container ends all the same."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.core.commands import CleanUpContainer, KillContainer
+from executor.core.events import ContainerExited
+from executor.linux.cgroups.base import GroupDriver
+from executor.records import CgroupLimits
+from executor.settings import ExecutorSettings
+
+from .node import a_group, a_node, a_spec, running, soon
+from .test_limits_live import MODES, without_freezer
+
+pytestmark = [
+    pytest.mark.cgroup,
+    pytest.mark.skipif(os.geteuid() != 0, reason="a container writes groups as root only"),
+]
+
+ENDS_WITHIN = 5.0
+"""Seconds from the order to kill to the report of the end."""
+
+PRELUDE = """
+import os, signal, sys, time
+for number in range(1, 32):
+    if number not in (9, 17, 19):
+        signal.signal(number, signal.SIG_IGN)
+groups = sys.argv[1:]  # its own, in each hierarchy
+def group(path, *processes):
+    os.makedirs(path, exist_ok=True)
+    for process in processes:
+        with open(path + "/cgroup.procs", "w") as file:
+            file.write(str(process))
+def freeze(path):
+    for name, word in (("freezer.state", "FROZEN"), ("cgroup.freeze", "1")):
+        if os.path.exists(f"{path}/{name}"):
+            with open(f"{path}/{name}", "w") as file:
+                file.write(word)
+def attacked(*pids):
+    with open("pids.new", "w") as file:
+        print(os.getpid(), *pids, file=file)
+    os.rename("pids.new", "pids")
+def stay():
+    while True:
+        time.sleep(1000)
+"""
+
+ATTACKS = {
+    "freezes a group of its own with a child in it": """
+child = os.fork()
+if not child:
+    stay()
+for one in groups:
+    group(one + "/inner", child)
+    freeze(one + "/inner")
+attacked(child)
+stay()
+""",
+    "freezes itself in a group of its own": """
+if os.fork():
+    stay()
+for one in groups:
+    group(one + "/inner", os.getppid())
+    freeze(one + "/inner")
+attacked(os.getppid())
+stay()
+""",
+    "freezes its parent": """
+for one in groups:
+    group(one + "/inner", os.getppid())
+    freeze(one + "/inner")
+attacked()
+stay()
+""",
+    "freezes itself and its parent beside its own group": """
+parent = os.getppid()
+if os.fork():
+    stay()
+for one in groups:
+    if os.path.exists(one + "/freezer.state"):
+        group(os.path.dirname(one) + "/other", parent, os.getppid())
+        freeze(os.path.dirname(one) + "/other")
+attacked(os.getppid())
+stay()
+""",
+    "stops its parent": """
+os.kill(os.getppid(), signal.SIGSTOP)
+attacked()
+stay()
+""",
+    "stops its parent and ends": """
+os.kill(os.getppid(), signal.SIGSTOP)
+attacked()
+""",
+    "makes a thousand groups in each other": """
+for one in groups:
+    os.chdir(one)
+    for _ in range(1200):
+        os.mkdir("g")
+        os.chdir("g")
+    with open("cgroup.procs", "w") as file:
+        file.write(str(os.getpid()))
+os.chdir(os.environ["PWD"])
+attacked()
+stay()
+""",
+    "makes its group threaded": """
+for one in groups:
+    if os.path.exists(one + "/cgroup.type"):
+        group(one + "/inner")
+        with open(one + "/inner/cgroup.type", "w") as file:
+            file.write("threaded")
+        group(one + "/inner", os.getpid())
+attacked()
+stay()
+""",
+    "forks without end": """
+attacked()
+while True:
+    try:
+        if not os.fork():
+            os.setsid()
+    except OSError:
+        pass
+""",
+}
+
+
+@pytest.fixture(params=MODES)
+def cgroups(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GroupDriver]:
+    proc = without_freezer(tmp_path) if request.param == "hybrid" else "/proc"
+    with a_group(ExecutorSettings(), proc=proc) as driver:
+        if not isinstance(driver, GroupDriver):
+            pytest.skip(f"NOT TESTED: {driver.describe()}")
+        yield driver
+
+
+@pytest.mark.parametrize("attack", list(ATTACKS))
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("slots", [1, 0], ids=["slot", "shim"])
+def test_it_ends_and_the_next_one_starts(
+    tmp_path: Path, cgroups: GroupDriver, slots: int, attack: str
+) -> None:
+    parents = sorted(set(cgroups.describe().locations.values()))
+    script = PRELUDE + f"own = {'yopp-slot-1' if slots else 'c1'!r}\n"
+    script += "groups = [f'{one}/{own}' for one in groups]\n" + ATTACKS[attack]
+
+    async def scenario() -> None:
+        async with a_node(
+            tmp_path, cgroups, ExecutorSettings(pooled_groups=slots, confined_containers=False)
+        ) as node:
+            await node.launch(a_spec("c1", sys.executable, "-S", "-E", "-c", script, *parents))
+            written = tmp_path / "work" / "c1" / "pids"
+            await soon(written.exists, "it has attacked")
+            pids = [int(word) for word in written.read_text().split()]
+            node.executor.perform(KillContainer("c1", force=True))
+            await soon(lambda: node.found(ContainerExited, "c1"), "its end", ENDS_WITHIN)
+            assert not any(running(pid) for pid in pids)
+            node.executor.perform(CleanUpContainer("c1"))
+            exited = await node.run(a_spec("c2", "sh", "-c", "exit 3"))
+            assert exited.exit_code == 3
+
+    asyncio.run(scenario())
+
+
+FORGERIES = """
+import os, sys
+own, state = sys.argv[1:]
+mounts = [line.split()[4] for line in open("/proc/self/mountinfo") if " - cgroup" in line]
+groups = {}
+for line in open("/proc/self/cgroup"):
+    _, names, path = line.rstrip().split(":", 2)
+    for mount in mounts:
+        if os.path.basename(mount) in (names, "memory" if "memory" in names else names) or not names:
+            groups[mount] = mount + path
+def attempt(what, path, text, flags=os.O_WRONLY):
+    try:
+        fd = os.open(path, flags)
+        os.write(fd, text)
+        print("done:", what, path, flush=True)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        print("refused:", what, error.strerror, flush=True)
+def everything():
+    for mount, group in groups.items():
+        attempt("leaves its group", mount + "/cgroup.procs", b"0")
+        for name in ("memory.limit_in_bytes", "memory.max", "memory.memsw.limit_in_bytes", "pids.max", "cpu.weight"):
+            attempt("raises its limit", f"{group}/{name}", b"1000000000")
+        try:
+            os.mkdir(group + "/inner")
+            print("done: makes a group", flush=True)
+        except OSError as error:
+            print("refused: makes a group", error.strerror, flush=True)
+    attempt("forges its record", f"{state}/{own}.exit1", b"1\\n0\\n", os.O_WRONLY | os.O_CREAT)
+    for name in os.listdir(state):
+        attempt("forges its record", f"{state}/{name}", b"end 0\\n", os.O_WRONLY | os.O_APPEND)
+everything()
+for mount in [*mounts, state]:
+    print(os.system(f"mount -o remount,bind,rw {mount} 2>/dev/null && echo done: mounts"), flush=True)
+    print(os.system(f"umount {mount} 2>/dev/null && echo done: unmounts"), flush=True)
+attempt("goes by another's root", f"/proc/1/root{state}/forged", b"x", os.O_WRONLY | os.O_CREAT)
+attempt("goes by its parent's root", f"/proc/{os.getppid()}/root{state}/forged", b"x", os.O_WRONLY | os.O_CREAT)
+print(os.system("nsenter -t 1 -m true 2>/dev/null && echo done: enters"), flush=True)
+everything()
+for line in open("/proc/self/status"):
+    if line.startswith("NoNewPrivs"):
+        print(line, flush=True)
+"""
+
+
+def test_it_changes_neither_its_limits_nor_its_group_nor_its_record(
+    tmp_path: Path, cgroups: GroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=1)) as node:
+            state = os.fspath(tmp_path / "state")
+            spec = a_spec("c1", sys.executable, "-S", "-E", "-c", FORGERIES, "c1", state)
+            exited = await node.run(spec, CgroupLimits(memory_max=64 << 20))
+            said = node.output("c1").decode()
+            assert exited.exit_code == 0, node.output("c1", "stderr")
+            assert "done" not in said
+            assert said.count("refused: leaves its group") >= 2 and "NoNewPrivs:\t1" in said
+            assert "refused: forges its record" in said and "refused: goes by another's root" in said
+            assert (
+                not list((tmp_path / "state").glob("*exit*")) and not (tmp_path / "state" / "forged").exists()
+            )
+
+    asyncio.run(scenario())
+
+
+def test_one_that_is_not_confined_may_write_its_group(tmp_path: Path, cgroups: GroupDriver) -> None:
+    """So the attacks above are not refused for another reason. No more than its own group is tried here."""
+    script = (
+        "echo 77 >$1/pids.max && cat $1/pids.max; echo end 0 >>$2/yopp-slot-1.journal && echo forged; exit 3"
+    )
+
+    async def scenario() -> None:
+        settings = ExecutorSettings(pooled_groups=1, confined_containers=False)
+        locations = cgroups.describe().locations
+        own = f"{locations.get('pids', locations.get('unified'))}/yopp-slot-1"
+        async with a_node(tmp_path, cgroups, settings) as node:
+            spec = a_spec("c1", "sh", "-c", script, "sh", own, os.fspath(tmp_path / "state"))
+            assert (await node.run(spec)).exit_code == 3
+            assert node.output("c1") == b"77\nforged\n"
+
+    asyncio.run(scenario())
