@@ -139,6 +139,11 @@ class RunDir(Record):
         """Where the histories of ended applications are kept."""
         return os.path.join(self.state_dir, "history")
 
+    @property
+    def rm_state_file(self) -> str:
+        """Where the RM keeps what its next life has to know."""
+        return os.path.join(self.state_dir, "rm", "state.db")
+
     def nm_state_dir(self, port: int) -> str:
         """Where an NM keeps its containers' records."""
         return os.path.join(self.state_dir, f"nm-{port}")

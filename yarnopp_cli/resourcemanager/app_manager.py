@@ -18,8 +18,9 @@ from ..machine.tokens import AM_TOKEN_FILE, AMRM_TOKEN, sign
 from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId, ApplicationId
 from ..records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
-from ..records.reports import FinalApplicationStatus, YarnApplicationState
+from ..records.reports import FINAL_STATES, FinalApplicationStatus, YarnApplicationState
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
+from ..records.state import StoredApplication, StoredLife
 from ..records.tracker_protocol import ContainerToStart
 from .container_ledger import ContainerLedger
 from .context import Due, DueKind, RMContext
@@ -31,6 +32,22 @@ from .scheduler.queues import LeafQueue
 FINISHING_GRACE = 5.0
 """Seconds that a master's container has to end by itself after its master has unregistered."""
 AM_SHUTDOWN = "AM_SHUTDOWN"
+AM_RESYNC = "AM_RESYNC"
+RESTARTED = "The ResourceManager was restarted."
+RESTORED = (
+    "progress",
+    "memory_seconds",
+    "vcore_seconds",
+    "guaranteed_allocated_total",
+    "opportunistic_allocated_total",
+    "promoted_total",
+    "summary",
+    "final_status",
+    "diagnostics",
+    "started_at_ms",
+    "finished_at_ms",
+)
+"""What an application and the record of its life have under the same name."""
 _ENDS = {
     YarnApplicationState.FINISHED: EventKind.APPLICATION_FINISHED,
     YarnApplicationState.FAILED: EventKind.APPLICATION_FAILED,
@@ -59,37 +76,106 @@ class RMAppManager:
         hosted: bool = False,
     ) -> RMApp:
         """Take a valid submission in and start its first attempt."""
-        app_id = str(application_id)
-        limit = self._rm.settings.max_attempts
+        submission = replace(submission, application_id=str(application_id))
+        app = self._enter(submission, user, leaf, self._rm.now_ms, hosted=hosted)
+        words = {"name": submission.name, "user": user, "queue": submission.queue}
+        self._rm.history.add(EventKind.APPLICATION_SUBMITTED, app=app.id, words=words)
+        self._rm.history.add(EventKind.APPLICATION_ACCEPTED, app=app.id)
+        self._start_attempt(app, connection_id)
+        return app
+
+    def _enter(
+        self,
+        context: ApplicationSubmissionContext,
+        user: str,
+        leaf: LeafQueue[RMAppAttempt],
+        submitted_at_ms: int,
+        *,
+        hosted: bool,
+    ) -> RMApp:
+        """A new application, ACCEPTED, in all books."""
+        app_id, limit = context.application_id, self._rm.settings.max_attempts
         app = RMApp(
             id=app_id,
-            number=application_id.id,
-            context=replace(submission, application_id=app_id),
+            number=ApplicationId.parse(app_id).id,
+            context=context,
             user=user,
             log_directory=f"{self._rm.identity.log_dir}/{app_id}",
-            max_attempts=min(submission.max_attempts, limit) if submission.max_attempts > 0 else limit,
-            submitted_at_ms=self._rm.now_ms,
+            max_attempts=min(context.max_attempts, limit) if context.max_attempts > 0 else limit,
+            submitted_at_ms=submitted_at_ms,
             leaf=leaf,
             hosted=hosted,
             counted_until=self._rm.now,
             tracking_url=self._rm.proxy_url(app_id),
         )
-        if submission.map_reduce is not None:
-            self._rm.task_books[app_id] = TaskBook(submission.map_reduce)
+        if context.map_reduce is not None:
+            self._rm.task_books[app_id] = TaskBook(context.map_reduce)
         self._rm.applications[app_id] = app
         self._rm.live[app_id] = app
         self._rm.applications_started += 1
         self._rm.move(app, AppEvent.SUBMIT)
-        words = {"name": submission.name, "user": user, "queue": submission.queue}
-        self._rm.history.add(EventKind.APPLICATION_SUBMITTED, app=app_id, words=words)
         self._rm.move(app, AppEvent.ACCEPT)
-        self._rm.history.add(EventKind.APPLICATION_ACCEPTED, app=app_id)
-        self._start_attempt(app, connection_id)
-        if submission.timeout_ms > 0:
-            self._rm.deadlines.set(Due(DueKind.LIFETIME, app_id), self._rm.now + submission.timeout_ms / 1000)
+        if context.timeout_ms > 0:
+            end = (submitted_at_ms + context.timeout_ms) / 1000 - self._rm.identity.wall_offset
+            self._rm.deadlines.set(Due(DueKind.LIFETIME, app_id), end)
         return app
 
-    def _start_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
+    # -- another life of the RM ------------------------------------------------------------------------------
+
+    def restored(self, stored: StoredApplication, life: StoredLife, leaf: LeafQueue[RMAppAttempt]) -> RMApp:
+        """An application of an earlier life, with all its attempts but the one that goes on."""
+        context = replace(stored.context, application_id=stored.id)
+        hosted = stored.job is not None
+        app = self._enter(context, stored.user, leaf, stored.submitted_at_ms, hosted=hosted)
+        app.recovered = True
+        for name in RESTORED:
+            setattr(app, name, getattr(life, name))
+        ended = life.state in FINAL_STATES
+        for _ in range(life.attempts - (0 if hosted and not ended else 1)):
+            attempt = self._make_attempt(app)
+            self._rm.move(attempt, AttemptEvent.LAUNCHED)
+            self._leave(attempt, AttemptEvent.FAIL, RESTARTED)
+        return app
+
+    def go_on(self, app: RMApp, life: StoredLife) -> RMAppAttempt:
+        """The attempt of a living application: a new one of a hosted master, else the last one, whose master registers
+        again where it runs.
+        """
+        if not life.am_container_id:
+            attempt = self._start_attempt(app)
+            if app.unmanaged and not app.hosted:
+                grace = self._rm.settings.client_am_grace_ms / 1000
+                self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), self._rm.now + grace)
+        else:
+            attempt = self._make_attempt(app)
+            app.leaf.enter(attempt)
+            self._rm.move(attempt, AttemptEvent.START)
+            self._rm.move(attempt, AttemptEvent.CONTAINER_ALLOCATED)
+            self.expect_master(attempt)
+        if not app.hosted:
+            attempt.last_container = attempt.numbers_taken = life.last_container
+        return attempt
+
+    def restore_end(self, app: RMApp, life: StoredLife) -> None:
+        """An application that had ended, as it had."""
+        attempt = self._make_attempt(app)
+        self._rm.move(attempt, AttemptEvent.LAUNCHED)
+        if life.state is YarnApplicationState.FINISHED:
+            self._rm.move(attempt, AttemptEvent.REGISTERED)
+            self._rm.move(app, AppEvent.ATTEMPT_REGISTERED)
+            self._rm.move(attempt, AttemptEvent.UNREGISTERED)
+            self._rm.move(attempt, AttemptEvent.ENDED)
+            self._rm.move(app, AppEvent.ATTEMPT_UNREGISTERED)
+        else:
+            killed = life.state is YarnApplicationState.KILLED
+            self._rm.move(attempt, AttemptEvent.KILL if killed else AttemptEvent.FAIL)
+            self._rm.move(app, AppEvent.KILL if killed else AppEvent.ATTEMPT_FAILED)
+        attempt.diagnostics = app.diagnostics
+        self._rm.deadlines.clear(Due(DueKind.LIFETIME, app.id))
+        self._retire(app)
+        self._rm.retired.pop(app.id, None)  # its history was kept when it ended
+
+    def _make_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
         record = ApplicationAttemptId(ApplicationId.parse(app.id), len(app.attempts) + 1)
         attempt_id = str(record)
         attempt = RMAppAttempt(
@@ -104,6 +190,11 @@ class RMAppManager:
         attempt.opportunistic_asks.watch = self._rm.opportunistic_waiting.asked
         attempt.guaranteed_asks.watch = lambda size: self._rm.scheduler.asked(attempt, size)
         app.attempts.append(attempt)
+        return attempt
+
+    def _start_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
+        attempt = self._make_attempt(app, connection_id)
+        attempt_id = attempt.id
         app.leaf.enter(attempt)
         place = "ResourceManager" if app.hosted else "client" if app.unmanaged else "container"
         words = {"attempt": attempt_id, "master": place}
@@ -323,7 +414,9 @@ class RMAppManager:
         self._rm.completed.append(app.id)
         self._rm.retired[app.id] = app
         while len(self._rm.completed) > self._rm.settings.max_completed_applications:
-            self._rm.applications.pop(self._rm.completed.popleft(), None)
+            forgotten = self._rm.completed.popleft()
+            self._rm.applications.pop(forgotten, None)
+            self._rm.changes.forgotten.append(forgotten)
         self._rm.changes.awaited = True
 
 

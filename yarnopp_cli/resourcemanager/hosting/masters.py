@@ -31,6 +31,7 @@ from ...errors import (
 from ...machine.calls import CallReceived
 from ...masters import messages as m
 from ...masters.jobmaster import JobMaster
+from ...masters.resuming import is_written
 from ...records import client_protocol as client
 from ...records.container_protocol import (
     StopContainersRequest,
@@ -45,6 +46,7 @@ from ...records.master_protocol import (
     RegisterApplicationMasterRequest,
 )
 from ...records.reports import FinalApplicationStatus
+from ...records.state import StoredApplication, StoredLife, StoredTask
 from ...records.tracker_protocol import LaunchTemplate, TaskToStart
 from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
@@ -125,6 +127,7 @@ class HostedMasters:
         self._masters = masters
         self._clients = clients
         self._jobs: dict[str, HostedJob] = {}
+        self._stops: dict[str, client.StopJobRequest] = {}
         self._ends: dict[str, client.JobEnd] = {}
         self._calls: dict[int, tuple[HostedJob, m.Call]] = {}
         self._last_call = 0
@@ -208,6 +211,8 @@ class HostedMasters:
         if job is None:
             self._rm.application(request.application_id)
         else:
+            self._stops[job.id] = request
+            self._rm.changes.lives[job.id] = job.app
             self._tell(job, m.StopRequested(request.reason, request.exit_code, request.final_status))
         return client.StopJobResponse()
 
@@ -225,6 +230,46 @@ class HostedMasters:
                 continue
             grace = self._rm.settings.client_am_grace_ms / 1000
             self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, job.id), self._rm.now + grace)
+
+    # -- another life of the RM ------------------------------------------------------------------------------
+
+    def submitted(self, application_id: str) -> tuple[JobSpec | None, bool]:
+        """The job that was submitted, None where its master is not here, and whether its client has to stay."""
+        job = self._jobs.get(application_id)
+        return (None, False) if job is None else (job.master.job, job.client_connection is not None)
+
+    def end_of(self, application_id: str) -> tuple[client.StopJobRequest | None, client.JobEnd | None]:
+        """The wish to end a job, and its end, where these are."""
+        job = self._jobs.get(application_id)
+        end = job.end if job is not None else self._ends.get(application_id)
+        return self._stops.get(application_id), end
+
+    def restore_end(self, application_id: str, end: client.JobEnd | None) -> None:
+        """A job had ended so in an earlier life of the RM."""
+        if end is not None:
+            self._ends[application_id] = end
+
+    def resume(
+        self,
+        app: RMApp,
+        stored: StoredApplication,
+        life: StoredLife,
+        tasks: tuple[StoredTask, ...],
+        notice: str,
+    ) -> None:
+        """A job of an earlier life goes on, as another attempt of its application."""
+        assert stored.job is not None
+        attempt = app.attempt
+        master = JobMaster(stored.job, attempt.id, attempt.token, hosted=True)
+        job = HostedJob(app, master, -1 if stored.attached else None, self._rm.now, notices=[notice])
+        self._jobs[app.id] = job
+        if stored.attached:
+            grace = self._rm.settings.client_am_grace_ms / 1000
+            self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, job.id), self._rm.now + grace)
+        self._tell(job, m.MasterStarted(tasks, max(0, self._rm.now_ms - app.submitted_at_ms)))
+        self._rm.changes.tasks.clear()  # that is what is written
+        if life.stop is not None:
+            self.stop(life.stop)
 
     # -- what masters are told -------------------------------------------------------------------------------
 
@@ -277,6 +322,8 @@ class HostedMasters:
         for command in commands:
             match command:
                 case m.TaskChanged(task, report):
+                    if is_written(task):
+                        self._rm.changes.tasks[task] = job.id
                     if report is not None:
                         job.news.left(task, report)
                     else:
@@ -451,6 +498,7 @@ class HostedMasters:
 
     def _ended(self, job: HostedJob, end: client.JobEnd) -> None:
         job.end = end
+        self._rm.changes.lives[job.id] = job.app
         job.events.clear()
         for template_id in job.templates:
             self._rm.templates.pop(template_id, None)
@@ -470,6 +518,7 @@ class HostedMasters:
         self._rm.unheard.discard(job.id)
         for kind in (DueKind.HOSTED_MASTER, DueKind.HOSTED_NEWS):
             self._rm.deadlines.clear(Due(kind, job.id))
+        self._stops.pop(job.id, None)
         self._ends[job.id] = job.end
         while len(self._ends) > max(1, self._rm.settings.max_completed_applications):
             del self._ends[next(iter(self._ends))]

@@ -1,0 +1,168 @@
+"""The next life of the RM goes on with what the last one wrote (YARN's work-preserving restart). Pure.
+
+Applications are as they were. A hosted master goes on as another attempt, with the tasks that had ended and those that
+have a container. A master elsewhere is the same attempt, and registers again. What containers do is not written down:
+their nodes tell when they register. Until then a container is *expected*, and its task neither ended nor tried again.
+Its node's first registration is all that this node has: what it does not list, is lost. Nodes that never come are lost
+when they have been silent for as long as any node may.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from executor.causes import Cause, CauseKind
+from executor.light import Record, field
+from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType
+
+from ..records.history import EventKind
+from ..records.jobs import TaskState
+from ..records.reports import FINAL_STATES
+from ..records.state import (
+    Stored,
+    StoredApplication,
+    StoredCluster,
+    StoredLife,
+    StoredNode,
+    StoredTask,
+)
+from .app_manager import RMAppManager
+from .context import Due, DueKind, Expected, RMContext
+from .hosting.masters import HostedMasters
+from .services.queue_service import QueueService
+from .state_store import RMStateStore
+
+NEVER_CAME = "Container not found on its node after the ResourceManager was restarted"
+REBOOTED = "Container lost: the machine was restarted while it ran"
+
+
+class Recovered(Record, frozen=False):
+    """What the records say, sorted by what they are about."""
+
+    cluster: StoredCluster | None = None
+    applications: dict[str, StoredApplication] = field(default_factory=dict)
+    lives: dict[str, StoredLife] = field(default_factory=dict)
+    tasks: dict[str, list[StoredTask]] = field(default_factory=lambda: defaultdict(list))
+    drained: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, records: Iterable[Stored]) -> Recovered:
+        """These records, in any order."""
+        found = cls()
+        for record in records:
+            match record:
+                case StoredCluster():
+                    found.cluster = record
+                case StoredApplication():
+                    found.applications[record.id] = record
+                case StoredLife():
+                    found.lives[record.id] = record
+                case StoredTask():
+                    found.tasks[record.application_id].append(record)
+                case StoredNode():
+                    found.drained.add(record.node_id)
+        return found
+
+
+class Recovery:
+    """Restores what is written, once, and follows what nodes tell of it."""
+
+    def __init__(
+        self,
+        context: RMContext,
+        manager: RMAppManager,
+        hosting: HostedMasters,
+        queues: QueueService,
+        store: RMStateStore,
+    ) -> None:
+        self._rm = context
+        self._manager = manager
+        self._hosting = hosting
+        self._queues = queues
+        self._store = store
+
+    def restore(self, found: Recovered) -> None:
+        """Enter everything into the books of an RM that has just begun."""
+        cluster = found.cluster
+        if cluster is None:
+            return
+        rm = self._rm
+        rm.rebooted = bool(cluster.boot_id) and cluster.boot_id != rm.identity.boot_id
+        rm.history.last = cluster.last_event
+        rm.last_application = rm.recovered_applications = cluster.last_application
+        rm.drained = set(found.drained)
+        self._store.recovered(found.applications, found.drained)
+        for stored in found.applications.values():
+            life = found.lives.get(stored.id, StoredLife(stored.id))
+            self._restore(stored, life, found.tasks[stored.id])
+        words = {"reboot": "yes"} if rm.rebooted else {}
+        numbers = {"applications": len(rm.live), "containers": len(rm.expected)}
+        rm.history.add(EventKind.RESOURCEMANAGER_RECOVERED, words=words, numbers=numbers)
+        if rm.expected:
+            expiry = rm.settings.nm_expiry_interval_ms / 1000
+            rm.deadlines.set(Due(DueKind.RECOVERY), rm.now + expiry)
+
+    def _restore(self, stored: StoredApplication, life: StoredLife, tasks: list[StoredTask]) -> None:
+        rm = self._rm
+        leaf, gone = self._queues.home_of(stored.context.queue)
+        app = self._manager.restored(stored, life, leaf)
+        if life.state in FINAL_STATES:
+            self._manager.restore_end(app, life)
+            self._hosting.restore_end(app.id, life.end)
+            return
+        began = self._manager.go_on(app, life)
+        for task in tasks:
+            if task.state is TaskState.STARTING:
+                expected = Expected(began, task.node_id, task.priority)
+                rm.expected[task.container_id] = expected
+        if life.am_container_id:
+            rm.expected[life.am_container_id] = Expected(began, life.am_node_id, is_am=True)
+        if stored.job is not None:
+            lost = "the machine" if rm.rebooted else "the ResourceManager"
+            ended = sum(one.state not in (TaskState.STARTING, TaskState.WAITING) for one in tasks)
+            running = sum(one.state is TaskState.STARTING for one in tasks)
+            notice = f"{lost} was restarted, and the job goes on: {ended} tasks have ended, {running} had a container"
+            self._hosting.resume(app, stored, life, tuple(tasks), notice)
+        if gone:
+            self._manager.kill(app, f"its queue {stored.context.queue} is gone")
+
+    # -- what nodes tell ---------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Nodes that have registered in this step have told all that they have."""
+        arrived = self._rm.changes.arrived
+        while arrived:
+            self._miss(arrived.pop(0))
+
+    def over(self) -> None:
+        """Nodes that have not come by now are lost, with what they had."""
+        for node_id in {one.node_id for one in self._rm.expected.values()}:
+            self._miss(node_id)
+
+    def _miss(self, node_id: str) -> None:
+        """What is still expected of a node, is lost."""
+        rm = self._rm
+        for container_id in [key for key, one in rm.expected.items() if one.node_id == node_id]:
+            expected = rm.expected.pop(container_id)
+            attempt = expected.attempt
+            if attempt.ended:
+                continue
+            text = REBOOTED if rm.rebooted else NEVER_CAME
+            if expected.is_am:
+                self._manager.fail_attempt(attempt, f"AM {text[0].lower()}{text[1:]}", counted=False)
+                continue
+            status = ContainerStatus(
+                container_id,
+                ContainerState.DONE,
+                ExecutionType.GUARANTEED,
+                exit_status=int(ContainerExitStatus.ABORTED),
+                diagnostics=text,
+                cause=Cause(CauseKind.NODE_LOST),
+                application_id=attempt.app.id,
+                finished_at_ms=rm.now_ms,
+            )
+            attempt.completed.put(container_id, status)
+            rm.news_for_master(attempt)
+        if not rm.expected:
+            rm.deadlines.clear(Due(DueKind.RECOVERY))
