@@ -114,7 +114,9 @@ class ResourceManagerDaemon:
             self._process.stop(command.reason)
         elif isinstance(command, ForgetState):
             if self._state is not None:
-                self._state.remove()
+                self._state.close()
+                self._state = None
+                self._process.run_dir.forget_rm_state()
         elif isinstance(command, KeepHistory):
             self._histories.keep(command.history)
         elif isinstance(command, KeepCrash):

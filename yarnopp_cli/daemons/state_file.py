@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ..cluster.rundir import RM_STATE_SUFFIXES
 from ..errors import YoppError, reason_of
 from ..records.state import KINDS, Kind, RemoveRecords, StoreCommand, Stored, StoreRecord, key_of
 from ..rpc.codec import encode
@@ -24,7 +25,6 @@ LOG = logging.getLogger(__name__)
 FORMAT = 1
 """The form of the table. Fields that are added to records need no other one."""
 GARBLED = ".garbled"
-_SUFFIXES = ("", "-wal", "-shm")
 _TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, key TEXT, document BLOB, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.value: msgspec.json.Decoder(record) for record, kind in KINDS.items()
@@ -80,7 +80,7 @@ class StateFile:
 
     def _set_aside(self) -> None:
         self._database.close()
-        for suffix in _SUFFIXES:
+        for suffix in RM_STATE_SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
                 os.replace(self.path + suffix, self.path + GARBLED + suffix)
 
@@ -129,12 +129,3 @@ class StateFile:
         """Write nothing more."""
         with contextlib.suppress(sqlite3.Error):
             self._database.close()
-
-    def remove(self) -> None:
-        """Forget everything: the next RM begins with nothing."""
-        self.close()
-        for suffix in _SUFFIXES:
-            with contextlib.suppress(OSError):
-                os.unlink(self.path + suffix)
-        with contextlib.suppress(OSError):
-            os.rmdir(os.path.dirname(self.path))

@@ -189,6 +189,8 @@ class HostedMasters:
         if job.client_connection == -1:
             job.client_connection = call.connection_id
             self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, job.id))
+        if request.attempt not in (0, len(job.app.attempts)):  # its position is one in an earlier life
+            request = replace(request, position=0, notices=0)
         watcher = Watcher(call, request, self._rm.now + min(max(0, request.wait_ms), _NOT_SOON) / 1000)
         job.watchers.append(watcher)
         self._show(job)
@@ -466,6 +468,7 @@ class HostedMasters:
             tally.noted["preempted"],
             tally.noted["shed"],
             job.end if complete else None,
+            len(job.app.attempts),
         )
         self._rm.reply(watcher.call.call_id, response)
         return response.end is not None
