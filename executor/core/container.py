@@ -135,6 +135,8 @@ class DeadlineKind(enum.StrEnum):
     FORCE_KILL = "FORCE_KILL"
     #: a pause took too long
     PAUSE = "PAUSE"
+    #: a pause failed long enough ago to try again
+    PAUSE_AGAIN = "PAUSE_AGAIN"
     #: the container has run for as long as it may
     TIMEOUT = "TIMEOUT"
 
@@ -198,7 +200,8 @@ class Container:
     kill: Kill | None = None
     #: less of its memory could be reclaimed than expected: it is not counted on again
     unreclaimable: bool = False
-    #: a pause of it failed: it is not tried again
+    #: a pause of it failed: none is chosen for it before ``DeadlineKind.PAUSE_AGAIN``, or one that a person asked for
+    #: has succeeded
     unpausable: bool = False
     #: its limits changed while it was launching
     limits_stale: bool = False

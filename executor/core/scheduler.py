@@ -32,6 +32,9 @@ from .invariants import check
 from .pressure_actions import PressureActions
 from .reclaim import reclaimable
 
+PAUSE_AGAIN_SECONDS = 30.0
+"""How long after a failed pause none is chosen for that container: what refused it may have passed by then."""
+
 
 class ContainerScheduler(PressureActions):
     """The machine of one node (``Machine[Event, Command]``).
@@ -270,6 +273,8 @@ class ContainerScheduler(PressureActions):
                     self._kill(container, BY_SCHEDULER, pause.gives_way_to, force=True)
                 else:  # nobody waits for it, so it may take longer
                     container.pause = replace(pause, overdue=True)
+            case DeadlineKind.PAUSE_AGAIN:
+                container.unpausable = False
             case _:
                 assert_never(kind)
         self._start_pending()
@@ -279,6 +284,7 @@ class ContainerScheduler(PressureActions):
         if container.state is KILLING:
             return
         self._clear_deadlines(container)
+        container.unpausable = False
         pause = container.pause or Pause()
         held, expected = container.allocated, pause.gives_memory
         container.pause = Pause(
@@ -303,6 +309,7 @@ class ContainerScheduler(PressureActions):
             return
         self._clear_deadlines(container, DeadlineKind.PAUSE)
         container.unpausable = True
+        self._set_deadline(container, DeadlineKind.PAUSE_AGAIN, self._now + PAUSE_AGAIN_SECONDS)
         container.pause = container.cause = None
         container.refusal = Cause(CauseKind.PAUSE_FAILED, text=event.reason)
         self._say(container, outcome.diagnostics_of(container.refusal, container))
@@ -440,6 +447,7 @@ class ContainerScheduler(PressureActions):
                 container.usage = usage
                 if container.state is not KILLING:
                     self._enforce_memory(container, usage)
+                    self._enforce_logs(container, usage)
 
     def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
         """End a container beyond its memory where the kernel does not: virtual memory is checked first, as in YARN."""
@@ -456,6 +464,12 @@ class ContainerScheduler(PressureActions):
             cause = Cause(CauseKind.OVER_MEMORY, measured=usage.memory_bytes, limit=limit)
             self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), cause, force=True)
         container.over_memory = 0 < limit < usage.memory_bytes
+
+    def _enforce_logs(self, container: Container, usage: ContainerUsage) -> None:
+        limit = min(self._settings.log_dir_size_limit_bytes, self._settings.log_total_size_limit_bytes)
+        if usage.log_bytes > limit and container.state is not KILLING:
+            cause = Cause(CauseKind.EXCESS_LOGS, measured=usage.log_bytes, limit=limit)
+            self._kill(container, int(ContainerExitStatus.KILLED_FOR_EXCESS_LOGS), cause, force=True)
 
     def _on_recovered(self, event: events.ContainerRecovered) -> None:
         """Take a container back. Nothing is started before RecoveryCompleted."""

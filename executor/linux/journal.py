@@ -13,13 +13,14 @@ import json
 import os
 from binascii import crc32
 
+from ..regular import read_regular
 from .procfs import wait_until
 
 VERSION = 1
 HEADER = b'{"format":"yopp-journal","version":%d}\n' % VERSION
 LOCK_SECONDS = 1.0
 """How long to try for the lock: what a killed node was about to start holds it until it has executed something."""
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class NewerVersionError(Exception):
@@ -103,10 +104,9 @@ class Journal:
         return True
 
     def read(self) -> Contents | None:
-        """What is in it; None if there is no file. Raises NewerVersionError."""
+        """What is in it; None if there is no file. Raises NewerVersionError, or NotRegularError."""
         try:
-            with open(self.path, "rb") as file:
-                return Contents(file.read())
+            return Contents(read_regular(self.path))
         except FileNotFoundError:
             return None
 
@@ -118,6 +118,8 @@ class Journal:
     def begin_anew(self, lines: bytes) -> None:
         """Replace the file by one of these lines. Until that is done, the old file is the file."""
         new = self.path + ".new"
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
         fd = os.open(new, _CREATE | os.O_APPEND, 0o600)
         text = HEADER + lines
         try:

@@ -124,11 +124,10 @@ class JournalFile:
 
     def __init__(self, path: str, header: bytes) -> None:
         """Begin it with its header. Raises OSError."""
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._header = header
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._length = 0
-        self._missed = True
-        self._anew()
+        self._append(header)
+        self._header_length = self._length
 
     def begin(self, line: bytes | memoryview) -> None:
         """A container begins. Raises OSError if the line cannot be written: then the container must not begin.
@@ -152,10 +151,10 @@ class JournalFile:
             pass  # ``_missed`` says so
 
     def _anew(self) -> None:
+        # The header stays: a journal without one has no launcher, and what that begins next would be nobody's.
         self._missed = True
-        os.ftruncate(self._fd, 0)
-        self._length = 0
-        self._append(self._header)
+        self._length = self._header_length
+        os.ftruncate(self._fd, self._length)
 
     def _append(self, line: bytes | memoryview) -> None:
         self._missed = True

@@ -371,9 +371,24 @@ class Pool:
         slot.held.launcher = slot.group.launcher, slot.start
         try:
             slot.sock.send(begin_line(slot.held.container_id, slot.group.lend()) + message)
-        except OSError as error:
+        except (BrokenPipeError, ConnectionError) as error:
             LOG.debug("the launcher of %s is gone: %s", slot.group.name, error)
             # Its end comes from the socket.
+        except OSError as error:
+            self._loop.call_soon(self._unsent, slot, slot.held, error)
+
+    def _unsent(self, slot: Slot, held: LiveContainer, error: OSError) -> None:
+        """The launcher lives, but its socket does not take the request: too large for it, no memory."""
+        if slot in self._slots and slot.held is held:
+            LOG.debug("the launcher of %s cannot be told: %s", slot.group.name, error)
+            self._give_up(slot)
+
+    def _give_up(self, slot: Slot) -> None:
+        """What it holds has not begun, and begins elsewhere; the slot goes."""
+        held, slot.held = slot.held, None
+        self._retire(slot)
+        if held is not None:
+            self._begin_elsewhere(slot, held)
 
     def _readable(self, slot: Slot) -> None:
         try:
@@ -400,10 +415,7 @@ class Pool:
             case "crowded":
                 full = self._cgroups.full_group()
                 self._cannot(rest[1] + (f": pids.max of {full} is reached" if full else ""))
-                held, slot.held = slot.held, None
-                self._retire(slot)
-                if held is not None:
-                    self._begin_elsewhere(slot, held)
+                self._give_up(slot)
             case "started":
                 self._started(slot, *rest[1:])
             case "failed":
@@ -439,6 +451,7 @@ class Pool:
         usage = slot.group.usage(self._context.clock(), 0)
         if slot not in self._slots:
             self._cgroups.give_back(held.container_id)
+            slot.group.close()  # the figures have opened files again
         elif slot.group.is_spoilt():
             self._cgroups.give_back(held.container_id)
             slot.held = None

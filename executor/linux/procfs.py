@@ -36,7 +36,7 @@ class ProcessStat(Record):
 def read_bytes(path: str, length: int = 1 << 20) -> bytes:
     """The beginning of a file; empty if it does not exist (any more), or may not be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # should a FIFO be there
     except OSError:
         return b""
     try:
@@ -156,6 +156,12 @@ def is_alive(pid: int, start: int) -> bool:
     """Whether that very process still runs: its pid may have been given to another one since."""
     found = read_stat(pid)
     return found is not None and found.start == start and found.state not in "ZX"
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and not dead."""
+    found = read_stat(pid)
+    return found is not None and found.state not in "ZX"
 
 
 def children(pid: int) -> list[int]:

@@ -22,6 +22,8 @@ from pathlib import Path
 
 from ..errors import LaunchError
 from ..light import Record
+from ..regular import NotRegularError, read_regular
+from .cgroups.files import leave_freezer
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
@@ -229,10 +231,11 @@ def read_exit_file(path: str) -> ExitFile | None:
     Raises OSError if the file exists but cannot be read now.
     """
     try:
-        with open(path, "rb") as file:
-            text = file.read(256)
+        text = read_regular(path)[:256]
     except FileNotFoundError:
         return None
+    except NotRegularError:
+        text = b""  # the container's own doing: it is not known how it ended
     lines = [line for line in text.split(b"\n")[:-1] if line.isdigit()]
     pid = int(lines[0]) if lines else 0
     return ExitFile(pid, int(lines[1]) if len(lines) > 1 else None)
@@ -326,6 +329,7 @@ def kill_identified(pid: int, start: int) -> None:
     try:
         if is_alive(pid, start):
             signal.pidfd_send_signal(fd, signal.SIGKILL)
+            leave_freezer(pid)
     except OSError as error:
         LOG.debug("cannot kill %d: %s", pid, error)
     finally:

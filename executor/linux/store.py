@@ -23,6 +23,7 @@ from ..causes import Cause, CauseKind
 from ..errors import StateStoreError
 from ..light import names_of
 from ..records import ContainerRecord, ContainerSpec, ContainerState, ExecutionType, Resource
+from ..regular import NotRegularError, read_regular
 from .journal import Contents, Journal, NewerVersionError, line
 
 LOG = logging.getLogger(__name__)
@@ -282,7 +283,7 @@ class StateStore:
                     because="another process writes its containers' records there",
                     hint="end that one first; each node needs a directory of its own",
                 )
-            contents = self._journal.read()
+            contents = self._read_file(tidy=tidy)
             old = self._read_old(tidy=tidy)
         except OSError as error:
             raise _store_error(f"cannot read {self.directory}", error) from error
@@ -322,6 +323,16 @@ class StateStore:
                     self._past, self._most = 0, MOST_PAST
                 except OSError as failed:
                     LOG.error("nothing can be added to %s: %s", self._journal.path, failed.strerror)
+
+    def _read_file(self, *, tidy: bool) -> Contents | None:
+        try:
+            return self._journal.read()
+        except NotRegularError as error:
+            aside = f"{self._journal.path}.{os.getpid()}{GARBLED}"
+            self._complain(f"{self._journal.path} is set aside as {aside}: {error.strerror}")
+            if tidy:
+                os.rename(self._journal.path, aside)
+            return None
 
     def _read_journal(self, contents: Contents, *, tidy: bool) -> dict[str, tuple[ContainerRecord, int]]:
         path, known, aside = self._journal.path, {}, []
@@ -366,8 +377,7 @@ class StateStore:
                 continue
             path = os.path.join(self.directory, name)
             try:
-                with open(path, "rb") as file:
-                    record = decode(file.read())
+                record = decode(read_regular(path))
                 if record.spec.container_id + SUFFIX != name:
                     raise ValueError(f"it speaks of {record.spec.container_id!r}")
             except (OSError, *_UNREADABLE) as error:
@@ -386,7 +396,7 @@ class StateStore:
     def _set_aside(self) -> None:
         """Keep the lines that cannot be read before the file goes that has them. Raises OSError."""
         if self._aside:
-            with open(self._journal.path + GARBLED, "ab") as file:
+            with open(self._journal.path + GARBLED, "ab", opener=_without_waiting) as file:
                 file.write(b"\n".join(self._aside) + b"\n")
             self._aside = []
 
@@ -399,6 +409,11 @@ class StateStore:
         """Remove the journal if no record is left."""
         if not self._known:
             self._journal.remove()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a FIFO without a reader is an OSError."""
+    return os.open(path, flags | os.O_NONBLOCK, 0o600)
 
 
 def _line(container_id: str, number: int, kind: bytes, said: object) -> bytes:

@@ -37,7 +37,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
         (["node", "resize", "--v"], ["--vcores", "--verbose"]),
         (["man", "yarn"], ["yarn-site.toml"]),
         (["no-such", ""], []),
-        (["run", "-n", "3", "sl"], []),
+        (["run", "-n", "3", "./sl"], []),
+        (["run", "sleep", "-"], []),
         (["--vers"], ["--version"]),
         (["application", "st"], ["status"]),
         (["-o", "js"], ["json", "jsonl"]),
@@ -60,6 +61,20 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 )
 def test_words_that_need_no_cluster(run_dir: Path, typed: list[str], wanted: list[str]) -> None:
     assert complete(typed) == wanted
+
+
+def test_programs_for_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a shell offers them: files of PATH that can be executed; what follows the program is for the shell."""
+    (tmp_path / "sleeper").touch(0o755)
+    (tmp_path / "sleepless").touch(0o644)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/nonexistent")
+    assert (
+        complete(["run", "-n", "3", "sl"])
+        == complete(["run", "sl"])
+        == complete(["run", "--", "sl"])
+        == ["sleeper"]
+    )
+    assert complete(["run", ""]) == complete(["run", "sleeper", "sl"]) == []
 
 
 def test_every_command_is_offered(run_dir: Path) -> None:

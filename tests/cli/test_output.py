@@ -273,7 +273,8 @@ def test_a_narrow_terminal_leaves_out_what_can_be_spared(monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("cells", [80, 100, 120, 200])
 def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
-    """Whole ids, types and states, each row on one line; the more room, the more columns."""
+    """Ids, types and states, each row on one line; the more room, the more columns. Ids are whole where all columns
+    fit, and else as short as they can be typed, so that fewer columns are left out."""
     container = ContainerReport(
         "container_1795333996006_0001_01_000002", "application_1795333996006_0001", "workstation:45454",
         ExecutionType.OPPORTUNISTIC, Resource(512, 1), state=ContainerState.RUNNING, command=("sleep", "1" * 40),
@@ -291,6 +292,10 @@ def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPa
         Printer(color="never").listing([row], shown, documents=list, document=dict, identity=str)
         title, line = stream.text().splitlines()
         assert max(len(title), len(line)) <= cells
-        assert line.split()[0] in (container.container_id, application.application_id)
+        assert line.split()[0] in (
+            "1.2" if cells < 200 else container.container_id,
+            application.application_id,
+        )
+        assert row is application or {"NODE", "TIME"} <= set(title.split())
         assert "RUNNING" in line
         assert cells < 200 or title.split() == " ".join(column.title for column in shown).split()

@@ -31,6 +31,23 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ..
     return [leaf for name, one in command.commands.items() for leaf in leaves(one, (*path, name))]
 
 
+@pytest.mark.parametrize(
+    ("typed", "message", "meant"),
+    [
+        ("app -lst", "no such option: -lst", "did you mean -list? "),
+        ("kill 1", "no such command: kill", "did you mean `yopp app kill` or `yopp container kill`? "),
+        ("ps --file x", "no such option: --file", ""),
+        ("run --memroy 3 true", "no such option: --memroy", "did you mean --memory? "),
+        ("frobnicate", "no such command: frobnicate", ""),
+        ("ps -J", "no such option: -J", ""),
+    ],
+)
+def test_what_may_have_been_meant(cli: Cli, typed: str, message: str, meant: str) -> None:
+    result = cli(*typed.split())
+    assert result.code == 2 and result.err.startswith(f"error: {message}\n")
+    assert result.err.splitlines()[-1].startswith(f"  hint: {meant}`yopp ")
+
+
 EVERY = leaves(typer.main.get_command(build()))
 COMMON = {"--conf", "--define", "--run-dir", "--quiet", "--verbose", "--color", "--no-progress", "--yes"}
 NO_DATA = {"man", "completion", "rm run", "nm run"}

@@ -70,6 +70,8 @@ def test_variables() -> None:
     assert run.assignments(["A=1", "B", "C=x=y"]) == {"A": "1", "B": "", "C": "x=y"}
     with pytest.raises(UsageError):
         run.assignments(["=1"])
+    here = {"B": "x=y", "A": "2"}
+    assert run.with_values(["A=1", "B", "C", "D=", "=1"], here) == ["A=1", "B=x=y", "D=", "=1"]
     run.refuse_owned(["HOME", "USER", "PATH", "LD_PRELOAD"])
     for name in ("PWD", "CONTAINER_ID", "NM_HOST", "LOG_DIRS", "YOPP_TASK", "YOPP_TASKS"):
         with pytest.raises(UsageError) as caught:

@@ -153,6 +153,10 @@ def test_failures_say_what_happened_and_where_to_look() -> None:
         "task 1 was OOM-killed: 64 MB limit (peak 65 MB); output in /logs/c1",
         "task 3 ended with exit code 7; output in /logs/c3",
     ]
+    sentence = report(4, exit_code=143, diagnostics="It ran for too long.")
+    assert progress.failure_lines([sentence], 5, "/logs")[0].endswith(
+        ": It ran for too long; output in /logs/c4"
+    )
     assert progress.failure_lines(failures[:1], 1, "/logs") == ["the container ended with exit code 7"]
     many = [report(number, exit_code=1) for number in range(30)]
     assert progress.failure_lines(many, 30, "/l")[-1] == "and 20 more failed"

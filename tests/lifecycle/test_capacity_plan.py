@@ -29,6 +29,13 @@ def test_the_reserve(memory: int, configured: int, kept: int) -> None:
     assert reserve_mb(memory, configured) == kept
 
 
+def test_a_node_that_can_hold_no_useful_container_is_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        plan(Machine(8192, 4), Wish(memory_mb=31))
+    assert caught.value.message == "--memory 31 is refused" and "32 MB" in caught.value.because
+    assert plan(Machine(8192, 4), Wish(memory_mb=32)).nodes[0].memory == 32
+
+
 def test_one_node_gets_the_machine_less_the_reserve() -> None:
     assert plan(TWO_CORES, Wish()).nodes == (Resource(14_400, 2),)
     assert plan(TWO_CORES, Wish()).warnings == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import resource
 import socket
 import subprocess
 import time
@@ -16,10 +17,11 @@ import pytest
 
 from executor.linux.cgroups import discover
 from executor.linux.cgroups.base import GroupDriver, remove_upwards
+from executor.linux.cgroups.discovery import writing_hint
 from executor.settings import ExecutorSettings
 from yarnopp_cli.cli.lifecycle.up import AUTO_PORTS
 from yarnopp_cli.cluster.doctor import Check, examine_host, exit_code
-from yarnopp_cli.cluster.doctor.host import clock_at
+from yarnopp_cli.cluster.doctor.host import clock_at, raising
 from yarnopp_cli.cluster.rundir import RunDir
 
 NO_CGROUPS = "yopp.nodemanager.cgroups.mode=none"
@@ -41,6 +43,30 @@ def examined(
         if check.name not in found or exit_code([check]) > exit_code([found[check.name]]):
             found[check.name] = check
     return found
+
+
+@pytest.mark.parametrize(
+    ("hard", "uid", "typed"),
+    [
+        (64, 0, "ulimit -n 1024"),
+        (4096, 0, "ulimit -n 4096"),
+        (4096, 1000, "ulimit -n 4096"),
+        (
+            64,
+            1000,
+            "`* hard nofile 1024` in /etc/security/limits.conf, as root; then log in again and `ulimit -n 1024`",
+        ),
+        (resource.RLIM_INFINITY, 1000, "ulimit -n unlimited"),
+    ],
+)
+def test_what_raises_a_limit_raises_it(hard: int, uid: int, typed: str) -> None:
+    assert raising("ulimit -n", hard, 1024, uid) == typed
+
+
+def test_root_is_not_told_to_be_root() -> None:
+    told = writing_hint(["/sys/fs/cgroup/cpu"], "yopp", 0)
+    assert "root" not in told and "chown" not in told and "mount -o remount,rw /sys/fs/cgroup/cpu" in told
+    assert "chown 1000 /sys/fs/cgroup/cpu/yopp" in writing_hint(["/sys/fs/cgroup/cpu"], "yopp", 1000)
 
 
 def test_it_makes_nothing(run_dir: RunDir) -> None:

@@ -14,7 +14,13 @@ from pathlib import Path
 import pytest
 
 from yarnopp_cli.cluster.processes import ProcessId
-from yarnopp_cli.cluster.rundir import SUN_PATH_BYTES, RunDir, forget_cluster
+from yarnopp_cli.cluster.rundir import (
+    SUN_PATH_BYTES,
+    RunDir,
+    forget_cluster,
+    read_plan,
+    running_configuration,
+)
 from yarnopp_cli.errors import EXIT_FAILURE, EXIT_NOT_PERMITTED, YoppError
 
 HOLDER = """
@@ -293,3 +299,25 @@ def test_the_lock_is_waited_for(run_dir: RunDir) -> None:
     with run_dir.lock(timeout=10):
         assert not timer.is_alive() or timer.finished.is_set()
     timer.join()
+
+
+@pytest.mark.parametrize("name", ["rm.pid", "nm-45454.pid", "rm.http", "site.json", "nodes.json", "lock"])
+@pytest.mark.parametrize("kind", ["fifo", "directory", "nested", "bytes"])
+def test_what_is_no_file_of_ours_stops_nobody(run_dir: RunDir, name: str, kind: str) -> None:
+    path = Path(run_dir.path, name)
+    match kind:
+        case "fifo":
+            os.mkfifo(path)
+        case "directory":
+            path.mkdir()
+        case "nested":
+            path.write_bytes(b"[" * 100_000)
+        case "bytes":
+            path.write_bytes(b"\xff\xfe\0")
+    assert (run_dir.daemons(), run_dir.is_changing()) == ((), False)
+    assert kind == "nested" or run_dir.read(name) is None
+    assert (read_plan(run_dir), running_configuration(run_dir)) == (None, None)
+    run_dir.remove_stale_files()
+    if kind != "directory":
+        with run_dir.lock(timeout=1):
+            run_dir.write("site.json", "{}")

@@ -199,6 +199,20 @@ def test_huge_integers_are_found_however_deep_they_are() -> None:
     assert codec.decode_call(codec.encode_call(1, large), METHODS)[1] == large
 
 
+@pytest.mark.parametrize(
+    ("text", "suspicious"),
+    [
+        (b'{"cpu_seconds":0.0012999999999999956}', False),
+        (b"[-0.00012345678901234567890,1e5]", False),
+        (b"[12345678901234567890]", True),
+        (b"[1.5,-12345678901234567890]", True),
+        (b"[0.5,12345678901234567890.5]", True),
+    ],
+)
+def test_only_what_may_be_a_huge_integer_is_searched_for_one(text: bytes, suspicious: bool) -> None:
+    assert bool(codec._MANY_DIGITS.search(text)) is suspicious
+
+
 def test_unknown_fields_are_those_of_a_later_version_and_are_passed_over() -> None:
     line = b'{"jsonrpc":"2.0","id":1,"method":"getClusterNodes","params":{"new":[1]},"more":{}}'
     assert codec.decode_call(line, METHODS) == (1, GetClusterNodesRequest())

@@ -83,6 +83,29 @@ def test_a_real_site_file(load_with: Load, write: Write) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("address", "proxy", "kept"),
+    [
+        ("localhost:8049", None, True),
+        ("127.0.0.1:8049", None, True),
+        ("localhost:8030", None, False),
+        ("master1.example.com:8049", None, False),
+        ("localhost:8048", "0.0.0.0:8048", True),
+        ("localhost:8049", "0.0.0.0:8048", False),
+    ],
+)
+def test_the_documents_client_is_sent_to_the_amrmproxy(
+    load_with: Load, write: Write, address: str, proxy: str | None, kept: bool
+) -> None:
+    """The scheduler's address is YARN's way to send a client's master to the AMRMProxy of this host; with any other
+    port or host it is another cluster's."""
+    name = "yarn.resourcemanager.scheduler.address"
+    more = [f"<name>yarn.nodemanager.amrmproxy.address</name><value>{proxy}</value>"] if proxy else []
+    found = load_with([write("a.xml", site(f"<name>{name}</name><value>{address}</value>", *more))])
+    assert found.value(name) == (address if kept else "")
+    assert bool(found.warnings) is not kept
+
+
 def test_xml_is_known_by_its_beginning_too(load_with: Load, write: Write) -> None:
     path = write("site", "\n " + site(f"<name>{QUEUE_LENGTH}</name><value>3</value>"))
     assert load_with([path]).value(QUEUE_LENGTH) == 3

@@ -171,6 +171,18 @@ def test_marked_ones_are_acted_upon_together() -> None:
     drive(body)
 
 
+def test_a_key_for_one_container_is_for_that_under_the_cursor_whatever_is_marked() -> None:
+    async def body(driver: Driver) -> None:
+        await driver.press("2", "space", "j", "j")
+        under = driver.app.screen.query_one(LiveTable).current_id
+        assert under == container_id(1, 4)
+        await driver.press("l")
+        opened = driver.app.screen
+        assert isinstance(opened, LogScreen) and opened.report.container_id == under
+
+    drive(body)
+
+
 def test_applications_are_killed_with_all_they_have() -> None:
     async def body(driver: Driver) -> None:
         await driver.press("3", "j", "ctrl+k")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 from typing import Annotated, Any
 
 import typer
@@ -10,12 +11,15 @@ from typer.core import TyperGroup
 
 from ..errors import EXIT_USAGE, UsageError
 from .frame import output
+from .frame.argv import hadoops_options
 from .frame.command import REGISTERED
 from .frame.typed import Lazily, examples, group, made, new_typer
 from .table import COMMANDS, SECTIONS
-from .words import load
+from .words import load, own_words
 
 # typer keeps its own click private; the base of its public BadParameter is the family of all usage errors
+_LIKE = 0.7
+"""difflib's ratio from which on a word is taken for a slip of another."""
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
 
@@ -75,10 +79,10 @@ def call(argv: list[str]) -> Any:
     try:
         return typer.main.get_command(build()).main(args=argv, prog_name="yopp", standalone_mode=False)
     except _USAGE_ERROR as error:
-        return _usage(error)
+        return _usage(error, argv)
 
 
-def _usage(error: Any) -> int:
+def _usage(error: Any, argv: list[str]) -> int:
     """A usage error of the parser, raised in our three lines."""
     message = error.format_message().rstrip()
     context = getattr(error, "ctx", None)
@@ -87,7 +91,7 @@ def _usage(error: Any) -> int:
         return EXIT_USAGE
     command = context.command_path if context is not None else "yopp"
     first = message[:1].lower() + message[1:]
-    raise _three_lines(first.rstrip("."), command) from None
+    raise _three_lines(first.rstrip("."), command, argv) from None
 
 
 # What the parser says, to be taken apart: what, because, hint.
@@ -98,16 +102,17 @@ _NO_SUCH = re.compile(
 )
 
 
-def _three_lines(message: str, command: str) -> UsageError:
+def _three_lines(message: str, command: str, argv: list[str]) -> UsageError:
     """A complaint of the parser about the words after ``command``."""
     hint = f"`{command} --help` lists what it takes"
     if found := _VALUE.fullmatch(message):
         return UsageError(found[1], because=found[2], hint=hint)
     if found := _NO_SUCH.fullmatch(message):
-        if found[5]:
-            hint = f"did you mean {' or '.join(found[5].rsplit(', ', 1))}? {hint}"
+        word = found[3] if found[2] == "command" else _as_typed(found[3], argv)
+        if meant := _meant(word, command, found[5].split(", ") if found[5] else []):
+            hint = f"did you mean {' or '.join(', '.join(meant).rsplit(', ', 1))}? {hint}"
         return UsageError(
-            f"{found[1]}: {found[3]}", because=f"`{command}` has no {found[2]} of that name", hint=hint
+            f"{found[1]}: {word}", because=f"`{command}` has no {found[2]} of that name", hint=hint
         )
     because = f"`{command}` does not take that"
     if message.startswith("missing "):
@@ -115,3 +120,29 @@ def _three_lines(message: str, command: str) -> UsageError:
     elif message.endswith("requires an argument"):
         because = "nothing follows it"
     return UsageError(message, because=because, hint=hint)
+
+
+def _as_typed(option: str, argv: list[str]) -> str:
+    """The word that holds an option of one letter: the parser takes ``-lst`` for three options, people mean one."""
+    words = [word for word in own_words(argv) if re.fullmatch(r"-[A-Za-z][A-Za-z_-]{2,}", word)]
+    return next((word for word in words if len(option) == 2 and option[1] in word), option)
+
+
+def _meant(word: str, command: str, found: list[str]) -> list[str]:
+    """What may have been meant by a word that ``command`` does not have: of what the parser ``found`` what is like it,
+    YARN's options, and the commands of groups that have this name."""
+    name = word.lstrip("-")
+    path = command.split()[1:]
+    if not word.startswith("-") and not path:
+        for entry in COMMANDS.values():
+            if entry.group:
+                load(entry.name)
+        below = [one for one in REGISTERED if one.endswith(f" {name}")]
+        return found or [f"`yopp {one}`" for one in below[:3]]
+    if path and word.startswith("-") and not word.startswith("--"):
+        found = [*found, *hadoops_options(path[0])]
+    return [one for one in found if _is_like(name, one.lstrip("-"))][:3]
+
+
+def _is_like(name: str, other: str) -> bool:
+    return SequenceMatcher(None, name, other).ratio() >= _LIKE or other.startswith(name[:4])

@@ -12,6 +12,7 @@ from executor.light import Record
 from executor.records import Resource
 
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
+from ..records.admin_protocol import SMALLEST_NODE_MB
 from ..settings.declarations import HardwareSettings, NodeManagerSettings
 from ..views.text import number_of
 
@@ -26,8 +27,6 @@ UNDETECTED_VCORES = 8
 RESERVE_DIVISOR = 10
 RESERVE_LEAST_MB = 256
 RESERVE_MOST_MB = 2048
-SMALLEST_NODE_MB = 32
-"""A node with less memory than this cannot hold a useful container."""
 DAEMON_MB = 40
 """What one NodeManager itself takes, roughly: a thousand of them need a machine of their own."""
 
@@ -103,6 +102,12 @@ def plan(
             f"{nodes} nodes do not fit on this machine",
             because=f"their {nodes} NodeManagers alone would take about {nodes * DAEMON_MB} MB of its {memory_told}",
             hint=f"yopp up --nodes {max(1, min(int(machine.cores), machine.memory_mb // DAEMON_MB))}",
+        )
+    if wish.memory_mb is not None and wish.memory_mb < SMALLEST_NODE_MB and not wish.configured:
+        raise UsageError(
+            f"--memory {wish.memory_mb} is refused",
+            because=f"a node of less than {SMALLEST_NODE_MB} MB cannot hold a useful container",
+            hint=f"--memory {SMALLEST_NODE_MB} at least, or leave it out for the default",
         )
     warnings: list[str] = []
     cores = max(1, int(machine.cores * cpu_percentage / 100))

@@ -19,6 +19,7 @@ from executor.light import Record
 
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError
+from .notifying import SOCKET
 from .processes import ProcessId, end_processes
 from .rundir import STAY, PlannedNode, RunDir
 
@@ -27,6 +28,7 @@ READY = b"1"
 LOG_TAIL_BYTES = 4096
 END_GRACE_SECONDS = 3.0
 _ANSWER_LIMIT = 65536
+_LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _outliving: list[subprocess.Popen[bytes]] = []
 """Daemons outlive the process that started them; they are kept here because Popen warns when it is dropped."""
@@ -77,7 +79,7 @@ def command_line(order: Order) -> list[str]:
 
 def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The caller's environment, with which this package can be imported even where it is not installed."""
-    environment = {name: value for name, value in environ.items() if name != "NOTIFY_SOCKET"}
+    environment = {name: value for name, value in environ.items() if name != SOCKET}
     root = os.path.dirname(os.path.dirname(os.path.abspath(PACKAGE_FILE)))
     # A site directory is on the path anyway, and naming it would put it before the standard library.
     if os.path.basename(root) not in ("site-packages", "dist-packages"):
@@ -116,7 +118,8 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
     log_path = run_dir.log_file(order.name)
     readable, writable = os.pipe()
     try:
-        log = os.open(log_path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        log = os.open(log_path, _LOG, 0o600)
+        os.set_blocking(log, True)
         try:
             log_from = os.fstat(log).st_size
             process = subprocess.Popen(
@@ -184,7 +187,7 @@ def _refusal(one: _Starting) -> YoppError:
 def _tail(one: _Starting) -> str:
     """The last line that a daemon logged, for an error's ``because``; empty if it logged none."""
     try:
-        with open(one.log_path, "rb") as file:
+        with open(os.open(one.log_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(one.log_from if one.log_from <= size else 0, size - LOG_TAIL_BYTES))
             lines = file.read().decode("utf-8", "replace").split("\n")

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from executor.hints import TYPE_CHECKING
 from executor.light import Record, pattern
+from executor.regular import NotRegularError, read_regular
 
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 
@@ -197,14 +198,13 @@ class RunDir(Record):
             raise _unusable(path, "", error) from None
 
     def read(self, name: str) -> str | None:
-        """The text of a file of the run directory; None if there is none."""
+        """The text of a file of the run directory; None if there is none, or something else in its place."""
         path = os.path.join(self.path, name)
         try:
-            with open(path, encoding="utf-8") as file:
-                return file.read()
-        except (FileNotFoundError, NotADirectoryError):
+            return read_regular(path).decode("utf-8")
+        except (FileNotFoundError, NotADirectoryError, NotRegularError, UnicodeDecodeError):
             return None
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise YoppError(
                 f"cannot read {path}", because=reason_of(error), hint="`ls -l` says whose it is"
             ) from None
@@ -253,7 +253,7 @@ class RunDir(Record):
         """Remove pid files and sockets of daemons that have ended; their paths. Call it under the lock."""
         found = self.stale_files()
         for path in found:
-            with contextlib.suppress(FileNotFoundError):
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):
                 os.unlink(path)
         return found
 
@@ -273,7 +273,7 @@ class RunDir(Record):
     def is_changing(self) -> bool:
         """Whether some command starts or stops daemons here now."""
         try:
-            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             return False
         import fcntl
@@ -390,7 +390,7 @@ def _holder(path: str) -> ProcessId | None:
     after it has the lock, and must not find it taken by somebody who only looks.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return None
     import fcntl
@@ -398,6 +398,8 @@ def _holder(path: str) -> ProcessId | None:
     from .processes import ProcessId
 
     try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
         text = os.read(descriptor, 64).split()
         process = ProcessId.of(int(text[0])) if text and text[0].isdigit() else None
         if process is not None:
@@ -463,7 +465,7 @@ def read_plan(run_dir: RunDir) -> Plan | None:
         return None
     try:
         return decode(Plan, json.loads(text))
-    except (ValueError, YoppError):
+    except (ValueError, RecursionError, YoppError):
         return None
 
 

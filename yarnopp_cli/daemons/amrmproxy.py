@@ -16,6 +16,8 @@ import os
 from collections.abc import Callable
 from typing import Final
 
+from executor.regular import read_regular
+
 from ..cluster.rundir import write_whole
 from ..errors import InvalidPropertyError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
@@ -114,13 +116,12 @@ class AMRMProxyShell:
     def _read(self) -> tuple[bytes, tuple[StoredPipeline, ...]]:
         """The key and the pipelines of an earlier life of this node; a new key where there is nothing legible."""
         try:
-            with open(self._state_file, encoding="utf-8") as file:
-                document = json.load(file)
+            document = json.loads(read_regular(self._state_file))
             key = bytes.fromhex(document["key"])
             return key, tuple(decode(StoredPipeline, one) for one in document["pipelines"])
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, KeyError, TypeError, MessageError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, MessageError) as error:
             LOG.warning("%s is not legible: %s", self._state_file, error)
         return os.urandom(32), ()
 

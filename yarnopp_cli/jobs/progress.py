@@ -148,7 +148,7 @@ def failure_lines(failures: Sequence[TaskReport], total: int, log_directory: str
 
 
 def _what_happened(task: TaskReport) -> str:
-    diagnostics = " ".join(task.diagnostics.split())
+    diagnostics = " ".join(task.diagnostics.split()).removesuffix(".")
     if task.exit_status == ContainerExitStatus.KILLED_EXCEEDED_PMEM:
         return f"was OOM-killed: {task.memory_mb} MB limit ({diagnostics or 'exit code 137'})"
     own = f"ended with exit code {task.exit_code}"

@@ -11,6 +11,9 @@ from executor.records import Resource
 from .methods import Request
 from .reports import NodeReport, QueueReport
 
+SMALLEST_NODE_MB = 32
+"""A node with less memory than this cannot hold a useful container."""
+
 
 class DrainNodesRequest(Request["NodesResponse"]):
     """Allocate nothing more on these nodes, and let what they have end; they are DECOMMISSIONED then.

@@ -30,7 +30,8 @@ from .wire import (
     response_of,
 )
 
-_MANY_DIGITS = re.compile(rb"\d{19}")
+_MANY_DIGITS = re.compile(rb"(?<![\d.])\d{19}")
+"""Of what may be an integer: the digits of a fraction, of which a measured figure has as many, are none."""
 _INT64 = range(-(2**63), 2**63)
 _ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 

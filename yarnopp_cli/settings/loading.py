@@ -26,7 +26,7 @@ from .entries import Entry
 from .files import chosen_files, home_of, read_file, user_of
 from .queues import QUEUE_PREFIX, CapacitySchedulerSettings, QueueSettings, mappings_of
 from .refused import REFUSED
-from .rules import DEFAULT, OF_ANOTHER_CLUSTER, Values, contradictions, doubts
+from .rules import AMRM_PROXY, DEFAULT, Values, contradictions, doubts, of_another_cluster
 from .suggest import nearest, printable, printable_path
 from .values import (
     ExpansionError,
@@ -315,13 +315,17 @@ class _Layers:
         # A final value binds the files after this one, not the lines after it.
         final = {name for name, entry in self.chosen.items() if entry.final}
         ignored: list[str] = []
+        proxies = [
+            one for one in (self.chosen.get(AMRM_PROXY), *reading.entries) if one and one.name == AMRM_PROXY
+        ]
+        proxy = proxies[-1].value if proxies else PROPERTIES[AMRM_PROXY].default
         for entry in reading.entries:
             if declared(entry.name) is None:
                 self._add_stranger(entry, ignored)
             elif entry.name in final:
                 first = self.chosen[entry.name].origin
                 self.warnings.append(f"{entry.origin}: {entry.name} is ignored: it is final in {first}")
-            elif entry.from_xml and entry.name in OF_ANOTHER_CLUSTER and entry.value:
+            elif entry.from_xml and of_another_cluster(entry.name, entry.value, proxy):
                 why = "it names another cluster's ResourceManager"
                 self.warnings.append(f"{entry.origin}: {entry.name} is ignored: {why}")
             else:

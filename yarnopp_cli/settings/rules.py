@@ -39,6 +39,17 @@ OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
 )
 """In a Hadoop site file these tell where that cluster's RM is, so that from XML they are ignored with a
 warning."""
+_SCHEDULER = "yarn.resourcemanager.scheduler.address"
+AMRM_PROXY = "yarn.nodemanager.amrmproxy.address"
+
+
+def of_another_cluster(name: str, value: object, amrm_proxy: object) -> bool:
+    """Whether a property of a Hadoop site file tells where that cluster's daemons are. The scheduler's address does
+    not if it is the port of ``amrm_proxy`` on this host: that is YARN's way to send a client to the AMRMProxy."""
+    host, _, port = str(value).strip().rpartition(":")
+    here = host in ("localhost", "[::1]") or host.startswith("127.")
+    proxy = name == _SCHEDULER and here and port == str(amrm_proxy).strip().rpartition(":")[2]
+    return name in OF_ANOTHER_CLUSTER and value not in ("", None) and not proxy
 
 
 class Values(Record):

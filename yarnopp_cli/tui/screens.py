@@ -266,8 +266,9 @@ class _ContainerTable(TableScreen, ContainerActions, inherit_bindings=False):
         self.app.push_screen(DetailScreen(row))
 
     def action_log(self) -> None:
-        if targets := self.targets():
-            self.app.push_screen(LogScreen(targets[0]))
+        """Open the output of the container under the cursor, whatever is marked."""
+        if (report := self.table.current) is not None:
+            self.app.push_screen(LogScreen(report))
 
 
 class ContainersScreen(_ContainerTable, inherit_bindings=False):

@@ -95,6 +95,7 @@ class Column(Record, Generic[T]):
 
     ``value`` gives what is sorted by, and what jsonl has of chosen columns; ``shown`` the text of the cell, in a
     table as in tsv, where its kind does not say it. ``flexible`` columns may be shortened on a narrow terminal;
+    ``short`` is the text of the cell in a table that is too wide for its terminal, before any column is left out.
     ``wide`` ones appear only with ``-o wide``, or when they are asked for by name; those with a number in ``spare`` are
     left out where a terminal is too narrow, 1 first. ``ours``: only yopp tells it, and a YARN cluster's list is
     without it.
@@ -104,6 +105,7 @@ class Column(Record, Generic[T]):
     title: str
     value: Callable[[T], Any]
     shown: Callable[[T], str] | None = None
+    short: Callable[[T], str] | None = None
     kind: Kind = WORD
     flexible: bool = False
     wide: bool = False

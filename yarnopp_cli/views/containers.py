@@ -16,6 +16,7 @@ from executor.records import (
 )
 
 from ..errors import EXIT_TRY_AGAIN
+from ..records.ids import dotted
 from ..records.reports import ContainerReport
 from .cluster import cause_document
 from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun, or_dash
@@ -120,11 +121,17 @@ def _exit_cell(report: ContainerReport) -> str:
 def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
     """The columns of ``container list`` and ``ps``; ``now_ms`` is what times are counted to."""
     return (
-        Column("id", "CONTAINER", lambda one: one.container_id, kind=ID),
+        Column(
+            "id",
+            "CONTAINER",
+            lambda one: one.container_id,
+            short=lambda one: dotted(one.container_id),
+            kind=ID,
+        ),
         Column("type", "TYPE", lambda one: one.execution_type.value),
         Column("state", "STATE", shown_state, kind=STATE),
         Column("position", "POS", lambda one: one.position, _position, kind=NUMBER, spare=7, ours=True),
-        Column("node", "NODE", lambda one: one.node_id, spare=3),
+        Column("node", "NODE", lambda one: one.node_id, short=_port, spare=3),
         Column("time", "TIME", lambda one: time_ms(one, now_ms), kind=SPAN, spare=6),
         Column("cpu", "CPU", _cpu_seconds, _cpu_text, kind=NUMBER, spare=4, ours=True),
         Column("memory", "MEM", _used_mb, _memory_text, kind=MEGABYTES, spare=2, ours=True),
@@ -148,6 +155,11 @@ def by_key(now_ms: int) -> dict[str, Column[ContainerReport]]:
     """All columns by their keys, that of pages too."""
     allocated = Column[ContainerReport]("allocated", "", lambda one: one.resource.memory, kind=MEGABYTES)
     return {column.key: column for column in (*columns(now_ms), allocated)}
+
+
+def _port(report: ContainerReport) -> str:
+    """Its node as short as it can be typed: all nodes of a host differ by their ports."""
+    return report.node_id.rpartition(":")[2]
 
 
 def _position(report: ContainerReport) -> str:

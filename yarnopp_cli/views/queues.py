@@ -110,7 +110,7 @@ def fields(queue: QueueReport) -> list[tuple[str, str]]:
         factor = "none" if queue.user_limit_factor < 0 else f"{queue.user_limit_factor:g}"
         lines.append(("User limit", f"at least {queue.minimum_user_limit_percent}%, factor {factor}"))
     for user in queue.users:
-        used = f"{_shown(user.used)} in {user.applications} applications"
+        used = f"{_shown(user.used)} in {number_of(user.applications, 'application')}"
         lines.append((f"User {user.user}", f"{used}; {_shown(user.opportunistic)} opportunistic"))
     return lines
 

@@ -11,11 +11,12 @@ import itertools
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
+from ...regular import read_regular
 from ...settings import ExecutorSettings
 from .base import UNIFIED, CgroupDriver
 from .files import V1_CONTROLLERS, KernelFiles, Mount, UnifiedFiles, at, read_mounts, read_own_paths
@@ -29,6 +30,11 @@ LEAF = "yopp-self"
 """The group below a delegated one into which we move ourselves: v2 allows processes in leaves only."""
 
 DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
+READ_ONLY_HINT = (
+    "mount the cgroups writable: `mount -o remount,rw {paths}`, or for a container start it with writable cgroups "
+    "(docker: --privileged, or --cgroupns=private with a writable /sys/fs/cgroup)"
+)
+"""For root, whom only the mount keeps from writing."""
 ROOT_HINT = "run as root, or have root give you directories: `mkdir -p {paths} && chown {uid} {paths}`"
 
 V1_WEAKER = {
@@ -107,8 +113,8 @@ def _recall(remember: Path | None) -> dict[str, str]:
     if remember is None:
         return {}
     try:
-        found = json.loads(remember.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(read_regular(str(remember)))
+    except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(found, dict):
         return {}
@@ -124,6 +130,31 @@ def _memorise(remember: Path | None, bases: Mapping[str, str]) -> None:
         temporary.replace(remember)
     except OSError as error:
         LOG.warning("cannot write %s: %s", remember, error.strerror)
+
+
+def enter_leaf(settings: ExecutorSettings, *, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> None:
+    """Before daemons are started: where this process is alone in a delegated v2 group, move it to the group's leaf, in
+    which they then start. In the group itself they would keep each other from handing its controllers down.
+
+    Elsewhere nothing is changed.
+    """
+    if settings.cgroups_mount not in ("auto", "v2"):
+        return
+    with contextlib.suppress(OSError):
+        mount = next((one for one in read_mounts(proc, root) if one.version == 2 and not one.read_only), None)
+        here = None if mount is None else mount.directory_of(read_own_paths(proc).get("", "/"))
+        if here is None or os.path.basename(here) == LEAF:
+            return
+        offered = tuple(name for name in WANTED if name in at(here, UnifiedFiles).controllers)
+        if offered and writable(here, "") and (refusal := _hand_down(here, offered)):
+            LOG.debug("%s", refusal)
+
+
+def writing_hint(points: Sequence[str], directory: str, uid: int) -> str:
+    """What lets ``uid`` write ``directory`` below these mounts, which it cannot."""
+    if uid == 0:
+        return READ_ONLY_HINT.format(paths=" ".join(points))
+    return ROOT_HINT.format(paths=" ".join(f"{point}/{directory}" for point in points), uid=uid)
 
 
 def writable(base: str, relative: str) -> bool:
@@ -177,8 +208,7 @@ class _Search:
         if closed:
             points = dict.fromkeys(closed.values())
             self.reasons.append(f"cgroup v1 {', '.join(closed)} cannot be written ({', '.join(points)})")
-            paths = " ".join(f"{point}/{self.relative.split('/')[0]}" for point in points)
-            self.hints.append(ROOT_HINT.format(paths=paths, uid=os.getuid()))
+            self.hints.append(writing_hint(list(points), self.relative.split("/")[0], os.getuid()))
         if not bases.keys() & {"cpu", "memory"}:
             return None
         if may_be_hybrid and not {"freezer", "cpuacct"} <= bases.keys():
@@ -226,6 +256,7 @@ class _Search:
             return None
         if mount.read_only:
             self.reasons.append(f"cgroup v2 at {mount.point} is mounted read-only")
+            self.hints.append(READ_ONLY_HINT.format(paths=mount.point))
             return None
         here = mount.directory_of(self.own.get("", "/"))
         if here is not None and os.path.basename(here) == LEAF:

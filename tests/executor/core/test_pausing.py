@@ -17,6 +17,7 @@ from executor.core.events import (
     UsageSampled,
 )
 from executor.core.outcome import PAUSED_TO_MAKE_ROOM, RESUMED
+from executor.core.scheduler import PAUSE_AGAIN_SECONDS
 from executor.records import ContainerExitStatus, ContainerState, ContainerUsage, Resource
 
 from .world import EPOCH, G, O, World, a_scheduler
@@ -196,3 +197,30 @@ def test_it_is_told_how_long_it_stood_and_for_what() -> None:
     assert (ended.state, ended.stood_for, ended.stood_ms) == (ContainerState.DONE, "PERSON", 40_000)
     world.exit("o1")
     assert (world.status("o1").stood_for, world.status("o1").stood_ms) == ("", 0)
+
+
+@pytest.mark.parametrize(("after", "paused"), [(PAUSE_AGAIN_SECONDS - 1, "o1"), (PAUSE_AGAIN_SECONDS, "o2")])
+def test_one_whose_pause_failed_is_paused_again_later(after: float, paused: str) -> None:
+    """What refused it may have passed by then."""
+    world = full()
+    world.answers = False
+    world.tell(
+        ContainerPauseRequested("o2", by="ann"), ContainerPauseFailed("o2", "cgroup.freeze: no memory")
+    )
+    world.advance(after)
+    world.schedule("g", G, memory=500)
+    assert world.given(PauseContainer) == [PauseContainer(paused, reclaim_memory=True)]
+
+
+def test_a_pause_that_a_person_asked_for_shows_that_it_can_be_paused() -> None:
+    world = full()
+    world.answers = False
+    world.tell(
+        ContainerPauseRequested("o2", by="ann"), ContainerPauseFailed("o2", "cgroup.freeze: no memory")
+    )
+    world.answers = True
+    world.tell(ContainerPauseRequested("o2", by="ann"))
+    world.tell(ContainerResumeRequested("o2", by="ann"))
+    world.answers = False
+    world.schedule("g", G, memory=500)
+    assert world.states("o1", "o2", "g") == ["RUNNING", "PAUSING", "SCHEDULED"]

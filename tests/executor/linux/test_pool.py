@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import resource
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -35,6 +38,7 @@ from executor.linux.slots import Journal, journals, read_journal
 from executor.records import CgroupLimits, ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
 
+from ...patience import PATIENCE
 from .node import Node, a_group, a_node, a_spec, running, soon
 from .test_limits_live import HOG, MIB, MODES, without_freezer
 
@@ -549,6 +553,55 @@ def test_a_request_that_no_socket_takes_goes_the_other_way(tmp_path: Path, cgrou
             exited = await node.run(a_spec("c1", "sh", "-c", "exit $#", "sh", *words))
             assert exited.exit_code == 5
             assert (await ended(node, "c2", "exit 3")).exit_code == 3
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("number", [errno.EMSGSIZE, errno.ENOBUFS, errno.EAGAIN])
+def test_a_request_that_the_kernel_refuses_begins_elsewhere_at_once(
+    tmp_path: Path, cgroups: GroupDriver, number: int
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            assert (await ended(node, "c1", "true")).exit_code == 0
+            (slot,) = node.executor._pool._slots
+            sock, slot.sock = slot.sock, mock.Mock(wraps=slot.sock)
+            slot.sock.send.side_effect = OSError(number, os.strerror(number))
+            slot.sock.close.side_effect = sock.close
+            before = asyncio.get_running_loop().time()
+            exited = await node.run(a_spec("c2", "sh", "-c", "exit 4"))
+            assert exited.exit_code == 4 and asyncio.get_running_loop().time() - before < 10 * PATIENCE
+            assert (await ended(node, "c3", "exit 5")).exit_code == 5
+
+    asyncio.run(scenario())
+
+
+def test_a_launcher_that_dies_while_leftovers_are_ended(tmp_path: Path, cgroups: GroupDriver) -> None:
+    """The end is told once, and no file stays open."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            assert (await ended(node, "c1", "true")).exit_code == 0
+            launcher, held = Pooled(node).launcher, threading.Event()
+            context = node.executor._context
+            with mock.patch.object(
+                context, "kill", lambda name: (held.wait(30), type(context).kill(context, name))
+            ):
+                await node.launch(a_spec("c2", "sh", "-c", "trap '' TERM; sleep 1000 & exit 3"))
+                await soon(lambda: (Pooled(node).journal.begun[-1].code) == 3, "its process has ended")
+                os.kill(launcher, signal.SIGKILL)
+                await soon(lambda: not node.executor._pool._slots, "its launcher's end is noticed")
+                held.set()
+                await node.told(ContainerExited, "c2")
+                await soon(lambda: not groups(cgroups), "its slot is gone")
+            ends = [one for one in node.events if isinstance(one, ContainerExited)]
+            assert [(one.container_id, one.exit_code) for one in ends] == [("c1", 0), ("c2", 3)]
+            opened = [
+                os.readlink(f"/proc/self/fd/{fd}")
+                for fd in os.listdir("/proc/self/fd")
+                if os.path.exists(f"/proc/self/fd/{fd}") or os.path.islink(f"/proc/self/fd/{fd}")
+            ]
+            assert [path for path in opened if f"/{SLOT_PREFIX}" in path] == []
 
     asyncio.run(scenario())
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -89,3 +91,28 @@ def test_a_long_journal_begins_anew_with_the_next_container(tmp_path: Path) -> N
     assert a_container(journal, "last")
     assert [one.container_id for one in read_journal(str(path)).begun] == ["last"]
     assert read_journal(str(path)).launcher == 70
+
+
+@pytest.mark.parametrize("room", [COMPACT_BYTES + 4096, COMPACT_BYTES])
+def test_at_no_moment_does_a_journal_lack_its_launcher(
+    tmp_path: Path, room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that starts just then would take the launcher for none, and leave what that begins next to nobody."""
+    path = tmp_path / "slot-1.journal"
+    journal = JournalFile(str(path), HEADER)
+    headers: list[bytes] = []
+    with monkeypatch.context() as patches, largest_file(room):
+        for name in ("write", "ftruncate"):
+
+            def watched(*arguments: Any, call: Any = getattr(os, name)) -> Any:
+                try:
+                    return call(*arguments)
+                finally:
+                    with open(path, "rb") as file:
+                        headers.append(file.read(len(HEADER)))
+
+            patches.setattr(os, name, watched)
+        for number in range(4 * COMPACT_BYTES // LENGTH_OF_TWO):
+            a_container(journal, f"c{number}")
+    assert path.stat().st_size < COMPACT_BYTES, "it has begun anew"
+    assert set(headers) == {HEADER}

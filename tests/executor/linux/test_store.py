@@ -281,6 +281,20 @@ def test_a_file_that_is_no_journal(tmp_path: Path, a_store: StateStore, whole: b
     assert found(tmp_path) == [a_record()]
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["fifo", "directory"])
+def test_what_is_no_regular_file_is_set_aside(
+    tmp_path: Path, a_store: StateStore, make: Callable[[Path], None]
+) -> None:
+    """A FIFO would block the node before it can say anything."""
+    for name in ("journal", "journal.new", "c9.json"):
+        if name != "journal.new" or make is os.mkfifo:
+            make(tmp_path / name)
+    assert a_store.load_all() == []
+    assert len(a_store.complaints) == 2
+    a_store.store(a_record())
+    assert found(tmp_path) == [a_record()]
+
+
 def test_a_newer_version_is_refused_in_three_lines_and_nothing_is_changed(
     tmp_path: Path, a_store: StateStore
 ) -> None:

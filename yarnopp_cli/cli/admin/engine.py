@@ -20,7 +20,7 @@ from ...client.choice import (
 from ...client.choice import Choice as Chosen
 from ...errors import EXIT_UNREACHABLE, UsageError, YoppError
 from ...views.columns import Column
-from ...views.text import timestamp
+from ...views.text import number_of, timestamp
 from ..frame.command import Needs, command
 from ..frame.engine_options import connected
 from ..frame.options import Annotated, Conf, EngineName, Rm, argument
@@ -163,7 +163,8 @@ def _test_local(session: Session, chosen: Chosen) -> int:
     }
     enabled = "on" if info.opportunistic_enabled else "off"
     session.printer.answer(
-        document, f"{place}: yopp {info.version}, {info.nodes_running} nodes; opportunistic: {enabled}"
+        document,
+        f"{place}: yopp {info.version}, {number_of(info.nodes_running, 'node')}; opportunistic: {enabled}",
     )
     return 0
 

@@ -230,6 +230,11 @@ _VERBS = {"list", "status", "kill", "signal", "queue", "priority", "lifetime", "
 _GROUPS = ("app", "attempt", "container", "node", "queue")
 
 
+def hadoops_options(command: str) -> list[str]:
+    """YARN's options of a command that mean something here."""
+    return list(_OPTIONS.get(command, ()))
+
+
 def _mapped(command: str, words: list[str]) -> list[str]:
     """Rewrite ``-list -all`` and the like by the table; words that are not YARN's options stay as they are."""
     known = {*_OPTIONS[command], *_REFUSED.get(command, "").split()}

@@ -275,17 +275,15 @@ class Printer:
         self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True, whole: bool = True
     ) -> None:
         cells = [[harmless(column.cell(row)) for column in columns] for row in rows]
-        widths = [
-            max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)
-        ]
+        widths = _widths(columns, cells)
         if is_terminal(sys.stdout):
             available = terminal_size().columns
             if not whole:
-                least = [
-                    min(cells, 12) if one.flexible else cells
-                    for cells, one in zip(widths, columns, strict=True)
-                ]
-                places = that_fit(columns, least, available, 2)
+                if len(that_fit(columns, _least(columns, widths), available, 2)) < len(columns):
+                    short = [one.short or one.cell for one in columns]
+                    cells = [[harmless(text(row)) for text in short] for row in rows]
+                    widths = _widths(columns, cells)
+                places = that_fit(columns, _least(columns, widths), available, 2)
                 columns, widths = [columns[i] for i in places], [widths[i] for i in places]
                 cells = [[line[i] for i in places] for line in cells]
             widths = _fit(widths, columns, available)
@@ -343,6 +341,16 @@ class Printer:
             if not answer:
                 _talk("\n")
         return answer.strip().lower() in ("y", "yes")
+
+
+def _widths(columns: Sequence[Column[Any]], cells: Sequence[Sequence[str]]) -> list[int]:
+    """How wide each column is with these cells."""
+    return [max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)]
+
+
+def _least(columns: Sequence[Column[Any]], widths: Sequence[int]) -> list[int]:
+    """How wide each column must be at least: some may be shortened."""
+    return [min(cells, 12) if one.flexible else cells for cells, one in zip(widths, columns, strict=True)]
 
 
 def _fit(widths: list[int], columns: Sequence[Column[Any]], available: int) -> list[int]:

@@ -7,6 +7,7 @@ there is none.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import Any
 
@@ -61,9 +62,14 @@ fi
 FISH = """\
 function __yopp_words
     set -l typed (commandline -opc) (commandline -ct)
-    command yopp completion words $typed[2..-1] 2>/dev/null
+    set -l found (command yopp completion words $typed[2..-1] 2>/dev/null)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
-complete -c yopp -a '(__yopp_words)'
+complete -c yopp -f -a '(__yopp_words)'
 """
 
 
@@ -107,6 +113,8 @@ def complete(typed: list[str]) -> list[str]:
         return []
     if place.option is not None:
         return _values(place.option, last, before)
+    if place.path == ("run",) and place.given:
+        return []  # words of the command that it runs: files, by the shell
     if last.startswith("-"):
         return _options_of(place.command, last)
     if not place.path:
@@ -114,6 +122,8 @@ def complete(typed: list[str]) -> list[str]:
     if hasattr(place.command, "commands"):
         return _starting([name for name, one in place.command.commands.items() if not one.hidden], last)
     argument = _argument(place.command, place.given)
+    if place.path == ("run",):
+        return _programs(last)
     return [] if argument is None else _values(argument, last, before)
 
 
@@ -177,6 +187,19 @@ def _values(parameter: Any, last: str, before: list[str]) -> list[str]:
         fold = str.upper if all(one.isupper() for one in found) else str
         return [f"{start}{comma}{minus}{one}" for one in found if one.startswith(fold(word))]
     return _starting([str(one) for one in getattr(parameter.type, "choices", None) or ()], last)
+
+
+def _programs(beginning: str) -> list[str]:
+    """The programs of PATH whose names begin so; none before there is a letter, or for a path: these are files."""
+    found: set[str] = set()
+    for folder in os.environ.get("PATH", "").split(os.pathsep) if beginning and "/" not in beginning else ():
+        with contextlib.suppress(OSError):
+            found |= {
+                one
+                for one in os.listdir(folder or ".")
+                if one.startswith(beginning) and os.access(os.path.join(folder, one), os.X_OK)
+            }
+    return sorted(found)
 
 
 def _starting(candidates: list[str], beginning: str) -> list[str]:

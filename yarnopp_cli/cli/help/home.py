@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import ConnectionFailedError, YoppError
-from ...views.text import megabytes
+from ...views.text import megabytes, number_of, vcores
 from ..frame.output import Printer
 from ..frame.session import Context
 
@@ -34,9 +34,8 @@ def _status() -> str:
         return "yopp: no cluster is running here (a job starts one for itself)."
     except YoppError as problem:
         return f"yopp: {problem.message}."
-    nodes = f"{info.nodes_running} node" + ("" if info.nodes_running == 1 else "s")
     return (
-        f"yopp: {nodes}, {info.total.vcores} vcores, {megabytes(info.total.memory)}; "
-        f"{info.applications_running} applications; containers: {info.containers_running} running, "
+        f"yopp: {number_of(info.nodes_running, 'node')}, {vcores(info.total.vcores)}, {megabytes(info.total.memory)}; "
+        f"{number_of(info.applications_running, 'application')}; containers: {info.containers_running} running, "
         f"{info.containers_queued} queued, {info.containers_paused} paused."
     )

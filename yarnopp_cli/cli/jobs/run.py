@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
@@ -46,8 +46,9 @@ Vcores = Annotated[int | None, option("--vcores V", "Vcores of each container.")
 Environment = Annotated[
     list[str] | None,
     option(
-        "-e, --env K=V",
-        "Set a variable (repeatable), HOME included; not those that the node sets (CONTAINER_ID, PWD, …).",
+        "-e, --env K[=V]",
+        "Set a variable (repeatable), HOME included; not those that the node sets (CONTAINER_ID, PWD, …). Without =V "
+        "it has the value that it has here.",
     ),
 ]
 Directory = Annotated[
@@ -136,9 +137,10 @@ def run(
         raise both_types()
     check_size(vcores, memory)
     elsewhere = session.yarn is not None
+    env = with_values(env or [], os.environ)
     check_text(command, "the argument")
     check_text([name], "the name")
-    environment, directory = assignments(env or []), None
+    environment, directory = assignments(env), None
     if not elsewhere:
         environment, directory = surroundings(env, cwd, session.printer)
         find_command(command[0], environment, directory)
@@ -181,7 +183,7 @@ def run(
         queue=queue,
         tags=tags(tag),
         am_resource=settings.am_resource,
-        command_line=command_line(env or ()),
+        command_line=command_line(env),
     )
     return start(session, client, job, submission, shown, detach=detach)
 
@@ -207,12 +209,12 @@ def check_size(vcores: int | None, memory: int | None) -> None:
         )
 
 
-def surroundings(env: list[str] | None, cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
+def surroundings(env: list[str], cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
     """The environment and directory of the containers: the caller's, changed by ``--env`` and ``--cwd``."""
     kept, dropped = portable_environment(os.environ)
     if dropped:
         printer.warn(f"variables that are not UTF-8 are not passed on: {', '.join(sorted(dropped))}")
-    asked = assignments(env or [])
+    asked = assignments(env)
     refuse_owned(asked)
     kept.update(asked)
     try:
@@ -239,6 +241,16 @@ def refuse_owned(asked: Iterable[str]) -> None:
 def tags(given: list[str] | None) -> tuple[str, ...]:
     """The tags of an application, each once: options, and commas within one."""
     return tuple(dict.fromkeys(one.strip() for text in given or () for one in text.split(",") if one.strip()))
+
+
+def with_values(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The words of ``--env``: one without ``=`` has the value that it has in ``environ``, and is none if it has none
+    there, as docker has it."""
+    return [
+        one if "=" in one or not one else f"{one}={environ[one]}"
+        for one in words
+        if "=" in one or not one or one in environ
+    ]
 
 
 def assignments(words: list[str]) -> dict[str, str]:

@@ -20,7 +20,7 @@ from ...settings.entries import Entry
 from ...settings.files import candidate_sites, chosen_files, read_file
 from ...settings.loading import Configuration, default_value, examine, load, unknown_property
 from ...settings.refused import REFUSED
-from ...settings.rules import OF_ANOTHER_CLUSTER
+from ...settings.rules import AMRM_PROXY, of_another_cluster
 from ...settings.suggest import nearest
 from ...settings.values import Refused, Value, from_text, to_text
 from ...views.columns import Column
@@ -185,7 +185,7 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
             return left("it asks for what happens anyway" if refusal.stands(text) else refusal.because)
         near = nearest(entry.name, PROPERTIES, cutoff=0.93)
         return left(f"unknown; did you mean {near}?" if near else "it means nothing to yopp")
-    if entry.name in OF_ANOTHER_CLUSTER and text:
+    if of_another_cluster(entry.name, text, configuration.value(AMRM_PROXY)):
         return left("it names another cluster's ResourceManager")
     if configuration.origin(entry.name) != entry.origin:
         return left(f"{configuration.origin(entry.name)} holds instead")

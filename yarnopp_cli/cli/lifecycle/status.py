@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import EXIT_NOT_RUNNING
-from ...views.text import megabytes, timestamp
+from ...views.text import megabytes, number_of, timestamp
 from ..frame.command import command
 from ..frame.output import Printer
 from ..frame.session import Session, print_raw
@@ -80,7 +80,7 @@ def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
         f"{str(info.get('haState') or 'unknown').lower()}",
         f"  nodes: {metrics.get('activeNodes', 0)} active, {metrics.get('lostNodes', 0)} lost, "
         f"{metrics.get('unhealthyNodes', 0)} unhealthy",
-        f"  {metrics.get('appsRunning', 0)} applications run, {metrics.get('appsPending', 0)} wait; "
+        f"  applications: {metrics.get('appsRunning', 0)} running, {metrics.get('appsPending', 0)} waiting; "
         f"{metrics.get('containersAllocated', 0)} guaranteed containers, "
         f"{metrics.get('containersPending', 0)} asked for",
     ]
@@ -107,7 +107,7 @@ def _lines(seen: ClusterStatus) -> list[str]:
     lines += [f"  nm {node_line(seen, node)}" for node in seen.nodes]
     if info is not None:
         lines.append(
-            f"  {info.applications_running} applications; containers: {info.containers_running} running, "
+            f"  {number_of(info.applications_running, 'application')}; containers: {info.containers_running} running, "
             f"{info.containers_queued} queued, {info.containers_paused} paused"
         )
     lines.append(f"  run directory {seen.run_dir.path}")

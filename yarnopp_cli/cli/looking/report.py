@@ -38,11 +38,11 @@ def report(
     with --json the figures are printed instead. Jobs of clusters that have ended are found too.
     """
     printer = session.printer
+    history = find(session, app)
     if not printer.is_json:
         from ...report.plots import available
 
         available()
-    history = find(session, app)
     now = history.kept_at_ms or session.now_ms
     found = timeline.lines(history.events, now)
     vcores = sum(node.total.vcores for node in history.nodes)

@@ -101,8 +101,7 @@ def limits(examined: Examined) -> Iterator[Check]:
         found = "no limit" if soft == resource.RLIM_INFINITY else str(soft)
         if soft != resource.RLIM_INFINITY and soft < least:
             why = f"a node needs a few for each container; {least} are enough for some hundred containers"
-            most = "unlimited" if hard == resource.RLIM_INFINITY else str(min(hard, 65536))
-            yield Check(name, WARN, found, why, f"{what} {most}")
+            yield Check(name, WARN, found, why, raising(what, hard, least, os.geteuid()))
         else:
             yield Check(name, OK, found)
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
@@ -110,6 +109,15 @@ def limits(examined: Examined) -> Iterator[Check]:
     low = pid_max < PIDS_LEAST
     why = "the machine can hold few processes" if low else ""
     yield Check("pids", WARN if low else OK, f"pid_max {pid_max}", why)
+
+
+def raising(what: str, hard: int, least: int, uid: int) -> str:
+    """What raises a limit of processes to a number that is enough. ``hard`` is what this user may raise it to."""
+    most = "unlimited" if hard == resource.RLIM_INFINITY else str(min(max(hard, least), 65536))
+    if uid == 0 or hard == resource.RLIM_INFINITY or hard >= least:
+        return f"{what} {most}"
+    item = "nofile" if what.endswith("-n") else "nproc"
+    return f"`* hard {item} {least}` in /etc/security/limits.conf, as root; then log in again and `{what} {least}`"
 
 
 def clock(examined: Examined) -> Iterator[Check]:

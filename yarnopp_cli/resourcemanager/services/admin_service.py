@@ -105,11 +105,14 @@ class AdminService:
         """Give a node another size."""
         node, size = self._present(request.node_id, "cannot be resized"), request.resource
         settings = self._rm.settings
-        least = Resource(settings.minimum_allocation_mb, max(1, settings.minimum_allocation_vcores))
+        least = Resource(
+            max(settings.minimum_allocation_mb, admin.SMALLEST_NODE_MB),
+            max(1, settings.minimum_allocation_vcores),
+        )
         if not least.fits_in(size):
             raise InvalidResourceRequestError(
-                f"a node of {size} could not run any container",
-                because=f"the smallest container has {least}",
+                f"a node of {size} could not run any useful container",
+                because=f"the smallest node has {least}",
                 hint=f"ask for {least.memory} MB and {least.vcores} vcores at least",
             )
         if not size.fits_in(LARGEST_NODE):

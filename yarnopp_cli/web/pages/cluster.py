@@ -56,7 +56,7 @@ class ClusterPages:
     async def _tiles(self) -> Html:
         return cluster_tiles(await self._data.info(), await self._data.nodes())
 
-    @route("GET", "/cluster", "/cluster/cluster")
+    @route("GET", "/cluster", "/cluster/", "/cluster/cluster")
     async def about(self, request: web.Request) -> web.StreamResponse:
         """A summary of the cluster."""
         info = await self._data.info()
