@@ -3,8 +3,8 @@
 What a master says to the RM is a call of the service that answers masters elsewhere; what it wants of a node goes with
 the answer to the node's next heartbeat. A client submits, watches and stops; it drives nothing.
 
-A job's machine is told everything by ``_tell`` and ``_perform`` alone: a store that is to outlive this process writes
-the events down there. A bug in it ends its job, and nothing else.
+A bug in a job's machine ends its job, and nothing else. What is to be written of tasks is noted where their changes
+come out of it (``_perform``).
 """
 
 from __future__ import annotations
