@@ -64,7 +64,7 @@ class StateFile:
 
     def _open(self) -> None:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=1.0)
+        self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=0.05)
         (found,) = database.execute("PRAGMA user_version").fetchone()
         if found > FORMAT:
             database.close()
