@@ -69,10 +69,12 @@ class ContainerLaunched(ContainerMessage):
 
 
 class ContainerLaunchFailed(ContainerMessage):
-    """It could not be started; ``exit_code`` as in a shell (125 for the executor's own failures)."""
+    """It could not be started; ``exit_code`` as in a shell (125 for the executor's own failures). ``node_status`` is
+    its exit status if that is the node's fault, else 0."""
 
     reason: str
     exit_code: int = 125
+    node_status: int = 0
 
 
 class ContainerPaused(ContainerMessage):
@@ -152,6 +154,12 @@ class RecoveryCompleted(Record):
     """Everything that was found has been posted; containers may start (RECOVERY_COMPLETED)."""
 
 
+class NodeHealthChanged(Record):
+    """No container can be started here, for this reason; or all is well, with an empty one."""
+
+    report: str
+
+
 ContainerEvent = (
     ContainerUpdated
     | ContainerKillRequested
@@ -177,5 +185,6 @@ Event = (
     | NodeUtilizationSampled
     | ContainerRecovered
     | RecoveryCompleted
+    | NodeHealthChanged
 )
 """Everything a ContainerScheduler may be told."""

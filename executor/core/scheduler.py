@@ -67,6 +67,9 @@ class ContainerScheduler(PressureActions):
                 self._on_recovered(event)
             case events.RecoveryCompleted():
                 self._on_recovery_completed()
+            case events.NodeHealthChanged():
+                self.health_report = event.report
+                self._start_pending()
             case _:
                 container = self._live.get(event.container_id)
                 if container is not None:  # else it has ended, and this was still under way
@@ -138,7 +141,7 @@ class ContainerScheduler(PressureActions):
             opportunistic=self._opportunistic,
             deadlines=self._deadlines,
         )
-        idle = None if self._recovering else self._next_to_start()
+        idle = None if self._recovering or self.health_report else self._next_to_start()
         assert idle is None, f"{idle and idle.container_id} waits although it could start"
 
     def _on_scheduled(self, event: events.ContainerScheduled) -> None:
@@ -243,6 +246,11 @@ class ContainerScheduler(PressureActions):
         end = outcome.Outcome(
             event.exit_code, event.exit_code, event.reason, Cause(CauseKind.LAUNCH_FAILED, text=event.reason)
         )
+        if event.node_status:
+            cause = Cause(CauseKind.NODE_FAULT, text=event.reason)
+            end = outcome.Outcome(event.node_status, None, event.reason, cause)
+            if self._settings.disk_health_enabled:
+                self.health_report = self.health_report or event.reason
         if container.killed_as is not None:
             end = replace(end, exit_status=container.killed_as, cause=container.cause)
         self._settle(container, end)

@@ -37,7 +37,10 @@ SHELL = "/bin/sh"
 
 
 class NotStartedError(Exception):
-    """A container that does not begin: its exit code, and why."""
+    """A container that does not begin: its exit code, and why; the system's error, if it may be the node's fault."""
+
+    def __init__(self, code: int, why: str, number: int = 0) -> None:
+        super().__init__(code, why, number)
 
 
 class CrowdedError(Exception):
@@ -97,7 +100,9 @@ def launcher(fd: int, journal_path: str, joins: list[str]) -> None:
         try:
             journal.begin(begin)
         except OSError as error:
-            _tell(fd, ("failed", name, 125, f"cannot write {journal_path}: {error.strerror}"))
+            _tell(
+                fd, ("failed", name, 125, f"cannot write {journal_path}: {error.strerror}", error.errno or 0)
+            )
             continue
         try:
             pid = _start(shield, *request)
@@ -234,7 +239,9 @@ def _start(
     except OSError as error:
         if error.errno == errno.EAGAIN:
             raise CrowdedError(error.strerror) from None
-        raise NotStartedError(125, f"cannot start {command[0]!r}: {error.strerror}") from None
+        raise NotStartedError(
+            125, f"cannot start {command[0]!r}: {error.strerror}", error.errno or 0
+        ) from None
     finally:
         shield.up()
         for fd in {stdout, stderr} - {-1}:
@@ -255,7 +262,7 @@ def _open(path: str) -> int:
         # An earlier run may have left a FIFO there: nobody waits for its reader.
         fd = os.open(path, _OUTPUT, 0o640)
     except OSError as error:
-        raise NotStartedError(125, f"cannot write {path}: {error.strerror}") from None
+        raise NotStartedError(125, f"cannot write {path}: {error.strerror}", error.errno or 0) from None
     os.set_blocking(fd, True)
     return fd
 

@@ -100,8 +100,9 @@ class Pool:
     """Up to ``limit`` slots; none if that is 0, or where there are no groups.
 
     ``began`` is called when a container runs, with its pid; ``ended`` when its process has ended, with a function that
-    frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be started, with its exit
-    code and why; ``refused`` when it has to be started without a pool. All from the loop, never from ``launch``.
+    frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be started, with its
+    request, exit code, why, and the system's error; ``refused`` when it has to be started without a pool. All from the
+    loop, never from ``launch``.
     ``trouble`` is why no slot can be made, "" while that is not known; it is logged once, unless ``quiet``.
     """
 
@@ -112,7 +113,7 @@ class Pool:
         *,
         began: Callable[[LiveContainer], None],
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int], None],
-        failed: Callable[[LiveContainer, int, str], None],
+        failed: Callable[[LiveContainer, LaunchRequest, int, str, int], None],
         refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
         quiet: bool = False,
     ) -> None:
@@ -419,9 +420,9 @@ class Pool:
             case "started":
                 self._started(slot, *rest[1:])
             case "failed":
-                held = self._done(slot)
-                if held is not None:
-                    self._failed(held, *rest[1:])
+                request, held = slot.request, self._done(slot)
+                if held is not None and request is not None:
+                    self._failed(held, request, *rest[1:])
             case "ended":
                 held = slot.held
                 if held is not None:

@@ -44,7 +44,7 @@ async def _try(cgroups: CgroupDriver, directory: str) -> str:
         1,
         began=lambda held: None,
         ended=ended,
-        failed=lambda held, code, why: tell(why),
+        failed=lambda held, request, code, why, number: tell(why),
         refused=lambda held, request, limits: tell(pool.trouble),
         quiet=True,
     )

@@ -542,3 +542,28 @@ def test_a_task_of_a_later_phase_and_one_that_failed_for_good() -> None:
     assert response.end is not None and response.end.exit_code == 3
     summary = response.end.summary
     assert (summary.total, summary.completed, summary.failed) == (4, 4, 1)
+
+
+def test_a_job_that_is_to_begin_later_begins_in_the_next_life() -> None:
+    world = World()
+    cluster = world.cluster
+    for host in world.hosts:
+        host.register()
+    begin_at_ms = cluster.context.ms(10.0)
+    context = ApplicationSubmissionContext("", "later", begin_at_ms=begin_at_ms, timeout_ms=60_000)
+    world.id = cluster.ask(SubmitJobRequest(context, world.spec, False), cluster.connection()).application_id
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+        host.beat()
+    app = cluster.app(world.id)
+    assert app.state is YarnApplicationState.ACCEPTED and app.attempts == 1 and not world.began
+    cluster.at(10.0)
+    assert cluster.app(world.id).state is YarnApplicationState.RUNNING
+    world.turn()
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+    assert cluster.app(world.id).attempts == 2 and world.began
+    end = world.finish().end
+    assert end is not None and end.exit_code == 0 and world.ended == Counter(range(1, 13))

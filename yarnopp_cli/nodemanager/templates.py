@@ -35,7 +35,7 @@ class LaunchTemplates:
         context = ContainerLaunchContext(())
         if template is not None:
             context = template.context.for_task(
-                template.number_variable, task.number, task.arguments, task.duration_hint_ms
+                template.number_variable, task.number, task.arguments, task.duration_hint_ms, task.variables
             )
         grant = ContainerSpec(
             container_id=task.container_id,

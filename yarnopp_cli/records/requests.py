@@ -4,6 +4,7 @@ MapReduce job says of its tasks."""
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from executor.light import Record, field, replace
 from executor.records import ExecutionType, Resource
@@ -75,12 +76,18 @@ class ContainerLaunchContext(Record):
     own_account: bool = False
 
     def for_task(
-        self, number_variable: str, number: int, arguments: tuple[str, ...], duration_hint_ms: int
+        self,
+        number_variable: str,
+        number: int,
+        arguments: tuple[str, ...],
+        duration_hint_ms: int,
+        variables: Mapping[str, str],
     ) -> ContainerLaunchContext:
-        """This with what is one task's own: arguments after the command, and its number in a variable with a name."""
+        """This with what is one task's own: arguments after the command, ``variables``, and its number in one with a
+        name."""
         environment = self.environment
         if number_variable:
-            environment = {**environment, number_variable: str(number)}
+            environment = {**environment, number_variable: str(number), **variables}
         command = self.command + arguments
         return replace(self, command=command, environment=environment, duration_hint_ms=duration_hint_ms)
 
@@ -126,6 +133,10 @@ class ApplicationSubmissionContext(Record):
     ``am_container_spec`` is None and the application ends when that client's connection is lost. ``timeout_ms`` bounds
     the whole application's running time, 0 for none. ``command_line`` is what people typed, for listings.
     ``map_reduce`` is there for a MapReduce job.
+
+    Of yopp: it does not begin before ``begin_at_ms`` (epoch, 0 for at once), nor before each of ``after`` is fulfilled,
+    ``ID:CONDITION``: another application has ended, and that well (``ok``), badly (``failed``) or anyhow (``any``).
+    What is fulfilled is taken out. ``deadline_at_ms`` is when it is ended, whether it has begun or not, 0 for never.
     """
 
     application_id: str
@@ -144,6 +155,9 @@ class ApplicationSubmissionContext(Record):
     node_label_expression: str = ""
     command_line: str = ""
     map_reduce: MapReduceJob | None = None
+    begin_at_ms: int = 0
+    after: tuple[str, ...] = ()
+    deadline_at_ms: int = 0
 
 
 class JobProperty(Record):

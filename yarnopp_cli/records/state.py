@@ -65,6 +65,7 @@ class StoredLife(Record):
     promoted_total: int = 0
     summary: JobSummary | None = None
     end: JobEnd | None = None
+    postponed: bool = False
 
 
 class StoredTask(Record):

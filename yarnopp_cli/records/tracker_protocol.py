@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from executor.light import Record
+from executor.light import Record, field
 from executor.records import (
     ContainerQueuingLimit,
     ContainerStatus,
@@ -93,7 +93,8 @@ class LaunchTemplate(Record):
 
 
 class TaskToStart(Record):
-    """A hosted master's task: what is its own beside its phase's template. ``arguments`` follow the command."""
+    """A hosted master's task: what is its own beside its phase's template. ``arguments`` follow the command,
+    ``variables`` are for its environment."""
 
     container_id: str
     template_id: str
@@ -105,6 +106,7 @@ class TaskToStart(Record):
     waiting_since_ms: int = 0
     duration_hint_ms: int = 0
     arguments: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
 
 
 class ContainerToUpdate(Record):

@@ -18,36 +18,21 @@ from ..machine.tokens import AM_TOKEN_FILE, AMRM_TOKEN, sign
 from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId, ApplicationId
 from ..records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
-from ..records.reports import FINAL_STATES, FinalApplicationStatus, YarnApplicationState
+from ..records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
-from ..records.state import StoredApplication, StoredLife
 from ..records.tracker_protocol import ContainerToStart
 from .container_ledger import ContainerLedger
 from .context import Due, DueKind, RMContext
 from .entities import RMApp, RMAppAttempt, RMContainer
 from .lives import AppEvent, AttemptEvent, AttemptState
 from .mapreduce import TaskBook
+from .postponed import waiting_for
 from .scheduler.queues import LeafQueue
 
 FINISHING_GRACE = 5.0
 """Seconds that a master's container has to end by itself after its master has unregistered."""
 AM_SHUTDOWN = "AM_SHUTDOWN"
 AM_RESYNC = "AM_RESYNC"
-RESTARTED = "The ResourceManager was restarted."
-RESTORED = (
-    "progress",
-    "memory_seconds",
-    "vcore_seconds",
-    "guaranteed_allocated_total",
-    "opportunistic_allocated_total",
-    "promoted_total",
-    "summary",
-    "final_status",
-    "diagnostics",
-    "started_at_ms",
-    "finished_at_ms",
-)
-"""What an application and the record of its life have under the same name."""
 _ENDS = {
     YarnApplicationState.FINISHED: EventKind.APPLICATION_FINISHED,
     YarnApplicationState.FAILED: EventKind.APPLICATION_FAILED,
@@ -77,14 +62,19 @@ class RMAppManager:
     ) -> RMApp:
         """Take a valid submission in and start its first attempt."""
         submission = replace(submission, application_id=str(application_id))
-        app = self._enter(submission, user, leaf, self._rm.now_ms, hosted=hosted)
+        app = self.enter(submission, user, leaf, self._rm.now_ms, hosted=hosted)
         words = {"name": submission.name, "user": user, "queue": submission.queue}
         self._rm.history.add(EventKind.APPLICATION_SUBMITTED, app=app.id, words=words)
         self._rm.history.add(EventKind.APPLICATION_ACCEPTED, app=app.id)
-        self._start_attempt(app, connection_id)
+        attempt = self.new_attempt(app, connection_id)
+        app.leaf.enter(attempt)
+        if submission.begin_at_ms or submission.after:
+            self.postpone(app)
+        else:
+            self._begin(attempt)
         return app
 
-    def _enter(
+    def enter(
         self,
         context: ApplicationSubmissionContext,
         user: str,
@@ -115,67 +105,33 @@ class RMAppManager:
         self._rm.applications_started += 1
         self._rm.move(app, AppEvent.SUBMIT)
         self._rm.move(app, AppEvent.ACCEPT)
-        if context.timeout_ms > 0:
-            end = (submitted_at_ms + context.timeout_ms) / 1000 - self._rm.identity.wall_offset
-            self._rm.deadlines.set(Due(DueKind.LIFETIME, app_id), end)
+        if context.deadline_at_ms:
+            self._rm.deadlines.set(Due(DueKind.DEADLINE, app_id), self._rm.moment(context.deadline_at_ms))
         return app
 
-    # -- another life of the RM ------------------------------------------------------------------------------
+    def postpone(self, app: RMApp) -> None:
+        """It is to begin when what its submission names has come."""
+        app.postponed = True
+        self._rm.postponed[app.id] = app
+        self._rm.changes.postponed.append(app)
 
-    def restored(self, stored: StoredApplication, life: StoredLife, leaf: LeafQueue[RMAppAttempt]) -> RMApp:
-        """An application of an earlier life, with all its attempts but the one that goes on."""
-        context = replace(stored.context, application_id=stored.id)
-        hosted = stored.job is not None
-        app = self._enter(context, stored.user, leaf, stored.submitted_at_ms, hosted=hosted)
-        app.recovered = True
-        for name in RESTORED:
-            setattr(app, name, getattr(life, name))
-        ended = life.state in FINAL_STATES
-        for _ in range(life.attempts - (0 if hosted and not ended else 1)):
-            attempt = self._make_attempt(app)
-            self._rm.move(attempt, AttemptEvent.LAUNCHED)
-            self._leave(attempt, AttemptEvent.FAIL, RESTARTED)
-        return app
+    def begin(self, app: RMApp) -> None:
+        """One that was to begin later begins."""
+        app.postponed = False
+        del self._rm.postponed[app.id]
+        self._rm.deadlines.clear(Due(DueKind.BEGIN, app.id))
+        app.diagnostics = ""
+        self._begin(app.attempt)
 
-    def go_on(self, app: RMApp, life: StoredLife) -> RMAppAttempt:
-        """The attempt of a living application: a new one of a hosted master, else the last one, whose master registers
-        again where it runs.
-        """
-        if not life.am_container_id:
-            attempt = self._start_attempt(app)
-            if app.unmanaged and not app.hosted:
-                grace = self._rm.settings.client_am_grace_ms / 1000
-                self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), self._rm.now + grace)
-        else:
-            attempt = self._make_attempt(app)
-            app.leaf.enter(attempt)
-            self._rm.move(attempt, AttemptEvent.START)
-            self._rm.move(attempt, AttemptEvent.CONTAINER_ALLOCATED)
-            self.expect_master(attempt)
-        if not app.hosted:
-            attempt.last_container = attempt.numbers_taken = life.last_container
-        return attempt
+    def _begin(self, attempt: RMAppAttempt) -> None:
+        app = attempt.app
+        self.start(attempt)
+        if app.context.timeout_ms > 0:
+            due = self._rm.now + app.context.timeout_ms / 1000
+            self._rm.deadlines.set(Due(DueKind.LIFETIME, app.id), due)
 
-    def restore_end(self, app: RMApp, life: StoredLife) -> None:
-        """An application that had ended, as it had."""
-        attempt = self._make_attempt(app)
-        self._rm.move(attempt, AttemptEvent.LAUNCHED)
-        if life.state is YarnApplicationState.FINISHED:
-            self._rm.move(attempt, AttemptEvent.REGISTERED)
-            self._rm.move(app, AppEvent.ATTEMPT_REGISTERED)
-            self._rm.move(attempt, AttemptEvent.UNREGISTERED)
-            self._rm.move(attempt, AttemptEvent.ENDED)
-            self._rm.move(app, AppEvent.ATTEMPT_UNREGISTERED)
-        else:
-            killed = life.state is YarnApplicationState.KILLED
-            self._rm.move(attempt, AttemptEvent.KILL if killed else AttemptEvent.FAIL)
-            self._rm.move(app, AppEvent.KILL if killed else AppEvent.ATTEMPT_FAILED)
-        attempt.diagnostics = app.diagnostics
-        self._rm.deadlines.clear(Due(DueKind.LIFETIME, app.id))
-        self._retire(app)
-        self._rm.retired.pop(app.id, None)  # its history was kept when it ended
-
-    def _make_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
+    def new_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
+        """Another attempt, the last one from now on, in no state yet."""
         record = ApplicationAttemptId(ApplicationId.parse(app.id), len(app.attempts) + 1)
         attempt_id = str(record)
         attempt = RMAppAttempt(
@@ -192,12 +148,11 @@ class RMAppManager:
         app.attempts.append(attempt)
         return attempt
 
-    def _start_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
-        attempt = self._make_attempt(app, connection_id)
-        attempt_id = attempt.id
-        app.leaf.enter(attempt)
+    def start(self, attempt: RMAppAttempt) -> None:
+        """Its master is to be started, or is there."""
+        app = attempt.app
         place = "ResourceManager" if app.hosted else "client" if app.unmanaged else "container"
-        words = {"attempt": attempt_id, "master": place}
+        words = {"attempt": attempt.id, "master": place}
         self._rm.history.add(EventKind.ATTEMPT_STARTED, app=app.id, words=words)
         if app.unmanaged:
             self._rm.move(attempt, AttemptEvent.LAUNCHED)
@@ -211,7 +166,6 @@ class RMAppManager:
             table.put(request, normalise(app.context.am_resource, self._rm.settings))
             attempt.am_ask = next(iter(table))
             self._rm.changes.guaranteed = True
-        return attempt
 
     def master_allocated(self, container: RMContainer) -> None:
         """A master's container was allocated: its node is to start it."""
@@ -253,20 +207,22 @@ class RMAppManager:
     def unregistered(self, attempt: RMAppAttempt, request: FinishApplicationMasterRequest) -> None:
         """Its master says that the job has ended."""
         app = attempt.app
-        self._leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics)
+        self.leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics)
         if request.summary is not None:
             app.summary = request.summary
         self._end(app, AppEvent.ATTEMPT_UNREGISTERED, request.final_status, request.diagnostics)
 
-    def kill(self, app: RMApp, diagnostics: str) -> None:
-        """Somebody wants it ended. Does nothing to one that has ended."""
+    def kill(self, app: RMApp, diagnostics: str, exit_code: int = -1) -> None:
+        """Somebody wants it ended, with an exit code of its own where one is given. Nothing happens to one that has."""
         if not app.ended:
-            self._leave(app.attempt, AttemptEvent.KILL, diagnostics)
+            if exit_code >= 0:
+                app.summary = replace(app.summary or JobSummary(), exit_code=exit_code)
+            self.leave(app.attempt, AttemptEvent.KILL, diagnostics)
             self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
 
     def refuse(self, app: RMApp, diagnostics: str) -> None:
         """Its master can never run: another attempt would fare no better."""
-        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics)
+        self.leave(app.attempt, AttemptEvent.FAIL, diagnostics)
         self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
 
     def fail_attempt(self, attempt: RMAppAttempt, diagnostics: str, *, counted: bool = True) -> None:
@@ -275,7 +231,7 @@ class RMAppManager:
         Another follows if any is left.
         """
         app = attempt.app
-        self._leave(attempt, AttemptEvent.FAIL, diagnostics)
+        self.leave(attempt, AttemptEvent.FAIL, diagnostics)
         app.failures += counted
         if app.unmanaged or app.failures >= app.max_attempts:
             told = diagnostics
@@ -291,7 +247,9 @@ class RMAppManager:
         app, kept = attempt.app, attempt.app.context.keep_containers_across_attempts
         self._silence(attempt)
         self._rm.move(app, AppEvent.ATTEMPT_RETRIED)
-        following = self._start_attempt(app)
+        following = self.new_attempt(app)
+        app.leaf.enter(following)
+        self.start(following)
         for container in list(attempt.containers.values()):
             if container.is_am or not kept:
                 self._end_container(container)
@@ -328,14 +286,15 @@ class RMAppManager:
         app.attempt.finished_at_ms = self._rm.now_ms
         self._rm.deadlines.clear(Due(DueKind.FINISHING, app.id))
         self._clean_up(app, spared=None)
-        self._retire(app)
+        self.retire(app)
 
     def timed_out(self, application_id: str) -> None:
         """An application has lived as long as it may."""
         if (app := self._rm.live.get(application_id)) is not None:
             self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.")
 
-    def _leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str) -> None:
+    def leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str) -> None:
+        """An attempt has ended, or is about to."""
         self._rm.move(attempt, event)
         attempt.diagnostics = diagnostics
 
@@ -349,7 +308,12 @@ class RMAppManager:
         self._rm.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
             app.progress = 1.0  # all that it had to do has been done, well or not
-        self._rm.deadlines.clear(Due(DueKind.LIFETIME, app.id))
+        for kind in (DueKind.LIFETIME, DueKind.BEGIN, DueKind.DEADLINE):
+            self._rm.deadlines.clear(Due(kind, app.id))
+        if self._rm.postponed.pop(app.id, None) is not None:
+            app.postponed = False
+            self._rm.changes.postponed.append(app)
+        self._rm.changes.postponed += waiting_for(app.id, self._rm.postponed.values())
         self._silence(attempt)
         attempt.forget_news()
         master = attempt.am_container
@@ -361,7 +325,7 @@ class RMAppManager:
         if app.finishing:
             self._rm.deadlines.set(Due(DueKind.FINISHING, app.id), self._rm.now + FINISHING_GRACE)
         else:
-            self._retire(app)
+            self.retire(app)
 
     def _silence(self, attempt: RMAppAttempt) -> None:
         """Nothing is asked for, told to or expected of this attempt any more."""
@@ -408,7 +372,7 @@ class RMAppManager:
         cause = Cause(CauseKind.RESOURCEMANAGER)
         self._ledger.end_at_node(container, cause, "Ended by the ResourceManager")
 
-    def _retire(self, app: RMApp) -> None:
+    def retire(self, app: RMApp) -> None:
         """Move an application to the history, and the oldest out of it."""
         self._rm.live.pop(app.id, None)
         self._rm.completed.append(app.id)

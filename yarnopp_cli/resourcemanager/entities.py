@@ -497,6 +497,7 @@ class RMApp:
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
     ``recovered``: it began in an earlier life of the RM.
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
+    ``postponed``: it has not begun, and asks for nothing.
     """
 
     id: str
@@ -509,6 +510,7 @@ class RMApp:
     leaf: LeafQueue[RMAppAttempt]
     hosted: bool = False
     recovered: bool = False
+    postponed: bool = False
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)

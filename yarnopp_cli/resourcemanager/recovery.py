@@ -13,12 +13,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from executor.causes import Cause, CauseKind
-from executor.light import Record, field
+from executor.light import Record, field, replace
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType
 
+from ..masters import messages as m
 from ..records.history import EventKind
+from ..records.ids import ApplicationId
 from ..records.jobs import TaskState
-from ..records.reports import FINAL_STATES
+from ..records.reports import FINAL_STATES, YarnApplicationState
 from ..records.state import (
     Stored,
     StoredApplication,
@@ -29,10 +31,14 @@ from ..records.state import (
 )
 from .app_manager import RMAppManager
 from .context import Due, DueKind, Expected, RMContext
+from .entities import RMApp, RMAppAttempt
 from .hosting.masters import HostedMasters
+from .lives import AppEvent, AttemptEvent
+from .scheduler.queues import LeafQueue
 from .services.queue_service import QueueService
-from .state_store import RMStateStore
+from .state_store import RESTORED, RMStateStore
 
+RESTARTED = "The ResourceManager was restarted."
 NEVER_CAME = "Container not found on its node after the ResourceManager was restarted"
 REBOOTED = "Container lost: the machine was restarted while it ran"
 
@@ -93,7 +99,7 @@ class Recovery:
         rm.last_application = rm.recovered_applications = cluster.last_application
         rm.drained = set(found.drained)
         self._store.recovered(found.applications, found.drained)
-        for stored in found.applications.values():
+        for stored in sorted(found.applications.values(), key=lambda one: ApplicationId.parse(one.id).id):
             life = found.lives.get(stored.id, StoredLife(stored.id))
             self._restore(stored, life, found.tasks[stored.id])
         words = {"reboot": "yes"} if rm.rebooted else {}
@@ -106,12 +112,12 @@ class Recovery:
     def _restore(self, stored: StoredApplication, life: StoredLife, tasks: list[StoredTask]) -> None:
         rm = self._rm
         leaf, gone = self._queues.home_of(stored.context.queue)
-        app = self._manager.restored(stored, life, leaf)
+        app = self._application(stored, life, leaf)
         if life.state in FINAL_STATES:
-            self._manager.restore_end(app, life)
+            self._end(app, life)
             self._hosting.restore_end(app.id, life.end)
             return
-        began = self._manager.go_on(app, life)
+        began = self._go_on(app, life)
         for task in tasks:
             if task.state is TaskState.STARTING:
                 expected = Expected(began, task.node_id, task.priority)
@@ -123,9 +129,72 @@ class Recovery:
             ended = sum(one.state not in (TaskState.STARTING, TaskState.WAITING) for one in tasks)
             running = sum(one.state is TaskState.STARTING for one in tasks)
             notice = f"{lost} was restarted, and the job goes on: {ended} tasks have ended, {running} had a container"
-            self._hosting.resume(app, stored, life, tuple(tasks), notice)
+            elapsed_ms = max(0, rm.now_ms - _began_at_ms(app))
+            self._hosting.resume(app, stored, life, m.MasterStarted(tuple(tasks), elapsed_ms), notice)
         if gone:
             self._manager.kill(app, f"its queue {stored.context.queue} is gone")
+
+    def _application(
+        self, stored: StoredApplication, life: StoredLife, leaf: LeafQueue[RMAppAttempt]
+    ) -> RMApp:
+        """An application as it was, with all its attempts but the one that goes on or has ended it."""
+        context = replace(stored.context, application_id=stored.id)
+        hosted = stored.job is not None
+        app = self._manager.enter(context, stored.user, leaf, stored.submitted_at_ms, hosted=hosted)
+        app.recovered = True
+        for name in RESTORED:
+            setattr(app, name, getattr(life, name))
+        goes_on = hosted and life.state not in FINAL_STATES and not life.postponed
+        for _ in range(life.attempts - (not goes_on)):
+            attempt = self._manager.new_attempt(app)
+            self._rm.move(attempt, AttemptEvent.LAUNCHED)
+            self._manager.leave(attempt, AttemptEvent.FAIL, RESTARTED)
+        return app
+
+    def _go_on(self, app: RMApp, life: StoredLife) -> RMAppAttempt:
+        """The attempt of a living application: a new one of a hosted master, else the last one, whose master registers
+        again where it runs.
+        """
+        rm, manager = self._rm, self._manager
+        attempt = manager.new_attempt(app)
+        app.leaf.enter(attempt)
+        if not app.hosted:
+            attempt.last_container = attempt.numbers_taken = life.last_container
+        if life.postponed:
+            manager.postpone(app)
+            return attempt
+        if app.context.timeout_ms > 0:
+            end = rm.moment(_began_at_ms(app) + app.context.timeout_ms)
+            rm.deadlines.set(Due(DueKind.LIFETIME, app.id), end)
+        if life.am_container_id:
+            rm.move(attempt, AttemptEvent.START)
+            rm.move(attempt, AttemptEvent.CONTAINER_ALLOCATED)
+            manager.expect_master(attempt)
+            return attempt
+        manager.start(attempt)
+        if app.unmanaged and not app.hosted:
+            grace = rm.settings.client_am_grace_ms / 1000
+            rm.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), rm.now + grace)
+        return attempt
+
+    def _end(self, app: RMApp, life: StoredLife) -> None:
+        """An application that had ended, as it had."""
+        rm, attempt = self._rm, self._manager.new_attempt(app)
+        rm.move(attempt, AttemptEvent.LAUNCHED)
+        if life.state is YarnApplicationState.FINISHED:
+            rm.move(attempt, AttemptEvent.REGISTERED)
+            rm.move(app, AppEvent.ATTEMPT_REGISTERED)
+            rm.move(attempt, AttemptEvent.UNREGISTERED)
+            rm.move(attempt, AttemptEvent.ENDED)
+            rm.move(app, AppEvent.ATTEMPT_UNREGISTERED)
+        else:
+            killed = life.state is YarnApplicationState.KILLED
+            rm.move(attempt, AttemptEvent.KILL if killed else AttemptEvent.FAIL)
+            rm.move(app, AppEvent.KILL if killed else AppEvent.ATTEMPT_FAILED)
+        attempt.diagnostics = app.diagnostics
+        rm.deadlines.clear(Due(DueKind.DEADLINE, app.id))
+        self._manager.retire(app)
+        rm.retired.pop(app.id, None)  # its history was kept when it ended
 
     # -- what nodes tell ---------------------------------------------------------------------------------------
 
@@ -166,3 +235,9 @@ class Recovery:
             rm.news_for_master(attempt)
         if not rm.expected:
             rm.deadlines.clear(Due(DueKind.RECOVERY))
+
+
+def _began_at_ms(app: RMApp) -> int:
+    """When its time began to count: at its submission, unless it was to begin later."""
+    later = app.context.begin_at_ms or app.context.after
+    return (app.started_at_ms if later else 0) or app.submitted_at_ms

@@ -20,7 +20,6 @@ from ..records.state import (
     StoredNode,
     StoreRecord,
 )
-from .app_manager import RESTORED
 from .context import RMContext
 from .entities import DRAINED, RMApp, RMAppAttempt, RMNode
 from .hosting.masters import HostedMasters
@@ -28,6 +27,23 @@ from .lives import AttemptState
 
 EVENTS_AHEAD = 10_000
 """So many numbers of events are taken at once, so that few records are written for them."""
+
+
+RESTORED = (
+    "progress",
+    "memory_seconds",
+    "vcore_seconds",
+    "guaranteed_allocated_total",
+    "opportunistic_allocated_total",
+    "promoted_total",
+    "summary",
+    "final_status",
+    "diagnostics",
+    "started_at_ms",
+    "finished_at_ms",
+    "postponed",
+)
+"""What an application and the record of its life have under the same name."""
 
 
 class RMStateStore:

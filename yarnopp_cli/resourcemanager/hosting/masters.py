@@ -39,14 +39,14 @@ from ...records.container_protocol import (
     UpdateContainersRequest,
 )
 from ...records.ids import ApplicationId
-from ...records.jobs import JobSpec, TaskState, as_rows
+from ...records.jobs import JobSpec, PhaseSpec, TaskState, as_rows
 from ...records.master_protocol import (
     AllocateRequest,
     FinishApplicationMasterRequest,
     RegisterApplicationMasterRequest,
 )
 from ...records.reports import FinalApplicationStatus
-from ...records.state import StoredApplication, StoredLife, StoredTask
+from ...records.state import StoredApplication, StoredLife
 from ...records.tracker_protocol import LaunchTemplate, TaskToStart
 from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
@@ -65,6 +65,8 @@ KEPT_SECONDS = 60.0
 are kept as long as that is connected.
 """
 MOST_TASKS = 1_000_000
+EXIT_ENDED = 143
+"""Of a job that somebody ended: as if by SIGTERM."""
 STOPPED = "Container killed by the ApplicationMaster."
 _NOT_SOON = 2**31 - 1
 
@@ -156,7 +158,8 @@ class HostedMasters:
             master = JobMaster(job, attempt.id, attempt.token, hosted=True)
             hosted = HostedJob(app, master, call.connection_id if request.attached else None, self._rm.now)
             self._jobs[app.id] = hosted
-            self._tell(hosted, m.MasterStarted())
+            if not app.postponed:
+                self._tell(hosted, m.MasterStarted())
         return self._clients.submitted(app)
 
     def _check_sizes(self, job: JobSpec) -> None:
@@ -212,11 +215,41 @@ class HostedMasters:
         job = self._jobs.get(request.application_id)
         if job is None:
             self._rm.application(request.application_id)
+        elif job.app.postponed:
+            self._manager.kill(job.app, request.reason, request.exit_code)
         else:
             self._stops[job.id] = request
             self._rm.changes.lives[job.id] = job.app
             self._tell(job, m.StopRequested(request.reason, request.exit_code, request.final_status))
         return client.StopJobResponse()
+
+    def postponed(self, app: RMApp) -> None:
+        """One waits that is to begin later: those who watch are told what for."""
+        if (job := self._jobs.get(app.id)) is not None and job.notices[-1:] != [app.diagnostics]:
+            job.notices.append(app.diagnostics)
+            self._show(job)
+
+    def begin(self, app: RMApp) -> None:
+        """One that was to begin later begins, if its master lives here."""
+        if (job := self._jobs.get(app.id)) is not None:
+            self._tell(job, m.MasterStarted())
+
+    def never_began(self, app: RMApp) -> None:
+        """One that was to begin later has ended before it did."""
+        if (job := self._jobs.get(app.id)) is not None and job.end is None:
+            code = app.summary.exit_code if app.summary is not None else EXIT_ENDED
+            summary = replace(job.master.tally.summary(code), total=job.master.tally.total)
+            end = client.JobEnd(
+                code,
+                app.final_status,
+                app.diagnostics,
+                summary,
+                message=f"{app.id} has not begun",
+                because=app.diagnostics,
+                hint=f"yopp app status {app.id}",
+            )
+            self._ended(job, end)
+            self._show(job)
 
     def connection_lost(self, connection_id: int) -> None:
         """Nobody waits for the answers to its calls any more; what was attached to it ends, or is followed again within
@@ -256,19 +289,22 @@ class HostedMasters:
         app: RMApp,
         stored: StoredApplication,
         life: StoredLife,
-        tasks: tuple[StoredTask, ...],
+        started: m.MasterStarted,
         notice: str,
     ) -> None:
-        """A job of an earlier life goes on, as another attempt of its application."""
+        """A job of an earlier life goes on, as another attempt of its application, or waits to begin."""
         assert stored.job is not None
         attempt = app.attempt
         master = JobMaster(stored.job, attempt.id, attempt.token, hosted=True)
-        job = HostedJob(app, master, -1 if stored.attached else None, self._rm.now, notices=[notice])
+        job = HostedJob(app, master, -1 if stored.attached else None, self._rm.now)
         self._jobs[app.id] = job
         if stored.attached:
             grace = self._rm.settings.client_am_grace_ms / 1000
             self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, job.id), self._rm.now + grace)
-        self._tell(job, m.MasterStarted(tasks, max(0, self._rm.now_ms - app.submitted_at_ms)))
+        if app.postponed:
+            return
+        job.notices.append(notice)
+        self._tell(job, started)
         self._rm.changes.tasks.clear()  # that is what is written
         if life.stop is not None:
             self.stop(life.stop)
@@ -379,6 +415,7 @@ class HostedMasters:
             if template_id not in job.templates:
                 job.templates.add(template_id)
                 self._rm.templates[template_id] = _template(template_id, job, task.phase_index)
+            arguments, variables = task.launch
             start = TaskToStart(
                 container.id,
                 template_id,
@@ -389,7 +426,8 @@ class HostedMasters:
                 container.version,
                 container.waiting_since_ms,
                 task.spec.duration_hint_ms,
-                task.spec.arguments,
+                arguments,
+                variables,
             )
             node.tasks_to_start.put(container.id, start)
         if node is not None:
@@ -555,12 +593,22 @@ def check_job(job: JobSpec) -> None:
     problem = ""
     if not job.phases or not all(phase.tasks for phase in job.phases):
         problem = "it has no tasks"
-    elif any(task.count < 1 for phase in job.phases for task in phase.tasks):
+    elif any(task.count < 1 or task.step < 1 for phase in job.phases for task in phase.tasks):
         problem = "a number of equal tasks is below 1"
+    elif not all(_fits(phase) for phase in job.phases):
+        problem = "a task's number is none of its sweep's"
     elif job.size > MOST_TASKS:
         problem = f"it has {job.size:,} tasks, and {MOST_TASKS:,} are the limit"
     if problem:
         raise UsageError("this job cannot be run", because=problem)
+
+
+def _fits(phase: PhaseSpec) -> bool:
+    """Whether each task of a sweep has its values."""
+    if phase.sweep is None:
+        return True
+    size = phase.sweep.size
+    return all(task.number >= 1 and task.numbers[-1] <= size for task in phase.tasks)
 
 
 def _template(template_id: str, job: HostedJob, phase_index: int) -> LaunchTemplate:
