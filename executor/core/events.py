@@ -122,6 +122,13 @@ class GuaranteedAwaited(Record):
     waiting: bool
 
 
+class ApplicationPriorityChanged(Record):
+    """An application has another priority: what waits of it has another place."""
+
+    application_id: str
+    priority: int
+
+
 class UsageSampled(Record):
     """All containers were measured in one pass. ``node`` is the whole machine (or this node's share of it)."""
 
@@ -181,6 +188,7 @@ Event = (
     | QueuingLimitReceived
     | NodeResized
     | GuaranteedAwaited
+    | ApplicationPriorityChanged
     | UsageSampled
     | NodeUtilizationSampled
     | ContainerRecovered

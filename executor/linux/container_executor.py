@@ -46,7 +46,7 @@ from .health import HealthChecker, node_status, os_error_of
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
-from .pool import Pool, most_slots
+from .pool import Pool, kept_from_containers, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
@@ -139,6 +139,7 @@ class LinuxContainerExecutor:
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
+            read_only=kept_from_containers(state_dir) if settings.confined_containers else (),
         )
         self._ender = Ender(context)
         self._unrecorded: dict[str, ExecutorError] = {}
@@ -209,8 +210,9 @@ class LinuxContainerExecutor:
             proc=self._proc,
             markers=self._own_markers,
             own_pids=self._own_pids,
-            hierarchy=hierarchy.strip("/"),
+            hierarchy=hierarchy.strip("/") if self._cgroups.mode != "none" else "",
             suspicious=0.5 * self._settings.pressure_outside_cpu,
+            yields=self._settings.group_weights and self._cgroups.weights() is not None,
             clock=self._context.clock,
         )
 

@@ -408,6 +408,8 @@ class NodeManager:
             self._start_master(grant, start.launch_context)
         if response.tasks_to_start:
             self._start_tasks(response)
+        for changed in response.application_priorities:
+            self._pass(executor_events.ApplicationPriorityChanged(changed.application_id, changed.priority))
         if self._proxy is not None and response.nodes_for_scheduling is not None:
             self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
         if response.resource is not None and response.resource != self._scheduler.total:

@@ -85,6 +85,11 @@ Priority = Annotated[
         "Priority of these containers: smaller numbers go first (larger ones with `app priority`).",
     ),
 ]
+ApplicationPriority = Annotated[
+    int,
+    option("--app-priority P", "Priority of the job: larger numbers go first.", min=0),
+    WITHOUT_UPLOAD,
+]
 Expected = Annotated[
     float | None,
     option(
@@ -165,6 +170,7 @@ def run(
     no_prefix: NoPrefix = False,
     node: Node = ANY,
     priority: Priority = 0,
+    app_priority: ApplicationPriority = 0,
     expect: Expected = None,
     lines: From = None,
     shell: Shell = False,
@@ -249,6 +255,7 @@ def run(
         "",
         job.name,
         queue=queue,
+        priority=app_priority,
         tags=tags(tag),
         am_resource=settings.am_resource,
         command_line=command_line(env),
