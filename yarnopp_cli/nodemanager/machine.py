@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from executor.causes import Cause, CauseKind
 from executor.core import commands as executor_commands
@@ -53,10 +53,12 @@ from .events import (
     UpstreamRefused,
 )
 from .link import LinkState, ResourceManagerLink
-from .proxy.amrmproxy import AMRMProxyService
 from .reports import NodeFacts, NodeReporter
 from .service import ContainerService, granted_by, spec_of
 from .templates import LaunchTemplates
+
+if TYPE_CHECKING:
+    from .proxy.amrmproxy import AMRMProxyService  # few nodes have one, and it imports much
 
 Event = (
     executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
