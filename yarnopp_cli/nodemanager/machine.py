@@ -22,6 +22,7 @@ from executor.records import (
     ContainerSpec,
     ContainerState,
     ContainerStatus,
+    ExecutionType,
     Resource,
 )
 from executor.settings import ExecutorSettings
@@ -289,7 +290,9 @@ class NodeManager:
         for command in commands:
             if isinstance(command, executor_commands.ReportStatus):
                 self._containers.reported(command.status)
-                self._link.changed()
+                self._link.changed(
+                    opportunistic=command.status.execution_type is ExecutionType.OPPORTUNISTIC
+                )
             else:
                 self._commands.append(command)
 
