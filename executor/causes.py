@@ -52,6 +52,8 @@ class CauseKind(enum.StrEnum):
     OVER_MEMORY = "OVER_MEMORY"
     #: measured above its virtual memory; ``measured`` and ``limit`` in bytes
     OVER_VIRTUAL_MEMORY = "OVER_VIRTUAL_MEMORY"
+    #: wrote more output than is allowed; ``measured`` and ``limit`` in bytes
+    EXCESS_LOGS = "EXCESS_LOGS"
     #: ran for longer than ``limit`` milliseconds
     TIMED_OUT = "TIMED_OUT"
     #: could not be started; ``text``

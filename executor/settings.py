@@ -12,6 +12,9 @@ from itertools import pairwise
 from .hints import Any
 from .light import Record, field, notes_of
 
+LARGEST_LONG = 2**63 - 1
+"""What YARN's longs hold; other numbers are its ints."""
+
 
 class Property(Record, frozen=False):
     """One declared property. ``type`` is int, float, bool or str; bounds are inclusive, None for none.
@@ -273,6 +276,29 @@ class ExecutorSettings(Record, kw_only=True):
     monitor_enabled: bool = setting("yarn.nodemanager.container-monitor.enabled", True)
     """Measure what containers use. With false no figures are shown, and memory that no cgroup limits is not
     checked."""
+    log_monitor_enabled: bool = setting("yarn.nodemanager.container-log-monitor.enable", False)
+    """End containers that write more into their log directory than the limits allow (KILLED_FOR_EXCESS_LOGS). Files
+    that were removed and are still written to as standard output or error count too. Needs
+    yarn.nodemanager.container-monitor.enabled."""
+    log_monitor_interval_ms: int = setting(
+        "yarn.nodemanager.container-log-monitor.interval-ms", 60000, at_least=20
+    )
+    """How often the log directories are measured, at most as often as the containers are."""
+    log_dir_size_limit_bytes: int = setting(
+        "yarn.nodemanager.container-log-monitor.dir-size-limit-bytes",
+        1_000_000_000,
+        at_least=1,
+        at_most=LARGEST_LONG,
+    )
+    """The most bytes in one log directory of a container. A container has one, so the smaller of this and the total
+    counts."""
+    log_total_size_limit_bytes: int = setting(
+        "yarn.nodemanager.container-log-monitor.total-size-limit-bytes",
+        10_000_000_000,
+        at_least=1,
+        at_most=LARGEST_LONG,
+    )
+    """The most bytes in all log directories of a container."""
     delete_timeout_ms: int = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms", 1000, at_least=0
     )

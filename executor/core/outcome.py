@@ -144,6 +144,12 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
             return _over_memory(container)
         case CauseKind.OVER_VIRTUAL_MEMORY:
             return _over_virtual_memory(container, cause.limit)
+        case CauseKind.EXCESS_LOGS:
+            return (
+                f"{_named(container)} has written {cause.measured} bytes of logs, and {cause.limit} are allowed "
+                "(yarn.nodemanager.container-log-monitor). Hint: write less, write to files of your own, or raise "
+                "dir-size-limit-bytes and total-size-limit-bytes."
+            )
         case CauseKind.PAUSE_FAILED:
             return f"Container could not be paused: {cause.text}"
         case _:

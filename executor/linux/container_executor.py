@@ -115,6 +115,8 @@ class LinuxContainerExecutor:
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
             make_host=self._host_reader,
+            log_directory=self._logs_of if settings.log_monitor_enabled else None,
+            log_interval_ms=settings.log_monitor_interval_ms,
         )
         self._weights = NodeWeight(cgroups.weights(), loop)
         self._finder = Finder(context)
@@ -216,6 +218,10 @@ class LinuxContainerExecutor:
     def _running(self) -> list[str]:
         return [held.container_id for held in self._held.values() if held.pid and not held.ended]
 
+    def _logs_of(self, container_id: str) -> str:
+        held = self._held.get(container_id)
+        return "" if held is None else held.logs
+
     # ---- commands
 
     def perform(self, command: commands.Command) -> None:
@@ -304,9 +310,14 @@ class LinuxContainerExecutor:
         if not self._pool.used or self._preparer.has(spec.container_id):
             return False
         check_words(spec.command)
+<<<<<<< HEAD
         if not self._preparer.takes_furnished(spec) or spec.files:
             self._directories.prepare(spec)
         held = LiveContainer(spec.container_id, 0, 0, "")
+=======
+        self._directories.prepare(spec)
+        held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
+>>>>>>> main
         if not self._pool.launch(held, self._request(spec), limits):
             return False
         self._held[spec.container_id] = held
@@ -342,7 +353,11 @@ class LinuxContainerExecutor:
     def _launched_by_shim(self, request: LaunchRequest, launched: Launched, ready: Ready | None) -> None:
         container_id = request.container_id
         held = self._held[container_id] = LiveContainer(
-            container_id, launched.pid, launched.start, request.exit_file
+            container_id,
+            launched.pid,
+            launched.start,
+            request.exit_file,
+            logs=os.path.dirname(request.stdout),
         )
         self._cgroups.started(
             container_id, self._directories.traces(container_id, launched.pid, launched.start)
@@ -477,6 +492,7 @@ class LinuxContainerExecutor:
         """What is true of a recorded container (``adoption.py``). From now on it is watched, if it is alive."""
         found, held = self._finder.find(record)
         if held is not None:
+            held.logs = self._directories.log(record.spec)
             self._held[held.container_id] = held
             if held.pooled:
                 self._watch_launcher(held)

@@ -16,6 +16,9 @@ from .procfs import children
 
 LOG = logging.getLogger(__name__)
 
+CLOSE_SECONDS = 0.5
+"""How long an executor that closes goes on killing what does not die: its next run finds that again."""
+
 
 @dataclass(slots=True)
 class LiveContainer:
@@ -23,7 +26,7 @@ class LiveContainer:
 
     One that is ``pooled`` has no shim: they are its own, 0 until it has begun. ``launcher`` is the pid and start time
     of the process that tells its end, and ``journal`` what that writes to if an earlier run of the node started it.
-    ``frozen`` is set while the freezer may hold it.
+    ``frozen`` is set while the freezer may hold it; ``logs`` is its log directory.
     """
 
     container_id: str
@@ -38,6 +41,7 @@ class LiveContainer:
     frozen: bool = False
     launcher: tuple[int, int] = (0, 0)
     journal: str = ""
+    logs: str = ""
 
 
 class ExecutorContext:
@@ -57,6 +61,7 @@ class ExecutorContext:
         self.loop = loop
         self.post = post
         self.clock = clock
+        self.in_a_hurry = False
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -74,9 +79,14 @@ class ExecutorContext:
             )
 
     async def finish(self) -> None:
-        """Wait for all work that is under way."""
+        """Wait for all work that is under way; ``CLOSE_SECONDS`` for what depends on processes that do not die."""
+        self.loop.call_later(CLOSE_SECONDS, self._hurry)
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _hurry(self) -> None:
+        self.in_a_hurry = True
+        self.cgroups.kill_seconds = 0.0
 
     def processes(self, held: LiveContainer) -> list[int]:
         """The processes of a container. One that has not reached its cgroup yet is the shim's child."""

@@ -14,7 +14,7 @@ from ..core.events import ContainerExited
 from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext, LiveContainer
-from .procfs import children, continue_all, is_alive, send
+from .procfs import children, continue_all, is_alive, is_running, send
 from .shim import RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
 
 LOG = logging.getLogger(__name__)
@@ -77,8 +77,9 @@ class Ender:
     async def _kill_surely(self, held: LiveContainer) -> None:
         """SIGKILL until the shim has reported, or has to be killed itself."""
         alone_since: float | None = None
-        while not held.ended and is_alive(held.pid, held.start):
-            offspring = children(held.pid)
+        while not held.ended and not self._context.in_a_hurry and is_alive(held.pid, held.start):
+            # A shim that its container has stopped or frozen does not take leave of the dead.
+            offspring = [pid for pid in children(held.pid) if is_running(pid)]
             if offspring or self._cgroups.processes(held.container_id):
                 alone_since = None
                 for pid in offspring:
@@ -96,7 +97,7 @@ class Ender:
         self._cgroups.hasten(held.container_id)
         held.frozen = False
         alone_since: float | None = None
-        while not held.ended:
+        while not held.ended and not self._context.in_a_hurry:
             if left := self._cgroups.processes(held.container_id):
                 alone_since = None
                 for pid in left:
@@ -150,11 +151,12 @@ class Ender:
             self._loop.call_later(RETRY_SECONDS, self.shim_ended, held, end)
 
     async def _end_leftovers(self, held: LiveContainer, tell: Callable[[], None]) -> None:
-        while True:
+        while not self._context.in_a_hurry:
             await asyncio.to_thread(self._context.kill, held.container_id)
             try:
                 if not await asyncio.to_thread(self._cgroups.processes, held.container_id):
-                    return tell()
+                    tell()
+                    return
             except OSError as error:
                 LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
             await asyncio.sleep(RETRY_SECONDS)

@@ -14,6 +14,7 @@ from ..core.events import NodeUtilizationSampled, UsageSampled
 from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext
+from .directories import bytes_written
 from .host import HostReader, node_utilization
 from .procfs import runnable_threads, virtual_bytes
 
@@ -28,7 +29,8 @@ class Monitor:
     """Posts a UsageSampled each ``interval_ms`` until it is stopped, and with ``watch`` the machine's figures.
 
     ``containers`` lists those to measure. ``make_host`` makes the reader of the machine; it is given the CPU time of
-    the containers so far, for hosts where no group counts that.
+    the containers so far, for hosts where no group counts that. ``log_directory`` tells where a container's output
+    is; it is None if output is not measured.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class Monitor:
         interval_ms: int,
         virtual_memory: bool,
         make_host: Callable[[Callable[[], float]], HostReader],
+        log_directory: Callable[[str], str] | None = None,
+        log_interval_ms: int = 0,
     ) -> None:
         self._cgroups = context.cgroups
         self._clock = context.clock
@@ -48,6 +52,9 @@ class Monitor:
         self._post = post
         self._make_host = make_host
         self._interval = interval_ms / 1000
+        self._log_directory = log_directory
+        self._log_interval = log_interval_ms / 1000
+        self._logs_at = context.clock()
         self._virtual_memory = virtual_memory  # only if needed: it costs one file a process
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -85,7 +92,7 @@ class Monitor:
             names = list(self._containers())
             due = self._clock() - self._sampled_at >= self._interval
             sampled = None
-            if self._last_seconds < INLINE_SECONDS:
+            if self._is_quick():
                 sampled = self.sample(names)
             elif due or self._last_seconds < OFTEN_SECONDS:
                 sampled = await asyncio.to_thread(self.sample, names)
@@ -110,7 +117,7 @@ class Monitor:
                 continue
             # The list of containers belongs to the loop: it is made here, and only the reading may be elsewhere.
             names = list(self._containers())
-            if self._last_seconds < INLINE_SECONDS:
+            if self._is_quick():
                 sampled = self.sample(names)
             else:
                 sampled = await asyncio.to_thread(self.sample, names)
@@ -120,13 +127,26 @@ class Monitor:
         """One pass over these containers and the machine."""
         begun = time.perf_counter()
         now = self._sampled_at = self._clock()
-        usages = {name: self._usage(name, now) for name in names}
+        logs = self._logs_are_due()
+        if logs:
+            self._logs_at = now
+        usages = {name: self._usage(name, now, logs=logs) for name in names}
         node = node_utilization()
         self._last_seconds = time.perf_counter() - begun
         return UsageSampled(usages, node)
 
-    def _usage(self, name: str, now: float) -> ContainerUsage:
+    def _logs_are_due(self) -> bool:
+        return self._log_directory is not None and self._clock() - self._logs_at >= self._log_interval
+
+    def _is_quick(self) -> bool:
+        """Whether a pass may be made on the loop. A directory may have any number of entries."""
+        return self._last_seconds < INLINE_SECONDS and not self._logs_are_due()
+
+    def _usage(self, name: str, now: float, *, logs: bool) -> ContainerUsage:
         usage = self._cgroups.usage(name, now)
+        if logs and self._log_directory is not None:
+            written = bytes_written(self._log_directory(name), self._cgroups.processes(name))
+            usage = replace(usage, log_bytes=written)
         if self._virtual_memory:
             usage = replace(usage, virtual_bytes=virtual_bytes(self._cgroups.processes(name)))
         if (

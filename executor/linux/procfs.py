@@ -158,6 +158,12 @@ def is_alive(pid: int, start: int) -> bool:
     return found is not None and found.start == start and found.state not in "ZX"
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process is there and not dead."""
+    found = read_stat(pid)
+    return found is not None and found.state not in "ZX"
+
+
 def children(pid: int) -> list[int]:
     """Direct children of a process with a single thread, such as our shim."""
     try:

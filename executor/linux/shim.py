@@ -23,6 +23,7 @@ from pathlib import Path
 from ..errors import LaunchError
 from ..light import Record
 from ..regular import NotRegularError, read_regular
+from .cgroups.files import leave_freezer
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
@@ -328,6 +329,7 @@ def kill_identified(pid: int, start: int) -> None:
     try:
         if is_alive(pid, start):
             signal.pidfd_send_signal(fd, signal.SIGKILL)
+            leave_freezer(pid)
     except OSError as error:
         LOG.debug("cannot kill %d: %s", pid, error)
     finally:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
-from yarnopp_cli.cli.frame.options import BadValueError, moment
+from yarnopp_cli.cli.frame.options import BadValueError, coming, moment
 from yarnopp_cli.jobs.logfiles import Stream
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 
@@ -349,6 +349,17 @@ def test_since_takes_a_duration_or_a_time() -> None:
     for wrong in ("soon", "2026-13-01", "0001-01-01", "-5"):
         with pytest.raises(BadValueError):
             moment(wrong)
+
+
+def test_times_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.mktime((2026, 1, 31, 12, 0, 0, 0, 0, -1))
+    monkeypatch.setattr("time.time", lambda: now)
+    for text, hours in (("+2h", 2), ("19:00", 7), ("07:00:30", 19 + 30 / 3600), ("12:00", 24)):
+        assert coming(text) == round((now + hours * 3600) * 1000), text
+    assert coming("2026-01-31T13:00:00Z") == 1_769_864_400_000
+    for wrong in ("", "2h", "24:00", "7:60", "now", "+", "+x", "2026-13-01"):
+        with pytest.raises(BadValueError):
+            coming(wrong)
 
 
 def test_follow_says_what_is_asked_for_and_not_granted_yet(cli: Cli, logged: Cluster) -> None:

@@ -294,3 +294,15 @@ def test_metrics_of_all_leave_out_a_node_that_does_not_answer(cli: Cli, cluster:
     assert cli("metrics", "45455").code == 69
     cluster.nodes = cluster.nodes[:1]
     assert cli("metrics", "all").code == 69
+
+
+def test_a_job_that_would_begin_later_says_when_and_after_which(cli: Cli, cluster: Any) -> None:
+    told = cli("run", "--dry-run", "--after", "2:any", "--begin", "2099-01-31T12:00:00Z", "--", "true")
+    assert told.code == 0, told.err
+    assert "it would not begin before 2099-01-31T12:00:00.000Z" in told.out
+    assert f"it would wait for {app_id(2)} (any) before it begins" in told.out
+    document = json.loads(cli("run", "--json", "--dry-run", "--after", "2", "--", "true").out)["dryRun"]
+    assert document["after"] == [f"{app_id(2)}:ok"] and document["beginAt"] == 0
+    for words in (("--after", "99:ok"), ("--after", "2:maybe")):
+        refused = cli("run", "--dry-run", *words, "--", "true")
+        assert refused.code == 66 and "no application" in refused.err

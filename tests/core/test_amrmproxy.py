@@ -491,6 +491,24 @@ def test_another_life_of_the_node_goes_on_where_the_last_one_was() -> None:
     assert {first.id, mine[0].id} <= world.cluster.containers().keys()
 
 
+def test_no_two_lives_of_the_node_give_the_same_id() -> None:
+    """However many there are: the RM would take the second container for the first, which has ended."""
+    world = World()
+    world.register()
+    given = [world.allocate(asks(1, execution_type=OPPORTUNISTIC)).allocated[0].id]
+    for life in range(2, 6):
+        world.waiting.clear()
+        world.cluster.lose(world.open.pop(world.attempt))
+        world.proxy = world.new_proxy()
+        world.perform(world.proxy.nodes_changed(world.cluster.context.nodes_for_scheduling(), float(life)))
+        world.connection += 1
+        new = world.allocate(asks(1, execution_type=OPPORTUNISTIC, allocation_request_id=life)).allocated
+        given += [one.id for one in new if one.allocation_request_id == life]
+        world.at(life + 0.5)
+    assert len(given) == len(set(given)) == 5
+    assert set(given) <= world.cluster.containers().keys()
+
+
 def test_the_throttle_delays_and_loses_nothing() -> None:
     world = World(
         ThrottleInterceptor, DistributedScheduler, DefaultRequestInterceptor, amrmproxy_calls_per_second=10
@@ -584,3 +602,55 @@ def test_whatever_the_wire_does_every_ask_is_served_once(seed: int) -> None:
     (scheduler,) = (one for one in world.proxy._pipelines.values() if one.distributed is not None)
     assert scheduler.distributed is not None
     assert not scheduler.distributed.unreported
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_whenever_the_node_dies_every_ask_is_served(seed: int) -> None:
+    """The master says again what it has no answer to, as ``AMRMClient`` does; each container is a new one."""
+    rng = random.Random(seed)
+    world = World(nodes=3, grace_ms=1_000_000)
+    world.register()
+    lacks: dict[int, int] = {}
+    granted: list[str] = []
+    waiting: list[int] = []
+
+    def hear() -> None:
+        for number in [one for one in waiting if one in world.answers]:
+            waiting.remove(number)
+            for container in world.take(number).allocated:
+                if lacks.get(container.allocation_request_id, 0):
+                    lacks[container.allocation_request_id] -= 1
+                    granted.append(container.id)
+
+    def ask(step: int) -> ResourceRequest:
+        return asks(lacks[step], Resource(10, 0), OPPORTUNISTIC, allocation_request_id=step)
+
+    for step in range(60):
+        match rng.randrange(4):
+            case 0:
+                lacks[step] = rng.randrange(1, 3)
+                waiting.append(world.call(ask(step), wait_ms=rng.choice((0, 500))))
+            case 1:
+                waiting.append(world.call(wait_ms=0))
+            case 2:
+                world.at(world.cluster.now + rng.random())
+            case 3:
+                waiting.clear()  # and what was answered and not heard is lost
+                world.answers.clear()
+                world.waiting.clear()
+                for attempt in list(world.open):
+                    world.cluster.lose(world.open.pop(attempt))
+                world.proxy = world.new_proxy()
+                nodes = world.cluster.context.nodes_for_scheduling()
+                world.perform(world.proxy.nodes_changed(nodes, world.cluster.now))
+                world.connection += 1
+                again = [ask(one) for one, count in lacks.items() if count]
+                waiting.append(world.call(*again, wait_ms=0))
+        hear()
+    for _ in range(10):
+        waiting.append(world.call(wait_ms=0))
+        world.at(world.cluster.now + 1.5)
+        hear()
+    assert sum(lacks.values()) == 0
+    assert len(granted) == len(set(granted)), "no id twice"
+    assert set(granted) <= world.cluster.containers().keys(), "the RM knows each"

@@ -48,12 +48,13 @@ class Job:
         attached: bool = True,
         kind: ExecutionType = OPPORTUNISTIC,
         size: Resource = SMALL,
+        submitted: ApplicationSubmissionContext | None = None,
         **plan: Any,
     ) -> None:
         self.cluster = cluster
         self.connection = cluster.connection()
         self.spec = plan_run(("true",), TaskSpec(1, size, kind), count, **plan)
-        request = SubmitJobRequest(ApplicationSubmissionContext("", "job"), self.spec, attached)
+        request = SubmitJobRequest(submitted or ApplicationSubmissionContext("", "job"), self.spec, attached)
         response: SubmitApplicationResponse = cluster.ask(request, self.connection)
         assert response.am_token is None
         self.id = response.application_id

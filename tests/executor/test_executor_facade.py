@@ -376,6 +376,32 @@ def test_over_its_memory_in_yarns_terms(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("mount", ["none", "auto"])
+@pytest.mark.parametrize("first", ["", "rm $LOG_DIRS/stdout; "], ids=["there", "removed"])
+def test_output_beyond_its_bound_ends_it(tmp_path: Path, mount: str, first: str) -> None:
+    """Also where the file has no name any more, and so is in no directory."""
+    bound = 2_000_000
+
+    async def scenario() -> None:
+        async with an_executor(
+            tmp_path,
+            cgroups_mount=mount,
+            monitor_interval_ms=20,
+            log_monitor_enabled=True,
+            log_monitor_interval_ms=40,
+            log_dir_size_limit_bytes=bound,
+        ) as executor:
+            modest = executor.submit(["sh", "-c", f"{first}head -c {bound - 100} /dev/zero; exec sleep 1000"])
+            status = await executor.submit(
+                ["sh", "-c", f"{first}while echo 0123456789abcdef; do :; done"]
+            ).wait()
+            assert status.exit_status == ContainerExitStatus.KILLED_FOR_EXCESS_LOGS
+            assert f"{bound} are allowed" in status.diagnostics
+            assert modest.status.state is ContainerState.RUNNING
+
+    asyncio.run(scenario())
+
+
 def test_over_its_memory_without_cgroups(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with an_executor(tmp_path, monitor_interval_ms=50) as executor:

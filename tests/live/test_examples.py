@@ -22,7 +22,14 @@ from yarnopp_cli.manual.roff import Literal
 from .conftest import ROOT, Yopp, a_yopp, wait_until
 
 FOREGROUND = "a daemon in the foreground: test_lifecycle.py runs it"
+SERVICE = "it needs a systemd: tests/lifecycle/test_service.py has one"
 SKIPPED = {
+    "yopp service install": SERVICE,
+    "yopp service install --nodes 2 --memory 4G --dry-run": SERVICE,
+    "yopp service remove": SERVICE,
+    "yopp service remove -y": SERVICE,
+    "yopp service status": SERVICE,
+    "yopp service status --json": SERVICE,
     "yopp rm run": FOREGROUND,
     "exec yopp rm run --run-dir /run/yopp": FOREGROUND,
     "yopp nm run": FOREGROUND,

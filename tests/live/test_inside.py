@@ -164,17 +164,6 @@ def test_a_node_is_drained_and_used_again_by_nm(two: Yopp) -> None:
     assert "2 vcores" in two("node", "resource", node, "--vcores", "2").stdout
 
 
-def test_up_in_the_foreground_ends_the_cluster_with_its_signal(yopp: Yopp) -> None:
-    front = yopp.start("up", "--foreground", "--memory", "256", "--vcores", "1")
-    assert front.stdout is not None
-    assert front.stdout.readline().startswith("up: rm ")
-    assert "already running here" in yopp("up", "--foreground", code=1).stderr
-    front.send_signal(signal.SIGTERM)
-    _, err = front.communicate(timeout=20)
-    assert (front.returncode, err.splitlines()[-1]) == (0, "SIGTERM: ending the cluster")
-    yopp("status", code=3)
-
-
 def test_up_without_waiting_returns_before_the_cluster_is_there(yopp: Yopp) -> None:
     assert yopp("up", "--no-wait", "--memory", "256", "--vcores", "1").stdout.startswith("starting: ")
     wait_until(lambda: yopp("status", code=None).returncode == 0, what="the cluster is ready")

@@ -80,6 +80,10 @@ yarn.nodemanager.vmem-check-enabled
 yarn.nodemanager.vmem-pmem-ratio
 yarn.nodemanager.container-monitor.enabled
 yarn.nodemanager.container-monitor.interval-ms
+yarn.nodemanager.container-log-monitor.enable
+yarn.nodemanager.container-log-monitor.interval-ms
+yarn.nodemanager.container-log-monitor.dir-size-limit-bytes
+yarn.nodemanager.container-log-monitor.total-size-limit-bytes
 yarn.nodemanager.resource-monitor.interval-ms
 yarn.nodemanager.elastic-memory-control.enabled
 yarn.nodemanager.overallocation.general-utilization-threshold

@@ -30,6 +30,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
         ),
         Entry("rm", "lifecycle.daemons", "Start, stop or run only the ResourceManager", group=True),
         Entry("nm", "lifecycle.daemons", "Start, stop or run one NodeManager", group=True),
+        Entry("service", "lifecycle.service", "Start the cluster at boot, as a systemd service", group=True),
         Entry("doctor", "lifecycle.doctor", "Check what this host can enforce, and how to enable the rest"),
         Entry(
             "config",

@@ -12,12 +12,13 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 
 from executor.errors import CgroupError, StateStoreError
 from executor.hints import TYPE_CHECKING
 from executor.light import Record
-from executor.linux.cgroups.files import group_processes, read_mounts, read_own_paths
+from executor.linux.cgroups.files import CGROUP_ROOT, group_processes, read_mounts, read_own_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
 from executor.records import ContainerRecord, ContainerState
 from executor.regular import read_regular
@@ -29,7 +30,8 @@ from .rundir import RunDir
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
 
-CGROUP_ROOT = "/sys/fs/cgroup"
+KILL_SECONDS = 1.5
+"""How long all kills may take together."""
 REMOVE_SECONDS = 2.0
 _NODE = re.compile(r"nm-(\d{1,5})")
 
@@ -173,6 +175,7 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
     """
     ended: list[str] = []
     problems: list[str] = []
+    deadline = time.monotonic() + KILL_SECONDS
     removed = [group for group in groups(run_dir, where.hierarchy) if ports is None or _port(group) in ports]
     unreadable: set[int] = set()
     for port in _node_ports(run_dir, ports):
@@ -183,10 +186,10 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
             problems.append(" ".join([f"{error.message}: {error.because};", error.hint]))
             continue
         for record in found:
-            if record.state is not ContainerState.DONE and _end(record, removed, problems):
+            if record.state is not ContainerState.DONE and _end(record, deadline, problems):
                 ended.append(record.spec.container_id)
     for group in removed:
-        _remove_group(group, removed, where.hierarchy, problems)
+        _remove_group(group, deadline, where.hierarchy, problems)
     for port in _node_ports(run_dir, ports):
         if port in unreadable:
             continue  # else nobody could find its containers any more
@@ -208,16 +211,13 @@ def _remove_directory(path: str, problems: list[str]) -> None:
         problems.append(f"{error.filename or path} cannot be removed: {error.strerror}")
 
 
-def _end(record: ContainerRecord, groups: Sequence[str], problems: list[str]) -> bool:
-    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it had ended already.
-
-    ``groups`` are all cgroups that may hold it frozen.
-    """
+def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
+    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it had ended already."""
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
     from executor.linux.cgroups.base import kill_until_empty
 
-    container_id, shim = record.spec.container_id, record.pid
+    container_id, shim, begun = record.spec.container_id, record.pid, time.monotonic()
 
     def members() -> list[int]:
         found = [entry.pid for entry in belonging_to(shim, container_id, scan())]
@@ -225,20 +225,18 @@ def _end(record: ContainerRecord, groups: Sequence[str], problems: list[str]) ->
         return found or ([shim] if is_alive(shim, record.process_start) else [])
 
     try:
-        kill_until_empty(container_id, members, after=lambda: _thaw(groups))
+        kill_until_empty(container_id, members, patience=lambda: deadline - begun)
     except CgroupError as error:
         problems.append(str(error))
     return True
 
 
-def _remove_group(group: str, groups: Sequence[str], hierarchy: str, problems: list[str]) -> None:
+def _remove_group(group: str, deadline: float, hierarchy: str, problems: list[str]) -> None:
     from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
 
-    def members() -> list[int]:
-        return [pid for directory, _, _ in os.walk(group) for pid in group_processes(directory)]
-
+    begun = time.monotonic()
     try:
-        kill_until_empty(group, members, after=lambda: _thaw(groups))
+        kill_until_empty(group, lambda: group_processes(group), patience=lambda: deadline - begun)
     except CgroupError as error:
         problems.append(str(error))
         return
@@ -248,12 +246,3 @@ def _remove_group(group: str, groups: Sequence[str], hierarchy: str, problems: l
     key = os.path.dirname(group)
     relative = os.path.join(hierarchy.strip("/"), os.path.basename(key))
     remove_upwards(key[: -len(relative) - 1], relative)
-
-
-def _thaw(groups: Sequence[str]) -> None:
-    """Thaw frozen cgroups: under v1, SIGKILL reaches a frozen process only then, and the freezer may be a hierarchy of
-    its own."""
-    for directory in (directory for group in groups for directory, _, _ in os.walk(group)):
-        for name, value in (("freezer.state", "THAWED"), ("cgroup.freeze", "0")):
-            with contextlib.suppress(OSError), open(os.path.join(directory, name), "r+") as file:
-                file.write(value)

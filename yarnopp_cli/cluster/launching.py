@@ -19,6 +19,7 @@ from executor.light import Record
 
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError
+from .notifying import SOCKET
 from .processes import ProcessId, end_processes
 from .rundir import STAY, PlannedNode, RunDir
 
@@ -78,7 +79,7 @@ def command_line(order: Order) -> list[str]:
 
 def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """The caller's environment, with which this package can be imported even where it is not installed."""
-    environment = {name: value for name, value in environ.items() if name != "NOTIFY_SOCKET"}
+    environment = {name: value for name, value in environ.items() if name != SOCKET}
     root = os.path.dirname(os.path.dirname(os.path.abspath(PACKAGE_FILE)))
     # A site directory is on the path anyway, and naming it would put it before the standard library.
     if os.path.basename(root) not in ("site-packages", "dist-packages"):

@@ -23,6 +23,7 @@ from ..settings.values import to_text
 from .capacity import Wish, plan_capacity
 from .inspection import ClusterHandle, join, look, weaker_limits
 from .launching import Order, command_line, daemon_environment, nodemanager, resourcemanager, start_daemons
+from .notifying import SOCKET, is_managed
 from .processes import wait_for_end
 from .rundir import (
     FIRST_PORT,
@@ -50,6 +51,7 @@ ENDING_SECONDS = 15.0
 ORDERLY_SECONDS = 0.5
 """How long an NM takes to end after its RM, when both end in order."""
 CALL_SECONDS = 5.0
+_V2 = "/sys/fs/cgroup/cgroup.controllers"
 
 
 # -- a cluster -----------------------------------------------------------------------------------------
@@ -197,6 +199,7 @@ class _Start:
             orders = [] if rm_runs else [resourcemanager(self.run_dir, lifetime)]
             orders += [nodemanager(self.run_dir, node, lifetime) for node in missing]
             if orders:
+                _make_room(self.configuration)
                 start_daemons(self.run_dir, orders, timeout=self._left())
             undo.pop_all()
         return tuple(order.name for order in orders)
@@ -214,6 +217,14 @@ class _Start:
         if fresh:
             self.warnings += weaker_limits(self.run_dir, fresh[0])  # all nodes of a host are alike in this
         return ClusterHandle(self.run_dir, seen.info, seen.nodes, started, tuple(self.warnings))
+
+
+def _make_room(configuration: Configuration) -> None:
+    """See that daemons which start in this process's cgroup can hand its controllers down. Only v2 wants that."""
+    if os.path.exists(_V2):
+        from executor.linux.cgroups.discovery import enter_leaf
+
+        enter_leaf(configuration.settings(ExecutorSettings))
 
 
 def _stuck(daemon: Daemon, because: str) -> YoppError:
@@ -418,7 +429,7 @@ def _refuse_running(run_dir: RunDir, name: str) -> None:
 
 def _become(order: Order, announce: bool) -> NoReturn:
     environment = daemon_environment(os.environ)
-    if "NOTIFY_SOCKET" in os.environ:  # a service manager waits to hear from this very process
-        environment["NOTIFY_SOCKET"] = os.environ["NOTIFY_SOCKET"]
+    if is_managed():  # a service manager waits to hear from this very process
+        environment[SOCKET] = os.environ[SOCKET]
     command = [*command_line(order), "--log-to-stderr", *(["--announce"] if announce else [])]
     os.execve(command[0], command, environment)

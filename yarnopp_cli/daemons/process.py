@@ -18,7 +18,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +27,7 @@ from typing import Any, Final, Protocol
 
 from executor.errors import ExecutorError
 
+from ..cluster.notifying import notify
 from ..cluster.rundir import RunDir
 from ..errors import EXIT_FAILURE, YoppError, reason_of
 from ..settings.loading import Configuration
@@ -101,7 +101,7 @@ class DaemonProcess:
     async def until_stopped(self) -> int:
         """Wait for the end; the exit code."""
         await self._stopped.wait()
-        notify_systemd("STOPPING=1")
+        notify("STOPPING=1")
         return self._exit_code
 
     def on_signals(self, asked_to_end: Callable[[str], None]) -> None:
@@ -142,7 +142,7 @@ class DaemonProcess:
         self._tell_starter(b"1")
         if self.arguments.announce:
             self._say_ready()
-        notify_systemd(f"READY=1\nMAINPID={os.getpid()}")
+        notify("READY=1", f"MAINPID={os.getpid()}")
 
     def _say_ready(self) -> None:
         """One line for who watches a daemon in the foreground with ``--json``."""
@@ -296,16 +296,6 @@ def read_site(run_dir: RunDir) -> Configuration:
             hint="start the cluster with `yopp up`",
         )
     return Configuration.from_json(text)
-
-
-def notify_systemd(state: str) -> None:
-    """Tell systemd (sd_notify(3)); nothing where this process was not started by it."""
-    address = os.environ.get("NOTIFY_SOCKET", "")
-    if not address.startswith(("/", "@")):
-        return
-    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier:
-        notifier.connect("\0" + address[1:] if address.startswith("@") else address)
-        notifier.sendall(state.encode())
 
 
 def _is_still(descriptor: int, path: str) -> bool:

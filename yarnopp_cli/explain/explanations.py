@@ -211,7 +211,8 @@ def _node_actions(node: NodeReport, first_queued: str) -> list[Suggestion]:
 
 class ApplicationSnapshot(Record):
     """An application that lives, its live containers, the nodes, what it has asked for, and what others before it
-    have. ``outstanding`` are asked for beside its master, ``master`` is why that does not work yet.
+    have. ``outstanding`` are asked for beside its master, ``master`` is why that does not work yet, or why the
+    application has not begun.
     """
 
     id: str
@@ -224,7 +225,7 @@ class ApplicationSnapshot(Record):
     asked: Sequence[Asked] = ()
     ahead: Sequence[Asked] = ()
     outstanding: int = 0
-    master: Reason | None = None
+    master: tuple[Reason, ...] = ()
 
 
 Here = tuple[NodeSnapshot, list[ContainerReport]]
@@ -244,7 +245,7 @@ def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
         for several in alike.values():
             reason = replace(why_paused(several, here), where=here.node.node_id)
             groups.append(replace(_group(several, here, (reason,)), position=0))
-    found = [app.master] if app.master is not None else []
+    found = list(app.master)
     found += [reason for one in groups for reason in one.reasons]
     late = [
         one for one in app.containers

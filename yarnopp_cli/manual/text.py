@@ -45,7 +45,10 @@ EXIT_CODES: tuple[Tagged, ...] = (
         stopped. Other commands only stop waiting, and what they waited for goes on; `wait --timeout T --kill`
         kills it.""",
     ),
-    _entry(str(errors.EXIT_CANNOT_START), "A container could not be started."),
+    _entry(
+        str(errors.EXIT_CANNOT_START),
+        "A container could not be started, or a job can never begin (`--after`).",
+    ),
     _entry(str(errors.EXIT_NOT_EXECUTABLE), "The command is not executable."),
     _entry(str(errors.EXIT_NOT_FOUND), "The command was not found."),
     _entry(

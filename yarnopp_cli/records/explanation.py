@@ -34,6 +34,7 @@ class ReasonCode(enum.StrEnum):
     AM_PENDING = "AM_PENDING"
     NODE_LOST = "NODE_LOST"
     PRESSURE = "PRESSURE"
+    NOT_BEGUN = "NOT_BEGUN"
 
 
 class ReasonKind(enum.StrEnum):
@@ -91,6 +92,10 @@ class ReasonKind(enum.StrEnum):
     UNUSABLE = "UNUSABLE"  #: ``names`` has its state
     GONE = "GONE"  #: it has gone, and its containers with it
 
+    # It begins later.
+    BEGINS_AT = "BEGINS_AT"  #: at a time; ``at_ms``
+    AFTER = "AFTER"  #: when the application ``where`` has ended; ``detail`` how: ok, failed or any
+
     # Somebody has to act first.
     MASTER_IN_CLIENT = "MASTER_IN_CLIENT"  #: the master in the client has not registered
     MASTER_WAITS = "MASTER_WAITS"  #: the master waits for a container
@@ -111,6 +116,7 @@ _CODES = {
     ReasonCode.NODE_DRAINING: "DRAINING DRAINED",
     ReasonCode.NODE_LOST: "EXPIRED SHUT_DOWN GONE",
     ReasonCode.NODE_UNUSABLE: "SILENT UNUSABLE",
+    ReasonCode.NOT_BEGUN: "BEGINS_AT AFTER",
 }
 _CODE_OF = {ReasonKind(kind): code for code, kinds in _CODES.items() for kind in kinds.split()}
 
@@ -147,6 +153,7 @@ class Reason(Record):
     used: Resource = Resource()
     limit: Resource = Resource()
     resumed: bool = False
+    at_ms: int = 0
 
     @property
     def code(self) -> ReasonCode:

@@ -123,7 +123,8 @@ class ApplicationReport(Record):
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
     ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
-    ``unmanaged``: no container is its master's. That is its client, or lives in the RM (``hosted``).
+    ``unmanaged``: no container is its master's. That is its client, or lives in the RM (``hosted``). ``postponed``: it
+    has not begun, as it waits for ``begin_at_ms`` or for what is left of ``after``.
     """
 
     application_id: str
@@ -168,6 +169,10 @@ class ApplicationReport(Record):
     timeout_at_ms: int = 0
     usage: ApplicationResourceUsage = ApplicationResourceUsage()
     tracking_url: str = ""
+    begin_at_ms: int = 0
+    after: tuple[str, ...] = ()
+    deadline_at_ms: int = 0
+    postponed: bool = False
 
 
 class ApplicationAttemptReport(Record):

@@ -126,6 +126,10 @@ class ApplicationSubmissionContext(Record):
     ``am_container_spec`` is None and the application ends when that client's connection is lost. ``timeout_ms`` bounds
     the whole application's running time, 0 for none. ``command_line`` is what people typed, for listings.
     ``map_reduce`` is there for a MapReduce job.
+
+    Of yopp: it does not begin before ``begin_at_ms`` (epoch, 0 for at once), nor before each of ``after`` is fulfilled,
+    ``ID:CONDITION``: another application has ended, and that well (``ok``), badly (``failed``) or anyhow (``any``).
+    What is fulfilled is taken out. ``deadline_at_ms`` is when it is ended, whether it has begun or not, 0 for never.
     """
 
     application_id: str
@@ -144,6 +148,9 @@ class ApplicationSubmissionContext(Record):
     node_label_expression: str = ""
     command_line: str = ""
     map_reduce: MapReduceJob | None = None
+    begin_at_ms: int = 0
+    after: tuple[str, ...] = ()
+    deadline_at_ms: int = 0
 
 
 class JobProperty(Record):

@@ -18,7 +18,7 @@ from ..machine.tokens import AM_TOKEN_FILE, AMRM_TOKEN, sign
 from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId, ApplicationId
 from ..records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
-from ..records.reports import FinalApplicationStatus, YarnApplicationState
+from ..records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
 from ..records.tracker_protocol import ContainerToStart
 from .container_ledger import ContainerLedger
@@ -26,6 +26,7 @@ from .context import Due, DueKind, RMContext
 from .entities import RMApp, RMAppAttempt, RMContainer
 from .lives import AppEvent, AttemptEvent, AttemptState
 from .mapreduce import TaskBook
+from .postponed import waiting_for
 from .scheduler.queues import LeafQueue
 
 FINISHING_GRACE = 5.0
@@ -84,12 +85,33 @@ class RMAppManager:
         self._rm.history.add(EventKind.APPLICATION_SUBMITTED, app=app_id, words=words)
         self._rm.move(app, AppEvent.ACCEPT)
         self._rm.history.add(EventKind.APPLICATION_ACCEPTED, app=app_id)
-        self._start_attempt(app, connection_id)
-        if submission.timeout_ms > 0:
-            self._rm.deadlines.set(Due(DueKind.LIFETIME, app_id), self._rm.now + submission.timeout_ms / 1000)
+        attempt = self._new_attempt(app, connection_id)
+        if submission.deadline_at_ms:
+            self._rm.deadlines.set(Due(DueKind.DEADLINE, app_id), self._rm.moment(submission.deadline_at_ms))
+        if submission.begin_at_ms or submission.after:
+            app.postponed = True
+            self._rm.postponed[app_id] = app
+            self._rm.changes.postponed.append(app)
+        else:
+            self._begin(attempt)
         return app
 
-    def _start_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
+    def begin(self, app: RMApp) -> None:
+        """One that was to begin later begins."""
+        app.postponed = False
+        del self._rm.postponed[app.id]
+        self._rm.deadlines.clear(Due(DueKind.BEGIN, app.id))
+        app.diagnostics = ""
+        self._begin(app.attempt)
+
+    def _begin(self, attempt: RMAppAttempt) -> None:
+        app = attempt.app
+        self._start(attempt)
+        if app.context.timeout_ms > 0:
+            due = self._rm.now + app.context.timeout_ms / 1000
+            self._rm.deadlines.set(Due(DueKind.LIFETIME, app.id), due)
+
+    def _new_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
         record = ApplicationAttemptId(ApplicationId.parse(app.id), len(app.attempts) + 1)
         attempt_id = str(record)
         attempt = RMAppAttempt(
@@ -105,8 +127,13 @@ class RMAppManager:
         attempt.guaranteed_asks.watch = lambda size: self._rm.scheduler.asked(attempt, size)
         app.attempts.append(attempt)
         app.leaf.enter(attempt)
+        return attempt
+
+    def _start(self, attempt: RMAppAttempt) -> None:
+        """Its master is to be started, or is there."""
+        app = attempt.app
         place = "ResourceManager" if app.hosted else "client" if app.unmanaged else "container"
-        words = {"attempt": attempt_id, "master": place}
+        words = {"attempt": attempt.id, "master": place}
         self._rm.history.add(EventKind.ATTEMPT_STARTED, app=app.id, words=words)
         if app.unmanaged:
             self._rm.move(attempt, AttemptEvent.LAUNCHED)
@@ -120,7 +147,6 @@ class RMAppManager:
             table.put(request, normalise(app.context.am_resource, self._rm.settings))
             attempt.am_ask = next(iter(table))
             self._rm.changes.guaranteed = True
-        return attempt
 
     def master_allocated(self, container: RMContainer) -> None:
         """A master's container was allocated: its node is to start it."""
@@ -167,9 +193,11 @@ class RMAppManager:
             app.summary = request.summary
         self._end(app, AppEvent.ATTEMPT_UNREGISTERED, request.final_status, request.diagnostics)
 
-    def kill(self, app: RMApp, diagnostics: str) -> None:
-        """Somebody wants it ended. Does nothing to one that has ended."""
+    def kill(self, app: RMApp, diagnostics: str, exit_code: int = -1) -> None:
+        """Somebody wants it ended, with an exit code of its own where one is given. Nothing happens to one that has."""
         if not app.ended:
+            if exit_code >= 0:
+                app.summary = replace(app.summary or JobSummary(), exit_code=exit_code)
             self._leave(app.attempt, AttemptEvent.KILL, diagnostics)
             self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
 
@@ -200,7 +228,8 @@ class RMAppManager:
         app, kept = attempt.app, attempt.app.context.keep_containers_across_attempts
         self._silence(attempt)
         self._rm.move(app, AppEvent.ATTEMPT_RETRIED)
-        following = self._start_attempt(app)
+        following = self._new_attempt(app)
+        self._start(following)
         for container in list(attempt.containers.values()):
             if container.is_am or not kept:
                 self._end_container(container)
@@ -258,7 +287,12 @@ class RMAppManager:
         self._rm.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
             app.progress = 1.0  # all that it had to do has been done, well or not
-        self._rm.deadlines.clear(Due(DueKind.LIFETIME, app.id))
+        for kind in (DueKind.LIFETIME, DueKind.BEGIN, DueKind.DEADLINE):
+            self._rm.deadlines.clear(Due(kind, app.id))
+        if self._rm.postponed.pop(app.id, None) is not None:
+            app.postponed = False
+            self._rm.changes.postponed.append(app)
+        self._rm.changes.postponed += waiting_for(app.id, self._rm.postponed.values())
         self._silence(attempt)
         attempt.forget_news()
         master = attempt.am_container

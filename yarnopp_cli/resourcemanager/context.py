@@ -80,6 +80,10 @@ class DueKind(enum.Enum):
     CLIENT_GONE = "CLIENT_GONE"
     #: the application has lived as long as it may (application)
     LIFETIME = "LIFETIME"
+    #: the time at which it is to begin has come (application)
+    BEGIN = "BEGIN"
+    #: it was to have ended by now (application)
+    DEADLINE = "DEADLINE"
     #: a master that has unregistered had its time to end (application)
     FINISHING = "FINISHING"
     #: a container was allocated, and its node has not spoken of it (container)
@@ -168,6 +172,8 @@ class Changes:
         self.beating: dict[str, RMNode] = {}
         #: containers of masters that have ended
         self.masters_ended: list[RMContainer] = []
+        #: applications that are to begin later: whether they do now is to be looked at
+        self.postponed: list[RMApp] = []
         #: guaranteed asks came, or something was freed that they may wait for
         self.guaranteed = False
         #: opportunistic asks came, or have another order now
@@ -223,6 +229,8 @@ class RMContext:
         self.history = EventHistory(settings.event_history_size)
         self.applications: dict[str, RMApp] = {}
         self.live: dict[str, RMApp] = {}
+        #: those that are to begin later
+        self.postponed: dict[str, RMApp] = {}
         self.completed: deque[str] = deque()
         self.retired: dict[str, RMApp] = {}
         self.task_books: dict[str, TaskBook] = {}
@@ -246,6 +254,10 @@ class RMContext:
         self.applications_started = 0
         self.http_address = ""
         self.warnings: tuple[str, ...] = ()
+
+    def moment(self, epoch_ms: int) -> float:
+        """A time of people, in epoch milliseconds, as ``now`` counts."""
+        return epoch_ms / 1000 - self.identity.wall_offset
 
     def begin(self, now: float) -> None:
         """A step begins: all that it does happens at this moment."""

@@ -494,6 +494,7 @@ class RMApp:
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
+    ``postponed``: it has not begun, and asks for nothing.
     """
 
     id: str
@@ -505,6 +506,7 @@ class RMApp:
     submitted_at_ms: int
     leaf: LeafQueue[RMAppAttempt]
     hosted: bool = False
+    postponed: bool = False
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)

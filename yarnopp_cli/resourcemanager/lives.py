@@ -47,7 +47,7 @@ APPLICATIONS = TransitionTable(
     {
         _App.NEW: "It is being submitted.",
         _App.SUBMITTED: "It has been submitted.",
-        _App.ACCEPTED: "Its queue has accepted it; its master has not registered yet.",
+        _App.ACCEPTED: "Its queue has accepted it; its master has not registered yet, or it is to begin later.",
         _App.RUNNING: "Its master has registered.",
         _App.FINISHED: "Its master has reported the final status. The master's container may still run for a moment.",
         _App.FAILED: "Its last attempt has failed.",
@@ -90,6 +90,8 @@ ATTEMPTS = TransitionTable(
         AttemptState.NEW: {
             AttemptEvent.START: AttemptState.SCHEDULED,
             AttemptEvent.LAUNCHED: AttemptState.LAUNCHED,
+            # Its application was to begin later.
+            **_CUT_SHORT,
         },
         AttemptState.SCHEDULED: {AttemptEvent.CONTAINER_ALLOCATED: AttemptState.ALLOCATED, **_CUT_SHORT},
         AttemptState.ALLOCATED: {
@@ -106,7 +108,7 @@ ATTEMPTS = TransitionTable(
         AttemptState.KILLED: {},
     },
     {
-        AttemptState.NEW: "It is being created.",
+        AttemptState.NEW: "It is being created, or its application is to begin later.",
         AttemptState.SCHEDULED: "It waits for its master's container.",
         AttemptState.ALLOCATED: "Its master's container is allocated.",
         AttemptState.LAUNCHED: "Its master runs, and has not registered yet.",

@@ -33,6 +33,7 @@ from .services.application_master_service import ApplicationMasterService
 from .services.client_rm_service import ClientRMService
 from .services.explain_service import ExplainService
 from .services.history_service import HistoryService
+from .services.postponing import Postponed
 from .services.queue_service import QueueReader, QueueService
 from .services.resource_tracker_service import ResourceTrackerService
 
@@ -57,6 +58,7 @@ class ResourceManager:
         self._queues = queues = QueueService(context, read_queues)
         self._clients = clients = ClientRMService(context, ledger, manager, queues)
         self._hosting = hosting = HostedMasters(context, ledger, manager, masters, clients)
+        self._postponed = postponed = Postponed(context, manager, hosting)
         self._history = HistoryService(context)
         self._admin = administration = AdminService(context, ledger)
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
@@ -114,6 +116,8 @@ class ResourceManager:
             DueKind.MASTER_LIVENESS: masters.expired,
             DueKind.CLIENT_GONE: masters.client_gone,
             DueKind.LIFETIME: manager.timed_out,
+            DueKind.BEGIN: postponed.time_has_come,
+            DueKind.DEADLINE: postponed.deadline_passed,
             DueKind.FINISHING: manager.finished_too_slowly,
             DueKind.UNCLAIMED: ledger.unclaimed,
             DueKind.UNENDED: ledger.unended,
@@ -190,6 +194,9 @@ class ResourceManager:
         if self._rm.draining:
             self._admin.check()
         self._serve_masters()
+        while changes.postponed:
+            self._postponed.consider(changes.postponed.pop(0))
+            self._serve_masters()
         changes.beating.clear()
         while changes.nodes:
             self._tracker.answer(changes.nodes.popitem()[1])

@@ -115,8 +115,9 @@ def _plain(bound: float | None) -> str:
 def _bounded(declared: Property, number: int | float) -> int | float:
     if isinstance(number, float) and not math.isfinite(number):
         raise Refused(f"expected {expected(declared)}, found {number}")
-    if abs(number) > LARGEST_NUMBER:
-        raise Refused(f"expected {expected(declared)}, found a number beyond {LARGEST_NUMBER}")
+    largest = max(LARGEST_NUMBER, declared.at_most or 0)
+    if abs(number) > largest:
+        raise Refused(f"expected {expected(declared)}, found a number beyond {largest}")
     below = declared.at_least is not None and number < declared.at_least
     above = declared.at_most is not None and number > declared.at_most
     if below or above:

@@ -233,6 +233,10 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
             "attempts": app.attempts,
             "amContainer": app.am_container_id,
             "hostedMaster": app.hosted,
+            "postponed": app.postponed,
+            "beginAt": app.begin_at_ms,
+            "after": list(app.after),
+            "deadlineAt": app.deadline_at_ms,
             "logDirectory": app.log_directory,
         },
     }
@@ -287,6 +291,10 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
     ]
     if app.summary is not None and app.summary.completed:
         lines.append(("Ran", summary_text(app.summary)))
+    if app.postponed and app.begin_at_ms > now_ms:
+        lines.append(("Begins", timestamp(app.begin_at_ms)))
+    if app.deadline_at_ms:
+        lines.append(("Deadline", timestamp(app.deadline_at_ms)))
     if app.tags:
         lines.append(("Application Tags", ",".join(app.tags)))
     lines += [("Command", app.command_line), ("Logs", app.log_directory), ("Diagnostics", app.diagnostics)]
@@ -368,7 +376,7 @@ APPLICATIONS: Noun[ApplicationReport] = Noun(
     document=document,
     fields=fields,
     states=("ALL", *(state.value for state in YarnApplicationState)),
-    ours=frozenset({"Allocated", "Ran", "Command"}),
+    ours=frozenset({"Allocated", "Ran", "Begins", "Deadline", "Command"}),
 )
 
 ATTEMPTS: Noun[ApplicationAttemptReport] = Noun(

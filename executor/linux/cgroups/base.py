@@ -19,7 +19,7 @@ from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...light import Record, field, replace
 from ...records import CgroupLimits, ContainerUsage
 from ..procfs import Traces, read_bytes, send, wait_until
-from .files import UnifiedFiles, at, figures, group_processes
+from .files import UnifiedFiles, at, figures, group_processes, groups_below, leave_freezer
 from .slots import SLOT_PREFIX, Gauges, SlotGroup
 from .weights import GroupWeights
 
@@ -74,6 +74,8 @@ class CgroupDriver(abc.ABC):
     can_freeze = False
     delete_delay_seconds = 0.02
     """The longest pause between two attempts to remove a group."""
+    kill_seconds = KILL_DEADLINE_SECONDS
+    """How long a kill goes on; who closes, and has waited long enough, sets it to 0."""
     hierarchy = ""
     """The last part of this path names the first group above the node's that is yopp's."""
 
@@ -413,7 +415,9 @@ class GroupDriver(CgroupDriver):
             return
         with contextlib.suppress(CgroupWriteError):
             self._unified(container_id).kill = True
-        kill_until_empty(container_id, lambda: self.processes(container_id))
+        kill_until_empty(
+            container_id, lambda: self.processes(container_id), patience=lambda: self.kill_seconds
+        )
 
     def _kill_in_slot(self, container_id: str) -> None:
         """Most die of the first SIGKILL. Those that fork meanwhile are frozen for the next one."""
@@ -426,6 +430,7 @@ class GroupDriver(CgroupDriver):
             lambda: self.processes(container_id),
             before=lambda: self._hold(container_id),
             after=lambda: self.thaw(container_id),
+            patience=lambda: self.kill_seconds,
         )
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
@@ -516,16 +521,11 @@ def remove_group(path: str) -> bool:
             LOG.warning("cannot remove %s: %s", path, error.strerror)
             return False
     try:
-        children = [entry.path for entry in os.scandir(path) if entry.is_dir(follow_symlinks=False)]
-    except FileNotFoundError:
-        return True
-    removed = [remove_group(child) for child in children]
-    if not children or not all(removed):
-        return False
-    try:
+        for parent, name in groups_below(path):
+            os.rmdir(name, dir_fd=parent)
         os.rmdir(path)
     except FileNotFoundError:
-        pass
+        return not os.path.exists(path)
     except OSError:
         return False
     return True
@@ -563,15 +563,15 @@ def kill_until_empty(
     *,
     before: Callable[[], None] | None = None,
     after: Callable[[], None] | None = None,
-    deadline_seconds: float = KILL_DEADLINE_SECONDS,
+    patience: Callable[[], float] = lambda: KILL_DEADLINE_SECONDS,
 ) -> None:
     """SIGKILL what ``processes`` lists until it lists nothing.
 
     ``before`` keeps the group from forking (the freezer), ``after`` lets it continue: under v1 the kernel delivers
-    SIGKILL to a frozen process only once it is thawed, so it is killed first, then thawed. Raises CgroupError at the
-    deadline.
+    SIGKILL to a frozen process only once it is thawed, so it is killed first, then thawed. What a container has frozen
+    by itself is taken out of the freezer. Raises CgroupError if this takes longer than ``patience`` seconds.
     """
-    deadline = time.monotonic() + deadline_seconds
+    begun = time.monotonic()
     while found := processes():
         if before is not None:
             before()
@@ -580,10 +580,15 @@ def kill_until_empty(
             send(pid, signal.SIGKILL)
         if after is not None:
             after()
-        if wait_until(lambda: not processes(), 0.1) or time.monotonic() < deadline:
+        if wait_until(lambda: not processes(), 0.1):
             continue
-        left = processes()
+        for pid in processes():
+            leave_freezer(pid)
+        if time.monotonic() < begun + patience():
+            continue
+        if not (left := processes()):
+            return
         raise CgroupError(
             f"{len(left)} processes of {name} do not die",
-            because=f"SIGKILL was sent for {deadline_seconds:g} s; the first of them: {left[:1]}",
+            because=f"SIGKILL was sent for {time.monotonic() - begun:.1f} s; the first of them: {left[:1]}",
         )

@@ -132,6 +132,24 @@ def _memorise(remember: Path | None, bases: Mapping[str, str]) -> None:
         LOG.warning("cannot write %s: %s", remember, error.strerror)
 
 
+def enter_leaf(settings: ExecutorSettings, *, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> None:
+    """Before daemons are started: where this process is alone in a delegated v2 group, move it to the group's leaf, in
+    which they then start. In the group itself they would keep each other from handing its controllers down.
+
+    Elsewhere nothing is changed.
+    """
+    if settings.cgroups_mount not in ("auto", "v2"):
+        return
+    with contextlib.suppress(OSError):
+        mount = next((one for one in read_mounts(proc, root) if one.version == 2 and not one.read_only), None)
+        here = None if mount is None else mount.directory_of(read_own_paths(proc).get("", "/"))
+        if here is None or os.path.basename(here) == LEAF:
+            return
+        offered = tuple(name for name in WANTED if name in at(here, UnifiedFiles).controllers)
+        if offered and writable(here, "") and (refusal := _hand_down(here, offered)):
+            LOG.debug("%s", refusal)
+
+
 def writing_hint(points: Sequence[str], directory: str, uid: int) -> str:
     """What lets ``uid`` write ``directory`` below these mounts, which it cannot."""
     if uid == 0:

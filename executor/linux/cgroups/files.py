@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Iterator
 
 from cgroupspy.controllers import Controller, CpuAcctController, CpuController, MemoryController
 from cgroupspy.interfaces import BaseFileInterface, DictFile, FlagFile, IntegerFile, MultiLineIntegerFile
@@ -19,6 +20,9 @@ from cgroupspy.nodes import Node
 from ...errors import CgroupWriteError
 from ...hints import Any, TypeVar
 from ...light import Record
+
+CGROUP_ROOT = "/sys/fs/cgroup"
+"""Where cgroups are mounted."""
 
 V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
 """The v1 hierarchies that are used here."""
@@ -74,8 +78,13 @@ def read_mounts(proc: str, root: str) -> tuple[Mount, ...]:
 
 def read_own_paths(proc: str) -> dict[str, str]:
     """The cgroups of this process: v1 controller -> path, ``""`` -> path in the unified hierarchy."""
+    return read_paths(proc, "self")
+
+
+def read_paths(proc: str, pid: int | str) -> dict[str, str]:
+    """The cgroups of a process."""
     paths: dict[str, str] = {}
-    with open(os.path.join(proc, "self", "cgroup"), encoding="utf-8", errors="surrogateescape") as lines:
+    with open(f"{proc}/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:
             _, _, rest = line.rstrip("\n").partition(":")
             controllers, _, path = rest.partition(":")
@@ -221,19 +230,110 @@ def at(path: str, kind: type[Files]) -> Files:
 def group_processes(path: str) -> list[int]:
     """The processes in the group at ``path`` and in the groups below it; none if it does not exist."""
     try:
-        # A zero is a process outside our pid namespace, out of reach.
-        found: list[int] = [pid for pid in at(path, KernelFiles).procs if pid > 0]
+        found = _listed(f"{path}/cgroup.procs")
         # cgroup file systems count a group's children in its nlink: two means that there is none below.
         if os.stat(path).st_nlink != 2:
-            for entry in os.scandir(path):
-                if entry.is_dir(follow_symlinks=False):
-                    found += group_processes(entry.path)
+            for parent, name in groups_below(path):
+                found += _listed(f"{name}/cgroup.procs", parent)
     except OSError as error:
-        # ENODEV is how reading a file of a group that is being removed ends.
-        if error.errno in (errno.ENOENT, errno.ENODEV):
+        if error.errno in _GONE:
             return []
         raise
-    return found
+    return list(dict.fromkeys(found))
+
+
+_GONE = (errno.ENOENT, errno.ENODEV)
+"""How reading a group ends that was removed, or is being removed."""
+
+
+def _listed(path: str, directory: int | None = None) -> list[int]:
+    """The processes that a file lists; in a threaded group (v2), which has no such list, its threads. None if it is
+    gone. A zero is a process outside our pid namespace, out of reach."""
+    fd = -1
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
+        text = b""
+        while more := os.read(fd, 65536):
+            text += more
+        return [pid for pid in map(int, text.split()) if pid > 0]
+    except OSError as error:
+        if error.errno in _GONE:
+            return []
+        if error.errno == errno.EOPNOTSUPP and path.endswith(".procs"):
+            return _listed(path.removesuffix("procs") + "threads", directory)
+        raise
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+def groups_below(path: str) -> Iterator[tuple[int, str]]:
+    """Every group below ``path``, each after those below itself: the descriptor of its parent, and its name there.
+
+    A container that may make groups can nest them deeper than a path can be long, or a function call itself: one
+    descriptor goes down and up again. Raises OSError.
+    """
+    here = os.open(path, _DIRECTORY)
+    names: list[str] = []
+    waiting = [_subgroups(here)]
+    try:
+        while True:
+            if waiting[-1]:
+                name = waiting[-1].pop()
+                try:
+                    below = os.open(name, _DIRECTORY, dir_fd=here)
+                except FileNotFoundError:
+                    continue
+                os.close(here)
+                here = below
+                names.append(name)
+                waiting.append(_subgroups(here))
+                continue
+            waiting.pop()
+            if not names:
+                return
+            above = os.open("..", _DIRECTORY, dir_fd=here)
+            os.close(here)
+            here = above
+            yield here, names.pop()
+    finally:
+        os.close(here)
+
+
+def _subgroups(directory: int) -> list[str]:
+    if os.stat(directory).st_nlink == 2:
+        return []
+    with os.scandir(directory) as entries:
+        return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+
+
+def leave_freezer(pid: int) -> None:
+    """Take a process out of the v1 freezer: under v1 a frozen one takes no SIGKILL, and a container that may make
+    groups may have frozen it in any. It goes to the root of that hierarchy; where it may not, its group is thawed."""
+    try:
+        mounts = read_mounts("/proc", CGROUP_ROOT)
+        path = read_paths("/proc", pid).get("freezer", "/")
+    except OSError:
+        return
+    mount = next((one for one in mounts if one.version == 1 and "freezer" in one.controllers), None)
+    group = None if mount is None or path == "/" else mount.directory_of(path)
+    if mount is None or group is None:
+        return
+    for file, text in ((f"{mount.point}/cgroup.procs", str(pid)), (f"{group}/freezer.state", "THAWED")):
+        try:
+            fd = os.open(file, os.O_WRONLY | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            os.write(fd, text.encode())
+            return
+        except OSError:
+            continue
+        finally:
+            os.close(fd)
 
 
 def root_of(group: str) -> str:

@@ -113,7 +113,9 @@ class NoCgroups(CgroupDriver):
 
     def kill(self, container_id: str) -> None:
         """SIGKILL round after round until no process of it is found."""
-        kill_until_empty(container_id, lambda: self.processes(container_id))
+        kill_until_empty(
+            container_id, lambda: self.processes(container_id), patience=lambda: self.kill_seconds
+        )
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
         """Take leave of its last dead processes, and forget it."""

@@ -179,7 +179,11 @@ class V1Driver(GroupDriver):
         if self._has_freezer:
             before, after = lambda: self._hold(container_id), lambda: self.thaw(container_id)
         return kill_until_empty(
-            container_id, lambda: self.processes(container_id), before=before, after=after
+            container_id,
+            lambda: self.processes(container_id),
+            before=before,
+            after=after,
+            patience=lambda: self.kill_seconds,
         )
 
     def weights(self) -> GroupWeights | None:

@@ -20,7 +20,7 @@ from executor.core.events import (
     UsageSampled,
 )
 from executor.linux import store
-from executor.records import ContainerState, ContainerUsage, Resource
+from executor.records import ContainerExitStatus, ContainerState, ContainerUsage, Resource
 
 from .pressed_world import PressedWorld
 from .test_pressure import fill, idle_guaranteed, low_memory_world
@@ -183,6 +183,16 @@ def test_ends_that_the_node_decides_say_which_limit_and_by_how_much() -> None:
     assert world.status("large").cause == Cause(CauseKind.OVER_MEMORY, measured=300 * MIB, limit=100 * MIB)
     world.schedule("slow", O, timeout_ms=5000)
     world.advance(6)
+    world.schedule("chatty", O)
+    world.tell(UsageSampled({"chatty": ContainerUsage(log_bytes=10**9)}))
+    assert world.state("chatty") is ContainerState.RUNNING, "the limit itself is allowed"
+    world.tell(UsageSampled({"chatty": ContainerUsage(log_bytes=10**9 + 1)}))
+    chatty = world.status("chatty")
+    assert (chatty.exit_status, chatty.cause) == (
+        ContainerExitStatus.KILLED_FOR_EXCESS_LOGS,
+        Cause(CauseKind.EXCESS_LOGS, measured=10**9 + 1, limit=10**9),
+    )
+    assert f"{10**9 + 1} bytes of logs" in chatty.diagnostics and "Hint: " in chatty.diagnostics
     assert world.status("slow").cause == Cause(CauseKind.TIMED_OUT, limit=5000)
     world.schedule("huge", O, memory=10_000)
     assert kind_of(world, "huge") is CauseKind.TOO_LARGE

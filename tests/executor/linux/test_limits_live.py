@@ -364,6 +364,43 @@ def test_v2_moves_itself_to_a_leaf_of_its_delegated_group(cgroups: CgroupDriver,
     until(lambda: cgroups.remove("delegated"), "the leaf is empty and goes too")
 
 
+LEAVES = """
+import subprocess, sys
+from executor.linux.cgroups.discovery import enter_leaf
+from executor.settings import ExecutorSettings
+enter_leaf(ExecutorSettings(cgroups_mount="none"))
+assert not open("/proc/self/cgroup").read().strip().endswith("/yopp-self")
+enter_leaf(ExecutorSettings())
+sys.exit(subprocess.run([sys.executable, "-c", sys.argv[1]]).returncode)
+"""
+
+
+def test_v2_daemons_of_a_delegated_group_start_in_its_leaf(cgroups: CgroupDriver) -> None:
+    """As the children of a systemd service: beside their parent, each can hand the controllers down."""
+    if not isinstance(cgroups, V2Driver):
+        pytest.skip("NOT TESTED: needs cgroup v2 with controllers")
+    (join,) = cgroups.create("service", CgroupLimits())
+    group = os.path.dirname(join)
+    done = subprocess.run(
+        [
+            "sh",
+            "-c",
+            'echo 0 > "$1" && exec "$2" -c "$3" "$4"',
+            "sh",
+            join,
+            sys.executable,
+            LEAVES,
+            DELEGATED,
+        ],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"{group}/hadoop-yarn/inside/c1"
+    until(lambda: cgroups.remove("service"), "the leaf is empty and goes too")
+
+
 def test_v2_says_whose_processes_keep_a_group_from_having_groups_below_it(cgroups: CgroupDriver) -> None:
     if not isinstance(cgroups, V2Driver):
         pytest.skip("NOT TESTED: needs cgroup v2 with controllers")

@@ -7,8 +7,8 @@ import os
 from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 
+from ...cluster.reloading import as_started, changes_of, refresh_of
 from ...errors import EXIT_CONFIGURATION, UsageError, YoppError, reason_of
-from ...records.admin_protocol import QueueProperty, RefreshQueuesRequest
 from ...records.reports import NodeReport, NodeState
 from ...views import queues as queue_view
 from ..frame.command import Needs, command
@@ -21,10 +21,6 @@ from ..looking.node import tell, tell_size
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...settings.loading import Configuration
-
-COMMAND_LINE = "-D"
-"""What the settings call the origin of what the command line gives."""
 EXCLUDE_PATH = "yarn.resourcemanager.nodes.exclude-path"
 _OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
@@ -154,11 +150,10 @@ def refresh_queues(session: Session) -> None:
     properties need `yopp down` and `yopp up`.
     """
     printer = session.printer
-    found = session.configuration if session.context.conf else _as_started(session)
-    properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
-    answer = session.client.ask(RefreshQueuesRequest(tuple(properties), session.dry_run))
+    started = None if session.context.conf else as_started(session.run_dir, session.context.define)
+    answer = session.client.ask(refresh_of(started or session.configuration, dry_run=session.dry_run))
+    changes = changes_of(answer)
     if not printer.for_people:
-        changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
         told = {name: list(paths) for name, paths in changes.items()} | (
             {"dryRun": True} if session.dry_run else {}
         )
@@ -171,34 +166,11 @@ def refresh_queues(session: Session) -> None:
         )
         return
     will = "would be " if session.dry_run else ""
-    changes = {"added": answer.added, "removed": answer.removed, "changed": answer.changed}
     for verb, paths in changes.items():
         if paths:
             printer.text(f"{will}{verb}: {', '.join(paths)}")
     if not any(changes.values()):
         printer.note("nothing changes")
-
-
-def _as_started(session: Session) -> Configuration:
-    """What the files that the cluster was started with say now, under the -D of that time and then of this command.
-
-    Raises YoppError.
-    """
-    from ...cluster.rundir import running_configuration
-    from ...settings.loading import load
-
-    site = running_configuration(session.run_dir)
-    if site is None:
-        return session.configuration
-    defines = [
-        f"{name}={text}" for name, (text, origin) in site.of_scheduler().items() if origin == COMMAND_LINE
-    ]
-    return load(
-        site.sources,
-        [*defines, *session.context.define],
-        environ=os.environ,
-        state_dir=session.run_dir.state_dir,
-    )
 
 
 @command("rmadmin service-state", "yopp rmadmin service-state", "yopp rmadmin -getServiceState --json")

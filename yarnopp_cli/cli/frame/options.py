@@ -14,6 +14,7 @@ from executor.light import Record, pattern
 LEAST_INTERVAL = 0.1
 _DURATION = pattern(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
 _DATE = pattern(r"\d{4}-\d\d-\d\d", re.ASCII)
+_CLOCK = pattern(r"(\d\d?):(\d\d)(?::(\d\d))?", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SIZE = pattern(r"(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?", re.ASCII | re.IGNORECASE)
 _MEGABYTES = {"": 1.0, "k": 1 / 1024, "m": 1.0, "g": 1024.0, "t": 1024.0**2, "p": 1024.0**3}
@@ -112,6 +113,26 @@ def moment(text: str) -> int:
         raise BadValueError(
             f"{text!r} is neither a duration nor a time; write 10m or 2026-01-31T12:00:00Z"
         ) from None
+
+
+def coming(text: str) -> int:
+    """Epoch milliseconds from ``+2h`` (from now), ``19:00`` (the next one, local) or ISO 8601. Raises BadValueError."""
+    if isinstance(text, int):
+        return text
+    now = time.time()
+    if text.startswith("+"):
+        return round((now + duration(text[1:])) * 1000)
+    if clock := _CLOCK.fullmatch(text):
+        from datetime import datetime, timedelta
+
+        hour, minute, second = (int(one or 0) for one in clock.groups())
+        if hour < 24 and minute < 60 and second < 60:
+            here = datetime.fromtimestamp(now)
+            found = here.replace(hour=hour, minute=minute, second=second, microsecond=0)
+            return round((found if found > here else found + timedelta(days=1)).timestamp() * 1000)
+    if _DATE.match(text):
+        return moment(text)
+    raise BadValueError(f"{text!r} is no time to come; write +2h, 19:00 or 2026-01-31T12:00:00Z")
 
 
 def size_mb(text: str) -> int:

@@ -20,9 +20,11 @@ from ..frame.options import (
     ExitRule,
     HereOnly,
     JobTimeout,
+    Live,
     Queue,
     Tags,
     argument,
+    coming,
     duration,
     option,
     size_mb,
@@ -31,6 +33,8 @@ from ..frame.output import Printer
 from ..frame.session import Session
 
 MOST_CONTAINERS = 100_000
+CONDITIONS = ("ok", "failed", "any")
+"""How a job of ``--after`` may have to end."""
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 CommandLine = Annotated[list[str], argument("COMMAND [ARG]...", "The command and its arguments.")]
@@ -85,6 +89,27 @@ Expected = Annotated[
     ),
     WITHOUT_UPLOAD,
 ]
+Begin = Annotated[
+    int | None,
+    option(
+        "--begin TIME", "Begin at this time, not before: +2h, 19:00, 2026-01-31T12:00:00Z.", parser=coming
+    ),
+    WITHOUT_UPLOAD,
+]
+After = Annotated[
+    list[str] | None,
+    option(
+        "--after ID[:HOW]",
+        "Begin when this job has ended, and that ok (the default), failed or any (repeatable).",
+    ),
+    Live(("app",)),
+    WITHOUT_UPLOAD,
+]
+Deadline = Annotated[
+    int | None,
+    option("--deadline TIME", "End the job at this time, also if it has not begun; exit 124.", parser=coming),
+    WITHOUT_UPLOAD,
+]
 Name = Annotated[str, option("--name NAME", "The application's name.")]
 
 
@@ -122,13 +147,17 @@ def run(
     node: Node = ANY,
     priority: Priority = 0,
     expect: Expected = None,
+    begin: Begin = None,
+    after: After = None,
+    deadline: Deadline = None,
 ) -> int:
     """Run a command in containers, and exit with its exit code.
 
     Each container gets this environment, this directory, its number in YOPP_TASK, and no input. Their output
     is shown here. With --json the job's document is printed at the end instead, with -q only the
     application's id. If several containers fail, the job's exit code is the highest of theirs, or as
-    --exit-code selects.
+    --exit-code selects. A job that is to begin later (--begin, --after) uses nothing until it does; one that
+    never can, because another ended in another way, is ended with exit code 125.
     """
     from .console import Shown
     from .running import client_of, command_line, start
@@ -184,8 +213,24 @@ def run(
         tags=tags(tag),
         am_resource=settings.am_resource,
         command_line=command_line(env),
+        begin_at_ms=begin or 0,
+        after=parents(session, after) if after else (),
+        deadline_at_ms=deadline or 0,
     )
     return start(session, client, job, submission, shown, detach=detach)
+
+
+def parents(session: Session, after: list[str]) -> tuple[str, ...]:
+    """The applications of ``--after`` by their full ids, each with its condition. Raises YoppError."""
+    from ..frame.naming import applications
+
+    found: list[str] = []
+    for word in after:
+        named, _, condition = word.rpartition(":")
+        if condition not in CONDITIONS or not named:
+            named, condition = word, "ok"
+        found += [f"{one}:{condition}" for one in applications(session.client, [named])]
+    return tuple(dict.fromkeys(found))
 
 
 def both_types() -> UsageError:

@@ -100,7 +100,7 @@ def start(
         return client.start(job, submission, detach=detach, dry_run=session.dry_run, debug=debug)
     printer = session.printer
     if session.dry_run:
-        return _foretell(session, client, job, submission.am_resource if detach else None)
+        return _foretell(session, client, job, submission, detach=detach)
     submission = replace(
         submission,
         application_type=job.application_type,
@@ -119,14 +119,22 @@ def start(
     return outcome.end.exit_code
 
 
-def _foretell(session: Session, client: JobClient, job: JobSpec, master: Resource | None) -> int:
-    """Print what would happen to ``job``; the exit code, 1 where it would be refused. ``master`` is the size of a
-    detached job's master, None where it runs in the client; one that is hosted takes nothing."""
+def _foretell(
+    session: Session,
+    client: JobClient,
+    job: JobSpec,
+    submission: ApplicationSubmissionContext,
+    *,
+    detach: bool,
+) -> int:
+    """Print what would happen to ``job``; the exit code, 1 where it would be refused. A detached job's master takes
+    room, except one that is hosted."""
     from ...explain.forecast import Forecast, forecast
     from ...views.explain import consequences
 
     found: Forecast | None = None
     printer = session.printer
+    master = submission.am_resource if detach else None
     try:
         info = session.client.cluster_info()
         known = info.properties
@@ -145,9 +153,12 @@ def _foretell(session: Session, client: JobClient, job: JobSpec, master: Resourc
     except ConnectionFailedError:
         pass  # a cluster would be started for it
     if printer.is_json:
-        printer.document({"dryRun": consequences.job_document(job, found)})
+        printer.document(
+            {"dryRun": consequences.job_document(job, found) | consequences.later_document(submission)}
+        )
     else:
-        printer.text("\n".join(consequences.job_lines(job, progress.kinds_text(job), found)))
+        lines = consequences.job_lines(job, progress.kinds_text(job), found)
+        printer.text("\n".join((*lines, *consequences.later_lines(submission))))
         printer.note("nothing was changed")
     return EXIT_FAILURE if found is not None and (found.refused or found.impossible) else 0
 

@@ -34,7 +34,7 @@ def down(
     from ...cluster.ending import STOP_SECONDS, take_down
 
     printer = session.printer
-    if not keep_containers and not _may_end(session):
+    if not keep_containers and not may_end(session):
         printer.note("nothing was ended")
         return EXIT_FAILURE
     report = take_down(
@@ -55,7 +55,7 @@ def down(
     return EXIT_FAILURE if report.cleared.problems else 0
 
 
-def _may_end(session: Session) -> bool:
+def may_end(session: Session) -> bool:
     """Whether nothing would be lost, or the person agrees. Raises UsageError where nobody can be asked."""
     if session.yes:
         return True

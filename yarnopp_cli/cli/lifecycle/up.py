@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
-from typing import NoReturn
 
 from executor.hints import TYPE_CHECKING
 from executor.light import replace
 
-from ...errors import EXIT_INTERRUPTED, InvalidStateError, UsageError, YoppError, reason_of
+from ...errors import UsageError, YoppError, reason_of
 from ...views.text import number_of
 from ..frame.command import Needs, command
 from ..frame.options import Annotated, Timeout, option, size_mb
@@ -48,9 +46,7 @@ AUTO_PORTS = (
     "yarn.resourcemanager.webapp.address=localhost:0",
     "yarn.nodemanager.webapp.address=localhost:0",
 )
-_LONG_SECONDS = 86_400.0
 _LOG = os.O_WRONLY | os.O_TRUNC | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @command("up", "yopp up", "yopp up --nodes 2 --memory 1024", needs=Needs.HOST)
@@ -61,7 +57,12 @@ def up(
     vcores: Vcores = None,
     ports: Ports = None,
     foreground: Annotated[
-        bool, option("--foreground", "Stay in the foreground; Ctrl-C or SIGTERM ends the cluster.")
+        bool,
+        option(
+            "--foreground",
+            "Stay in the foreground; Ctrl-C or SIGTERM ends the cluster. Without a terminal, SIGHUP reads the "
+            "queues again.",
+        ),
     ] = False,
     no_wait: Annotated[
         bool, option("--no-wait", "Return at once; `yopp status` shows when the cluster is ready.")
@@ -75,9 +76,6 @@ def up(
     and changes nothing.
     """
     from ...cluster.capacity import Wish
-    from ...cluster.inspection import inspect_cluster
-    from ...cluster.rundir import STAY
-    from ...cluster.starting import START_SECONDS, ensure_cluster
 
     printer, context = session.printer, with_ports(session.context, ports)
     for line in context.configuration.warnings:
@@ -88,16 +86,31 @@ def up(
             because="one stays and the other returns at once",
             hint="give one of them",
         )
-    if foreground:
-        _refuse_running(context)
     wish = Wish(nodes, memory, vcores)
+    if foreground:
+        from .foreground import refuse_running, stay
+
+        refuse_running(context)
+        return stay(context, printer, lambda: _start(context, printer, wish, timeout))
     log = context.run_dir.log_file("up")
     if no_wait and not _serves(context, wish) and _split(log):
         if printer.is_json:
+            from ...cluster.inspection import inspect_cluster
+
             tell(printer, inspect_cluster(context.run_dir), "")
         elif not printer.quiet:
             printer.text(f"starting: `yopp status` says when it is ready; errors are logged to {log}")
         return 0
+    _start(context, printer, wish, timeout)
+    return 0
+
+
+def _start(context: Context, printer: Printer, wish: Wish, timeout: float | None) -> str:
+    """Start what is missing and print what there is then; the sentence for people."""
+    from ...cluster.inspection import inspect_cluster
+    from ...cluster.rundir import STAY
+    from ...cluster.starting import START_SECONDS, ensure_cluster
+
     handle = ensure_cluster(
         context.configuration,
         context.run_dir,
@@ -107,16 +120,14 @@ def up(
     )
     for line in handle.warnings:
         printer.warn(line)
+    sentence = _sentence(handle)
     if not printer.for_people:
         tell(printer, inspect_cluster(context.run_dir), "")
     else:
-        printer.text(_sentence(handle))
+        printer.text(sentence)
         if printer.verbose and handle.started:
             printer.note(f"started {', '.join(handle.started)}")
-    if not foreground:
-        return 0
-    flush()
-    return _stay(context, printer)
+    return sentence
 
 
 def with_ports(context: Context, ports: str | None) -> Context:
@@ -185,58 +196,3 @@ def _split(log: str) -> bool:
         3, os.sysconf("SC_OPEN_MAX")
     )  # whoever waits for the end of a pipe waits for this process alone
     return False
-
-
-# -- --foreground --------------------------------------------------------------------------------------
-
-
-def _refuse_running(context: Context) -> None:
-    """Raise InvalidStateError where daemons are running already, which Ctrl-C would end."""
-    if context.run_dir.exists() and (there := context.run_dir.daemons()):
-        raise InvalidStateError(
-            "a cluster is already running here",
-            because=f"{there[0].name} is process {there[0].process.pid}, and --foreground ends what it started",
-            hint="`yopp down` first, or leave out --foreground",
-        )
-
-
-class _Received(Exception):
-    """A signal that asks this command to end."""
-
-
-def _ring(number: int, frame: object) -> NoReturn:
-    raise _Received(signal.Signals(number))
-
-
-def _stay(context: Context, printer: Printer) -> int:
-    """Wait for a signal and end the cluster, or until it has been ended; the exit code."""
-    from ...cluster.ending import TERM_SECONDS, take_down
-    from ...cluster.processes import wait_for_end
-
-    run_dir = context.run_dir
-    before = {number: signal.getsignal(number) for number in _ENDING}
-    try:
-        for number in _ENDING:
-            signal.signal(number, _ring)
-        if (daemon := run_dir.daemon("rm")) is not None:
-            printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")
-            while wait_for_end([daemon.process], _LONG_SECONDS):
-                pass
-    except _Received as received:
-        for number in _ENDING:  # once is enough
-            signal.signal(number, signal.SIG_IGN)
-        [number] = received.args
-        printer.note(f"{number.name}: ending the cluster")
-        take_down(run_dir, force=True, timeout=TERM_SECONDS)
-        return EXIT_INTERRUPTED if number == signal.SIGINT else 0
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
-    if os.path.exists(run_dir.nodes_file) and run_dir.daemons():
-        raise YoppError(
-            "the ResourceManager has ended",
-            because="this command did not end it",
-            hint=f"its log is {run_dir.log_file('rm')}; `yopp up` starts it again, `yopp down` ends the nodes",
-        )
-    printer.note("the cluster has been ended")
-    return 0

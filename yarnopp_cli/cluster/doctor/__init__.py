@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...settings.loading import Configuration, defaults, examine
 from ..rundir import RunDir
-from . import cgroups, cluster, host, slots
+from . import cgroups, cluster, host, service, slots
 from .check import Check, Examined, exit_code
 
 __all__ = ["CHECKS", "Check", "Examined", "examine_host", "exit_code"]
@@ -30,6 +30,7 @@ CHECKS: tuple[Callable[[Examined], Iterator[Check]], ...] = (
     cluster.pages,
     cluster.proxy,
     cluster.stale_daemons,
+    service.service,
 )
 """All checks, in the order in which people read them. Each yields a line for each thing that it looks at."""
 

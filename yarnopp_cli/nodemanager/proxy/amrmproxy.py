@@ -80,6 +80,8 @@ class AMRMProxyService:
             pipeline.registered, pipeline.epoch = known.registered, known.epoch + 1
             if known.terms is not None:
                 pipeline.take_terms(known.terms)
+        if self._pipelines:
+            self._store()  # the epochs, before anything is allocated: the next life has ids of its own, too
 
     @property
     def applications(self) -> tuple[str, ...]:

@@ -63,6 +63,8 @@ KEPT_SECONDS = 60.0
 are kept as long as that is connected.
 """
 MOST_TASKS = 1_000_000
+EXIT_ENDED = 143
+"""Of a job that somebody ended: as if by SIGTERM."""
 STOPPED = "Container killed by the ApplicationMaster."
 _NOT_SOON = 2**31 - 1
 
@@ -153,7 +155,8 @@ class HostedMasters:
             master = JobMaster(job, attempt.id, attempt.token, hosted=True)
             hosted = HostedJob(app, master, call.connection_id if request.attached else None, self._rm.now)
             self._jobs[app.id] = hosted
-            self._tell(hosted, m.MasterStarted())
+            if not app.postponed:
+                self._tell(hosted, m.MasterStarted())
         return self._clients.submitted(app)
 
     def _check_sizes(self, job: JobSpec) -> None:
@@ -207,9 +210,39 @@ class HostedMasters:
         job = self._jobs.get(request.application_id)
         if job is None:
             self._rm.application(request.application_id)
+        elif job.app.postponed:
+            self._manager.kill(job.app, request.reason, request.exit_code)
         else:
             self._tell(job, m.StopRequested(request.reason, request.exit_code, request.final_status))
         return client.StopJobResponse()
+
+    def postponed(self, app: RMApp) -> None:
+        """One waits that is to begin later: those who watch are told what for."""
+        if (job := self._jobs.get(app.id)) is not None and job.notices[-1:] != [app.diagnostics]:
+            job.notices.append(app.diagnostics)
+            self._show(job)
+
+    def begin(self, app: RMApp) -> None:
+        """One that was to begin later begins, if its master lives here."""
+        if (job := self._jobs.get(app.id)) is not None:
+            self._tell(job, m.MasterStarted())
+
+    def never_began(self, app: RMApp) -> None:
+        """One that was to begin later has ended before it did."""
+        if (job := self._jobs.get(app.id)) is not None and job.end is None:
+            code = app.summary.exit_code if app.summary is not None else EXIT_ENDED
+            summary = replace(job.master.tally.summary(code), total=job.master.tally.total)
+            end = client.JobEnd(
+                code,
+                app.final_status,
+                app.diagnostics,
+                summary,
+                message=f"{app.id} has not begun",
+                because=app.diagnostics,
+                hint=f"yopp app status {app.id}",
+            )
+            self._ended(job, end)
+            self._show(job)
 
     def connection_lost(self, connection_id: int) -> None:
         """Nobody waits for the answers to its calls any more; what was attached to it ends, or is followed again within

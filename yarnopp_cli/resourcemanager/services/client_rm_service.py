@@ -24,6 +24,7 @@ from ..context import Due, DueKind, RMContext
 from ..entities import HOSTED, RMApp
 from ..lives import Phase
 from ..mapreduce import map_reduce_report
+from ..postponed import check_postponed
 from ..reports import application_report, attempt_report, container_report, reported
 from ..scheduler.queues import total_of
 from ..waits import Waits
@@ -102,6 +103,7 @@ class ClientRMService:
         self, call: CallReceived, submission: ApplicationSubmissionContext, user: str, *, hosted: bool
     ) -> RMApp:
         self._check_submission(submission)
+        check_postponed(submission, self._rm, hosted=hosted)
         by_root = call.uid == 0 and user == call.user
         leaf, submission = self._queues.place(submission, user, privileged=by_root)
         if not submission.unmanaged:
@@ -159,7 +161,7 @@ class ClientRMService:
         """Another end of its lifetime."""
         app, expires_ms = self._rm.application(request.application_id), max(0, request.expires_at_ms)
         self._rm.check_living(app)
-        moment = expires_ms / 1000 - self._rm.identity.wall_offset
+        moment = self._rm.moment(expires_ms)
         if expires_ms and moment <= self._rm.now:
             raise InvalidStateError(
                 "the expiry time is in the past",

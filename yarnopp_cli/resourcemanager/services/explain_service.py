@@ -105,7 +105,7 @@ class ExplainService:
             asked,
             self._ahead(app, durations) if asked else [],
             sum(one.number for one in asked) - (attempt.am_ask.outstanding if attempt.am_ask else 0),
-            _master_reason(attempt) if app.state is YarnApplicationState.ACCEPTED else None,
+            _why_not_begun(app) if app.postponed else _why_no_master(app),
         )
         return explanations.explain_application(snapshot, now_ms)
 
@@ -269,13 +269,26 @@ class ExplainService:
         return _promised(ask, node, holders) or [Reason(ReasonKind.NEXT)]
 
 
-def _master_reason(attempt: RMAppAttempt) -> Reason:
-    if attempt.app.unmanaged:
-        return Reason(ReasonKind.MASTER_IN_CLIENT)
+def _why_not_begun(app: RMApp) -> tuple[Reason, ...]:
+    """What one that is to begin later waits for."""
+    found = [Reason(ReasonKind.BEGINS_AT, at_ms=app.context.begin_at_ms)] if app.context.begin_at_ms else []
+    for one in app.context.after:
+        parent, _, condition = one.rpartition(":")
+        found.append(Reason(ReasonKind.AFTER, where=parent, detail=condition))
+    return tuple(found)
+
+
+def _why_no_master(app: RMApp) -> tuple[Reason, ...]:
+    """Why its master has not registered; nothing where it has."""
+    attempt = app.attempt
+    if app.state is not YarnApplicationState.ACCEPTED:
+        return ()
+    if app.unmanaged:
+        return (Reason(ReasonKind.MASTER_IN_CLIENT),)
     if attempt.am_container is None:
-        return Reason(ReasonKind.MASTER_WAITS)
+        return (Reason(ReasonKind.MASTER_WAITS),)
     container = attempt.am_container
-    return Reason(ReasonKind.MASTER_STARTS, by=(container.id,), where=container.node.node_id)
+    return (Reason(ReasonKind.MASTER_STARTS, by=(container.id,), where=container.node.node_id),)
 
 
 def _promised(ask: Ask, node: RMNode, holders: Sequence[RMContainer]) -> list[Reason]:

@@ -14,9 +14,10 @@ from ...records.explanation import Reason, ReasonCode
 from ...records.ids import dotted, short_id, suffix
 from ...records.jobs import JobSpec
 from ...records.reports import ApplicationReport, ContainerReport, NodeReport
+from ...records.requests import ApplicationSubmissionContext
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
-from ..text import are, listed, megabytes, short_span, vcores
+from ..text import are, listed, megabytes, short_span, timestamp, vcores
 from .reasons import text
 
 _NAMED = 3
@@ -164,6 +165,23 @@ def job_document(job: JobSpec, found: Forecast | None) -> dict[str, Any]:
         "impossible": forecast.impossible,
         "later": forecast.later,
     }
+
+
+def later_document(submission: ApplicationSubmissionContext) -> dict[str, Any]:
+    """When a job would begin, and after which others, and when it would be ended."""
+    times = {"beginAt": submission.begin_at_ms, "deadlineAt": submission.deadline_at_ms}
+    return {**times, "after": list(submission.after)}
+
+
+def later_lines(submission: ApplicationSubmissionContext) -> Iterable[str]:
+    """The same for people; nothing of a job that would begin at once and has no deadline."""
+    if submission.begin_at_ms:
+        yield f"  it would not begin before {timestamp(submission.begin_at_ms)}: the places are those of now"
+    for one in submission.after:
+        parent, _, condition = one.rpartition(":")
+        yield f"  it would wait for {parent} ({condition}) before it begins"
+    if submission.deadline_at_ms:
+        yield f"  it would be ended at {timestamp(submission.deadline_at_ms)}"
 
 
 def job_lines(job: JobSpec, kinds: str, found: Forecast | None) -> Iterable[str]:

@@ -12,7 +12,7 @@ from ...explain.snapshot import Picture, is_waiting
 from ...records.explanation import MEMORY, VCORES, Holders, Reason, ReasonCode, ReasonKind
 from ...records.ids import short
 from ...records.reports import ContainerReport
-from ..text import about, are, listed, megabytes, number_of, vcores, width
+from ..text import about, are, listed, megabytes, number_of, timestamp, vcores, width
 
 Kind = ReasonKind
 
@@ -75,11 +75,14 @@ _WORDS = {
     Kind.SILENT: _Words("{where} is silent{health}", "its node is silent: this data is stale", "node is silent"),
     Kind.UNUSABLE: _Words("{where} is {state}{health}", *_STATE),
     Kind.GONE: _Words("{where} has gone", "its node has gone", "node has gone"),
+    Kind.BEGINS_AT: _Words("it does not begin before {at}{in_time}"),
+    Kind.AFTER: _Words("it waits for {where} {condition} before it begins"),
     Kind.MASTER_IN_CLIENT: _Words("its master, in the client, has not registered yet"),
     Kind.MASTER_WAITS: _Words("its master waits for a container"),
     Kind.MASTER_STARTS: _Words("its master's container is on {where}, and the master has not registered yet"),
     Kind.NOT_STARTED: _Words("{granted} yet", "granted; its master has not started it yet", "not started yet"),
 }  # fmt: skip
+_CONDITIONS = {"ok": "to succeed", "failed": "to fail", "any": "to end"}
 _RESUMED = {
     Kind.SHORT: "{are_waiting} for {missing}{held_by}",
     Kind.BEHIND: "waits behind {waiting} for room",
@@ -172,6 +175,9 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
         "limit": amount(reason.limit),
         "has": f"{megabytes(reason.limit.memory)}, {vcores(reason.limit.vcores)}",
         "held": f"{held}{held_unit} of the {total}{unit}",
+        "at": timestamp(reason.at_ms),
+        "in_time": f" (in {about(reason.at_ms - now_ms)})" if 0 < now_ms < reason.at_ms else "",
+        "condition": _CONDITIONS.get(reason.detail, ""),
         "beside": f"{free} MB" if memory else vcores(free),
     }
 

@@ -1,0 +1,156 @@
+"""``yopp up --foreground``: a cluster that ends with its command, and what a service manager hears of it.
+
+A signal that comes while the cluster starts ends it at once; later ones are noted, and acted on in turn.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable
+from typing import NoReturn
+
+from ...cluster.notifying import is_managed, notify, notify_reloading
+from ...cluster.processes import ProcessId, wait_for_end
+from ...cluster.reloading import as_started, changes_of, refresh_of
+from ...cluster.rundir import running_configuration
+from ...cluster.starting import setting_differences
+from ...errors import EXIT_INTERRUPTED, InvalidStateError, YoppError
+from ...jobs.watching import SignalWatch
+from ..frame.output import Printer, flush
+from ..frame.session import Context
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class _Received(Exception):
+    """A signal that asks this command to end."""
+
+
+def _ring(number: int, frame: object) -> NoReturn:
+    raise _Received(signal.Signals(number))
+
+
+def refuse_running(context: Context) -> None:
+    """Raise InvalidStateError where daemons are running already, which Ctrl-C would end.
+
+    A service manager that starts its service again finds those of its service, which are kept.
+    """
+    if not is_managed() and context.run_dir.exists() and (there := context.run_dir.daemons()):
+        raise InvalidStateError(
+            "a cluster is already running here",
+            because=f"{there[0].name} is process {there[0].process.pid}, and --foreground ends what it started",
+            hint="`yopp down` first, or leave out --foreground",
+        )
+
+
+def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
+    """Start the cluster, and wait until a signal asks for its end or until it has been ended; the exit code.
+
+    ``start`` answers with a sentence about the cluster that serves.
+    """
+    before = {number: signal.signal(number, _ring) for number in _ENDING}
+    try:
+        sentence = start()
+        flush()
+        with SignalWatch() as signals:
+            return _Front(context, printer, sentence, signals).stay()
+    except _Received as received:
+        for number in _ENDING:  # once is enough
+            signal.signal(number, signal.SIG_IGN)
+        return _end(context, printer, received.args[0])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler if handler is not None else signal.SIG_DFL)
+
+
+def _end(context: Context, printer: Printer, number: signal.Signals) -> int:
+    from ...cluster.ending import TERM_SECONDS, take_down
+
+    notify("STOPPING=1", f"STATUS={number.name}: ending the cluster")
+    printer.note(f"{number.name}: ending the cluster")
+    take_down(context.run_dir, force=True, timeout=TERM_SECONDS)
+    return EXIT_INTERRUPTED if number == signal.SIGINT else 0
+
+
+class _Front:
+    """A cluster that serves, and the command that stays with it."""
+
+    def __init__(self, context: Context, printer: Printer, sentence: str, signals: SignalWatch) -> None:
+        self._context = context
+        self._printer = printer
+        self._sentence = sentence
+        self._signals = signals
+        self._reloads = is_managed() or not _has_terminal()
+
+    def stay(self) -> int:
+        """Until a signal that ends it, or until the RM has ended. Raises YoppError where nobody wanted that."""
+        notify("READY=1", f"STATUS={self._sentence}")
+        if (daemon := self._context.run_dir.daemon("rm")) is not None:
+            self._printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")
+            if (number := self._signal_before_end_of(daemon.process)) is not None:
+                return _end(self._context, self._printer, number)
+        notify("STOPPING=1")
+        run_dir = self._context.run_dir
+        if os.path.exists(run_dir.nodes_file) and run_dir.daemons():
+            raise YoppError(
+                "the ResourceManager has ended",
+                because="this command did not end it",
+                hint=f"its log is {run_dir.log_file('rm')}; `yopp up` starts it again, `yopp down` ends the nodes",
+            )
+        self._printer.note("the cluster has been ended")
+        return 0
+
+    def _signal_before_end_of(self, process: ProcessId) -> signal.Signals | None:
+        """The signal that asks for the end; None where the process has ended first."""
+        if (descriptor := process.open()) is None:
+            return None
+        try:
+            poller = select.poll()
+            poller.register(descriptor, select.POLLIN)
+            poller.register(self._signals.fileno(), select.POLLIN)
+            while True:
+                ready = [found for found, _ in poller.poll()]
+                for number in self._signals.received():
+                    if number is not signal.SIGHUP or not self._reloads:
+                        return number
+                    self._reload()
+                if descriptor in ready:
+                    wait_for_end([process], 0)  # a child of ours leaves no zombie
+                    return None
+        finally:
+            os.close(descriptor)
+
+    def _reload(self) -> None:
+        """Read the configuration again. What is wrong with it is told, and changes nothing."""
+        notify_reloading()
+        try:
+            told = self._refresh()
+        except YoppError as error:
+            told = f"the configuration was not read again: {error.message}"
+            self._printer.warn(f"{told}\n  because: {error.because}\n  hint: {error.hint}")
+        else:
+            self._printer.note(f"SIGHUP: {told}")
+        notify("READY=1", f"STATUS={self._sentence}; {told}")
+
+    def _refresh(self) -> str:
+        """Have the queues as the files say now; what has changed, in words. Raises YoppError."""
+        context = self._context
+        found = as_started(context.run_dir, context.define) or context.configuration
+        with context.client() as client:
+            answer = client.ask(refresh_of(found))
+        if (running := running_configuration(context.run_dir)) is not None:
+            for line in setting_differences(running, found):
+                self._printer.warn(f"{line}: it takes effect with the next start")
+        done = [f"{verb} {', '.join(paths)}" for verb, paths in changes_of(answer).items() if paths]
+        return "; ".join(done) or "the queues are as they were"
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a terminal, whose SIGHUP says that it was closed."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,355 @@
+"""The cluster of a run directory as a systemd service: one unit, which starts all of its daemons at boot.
+
+root's is a unit of the system, another user's one of their own service manager. A unit file that ``install`` did not
+write is never changed. Nothing here prints.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+
+from executor.light import Record
+
+from ..errors import EXIT_NOT_PERMITTED, EXIT_UNREACHABLE, InvalidStateError, YoppError, reason_of
+from ..settings.files import home_of, user_of
+from .launching import daemon_environment
+from .rundir import RunDir, write_whole
+
+MARK = "# Made by `yopp service install`; `yopp service remove` removes it."
+"""The first line of every unit that is ours."""
+SUBGROUPS = 254
+"""The first systemd that starts a service in a group below its delegated one (DelegateSubgroup=), so that it can start
+beside what an earlier run has left there. It waits for reloads, too (Type=notify-reload, 253)."""
+SUBGROUP = "yopp-self"
+"""The group that nodes, too, take for themselves in a delegated one."""
+_PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./~-]+")
+_SHOWN = ("ActiveState", "UnitFileState", "MainPID")
+
+
+class Host(Record):
+    """Where systemd has its files. Tests have others."""
+
+    etc: str = "/etc/systemd/system"
+    shipped: tuple[str, ...] = (
+        "/run/systemd/system",
+        "/usr/local/lib/systemd/system",
+        "/usr/lib/systemd/system",
+    )
+    booted: str = "/run/systemd/system"
+    """A directory that exists where systemd is the host's init (sd_booted(3))."""
+    runtime: str = "/run/user"
+    lingering: str = "/var/lib/systemd/linger"
+    cgroups: str = "/sys/fs/cgroup"
+
+
+HOST = Host()
+
+
+class Service(Record):
+    """The unit of one run directory: ``name``.service in the file ``path``. ``uid`` 0 is the system's."""
+
+    run_dir: RunDir
+    uid: int
+    user: str
+    name: str
+    path: str
+    host: Host
+    environ: Mapping[str, str]
+
+    @property
+    def unit(self) -> str:
+        """The name that systemctl knows."""
+        return f"{self.name}.service"
+
+    @property
+    def systemctl(self) -> tuple[str, ...]:
+        """The command that manages it."""
+        return ("systemctl",) if self.uid == 0 else ("systemctl", "--user")
+
+    @property
+    def runtime(self) -> str:
+        """The runtime directory of the user's service manager."""
+        return self.environ.get("XDG_RUNTIME_DIR") or f"{self.host.runtime}/{self.uid}"
+
+    @property
+    def delegated(self) -> tuple[str, ...] | None:
+        """The controllers that the user's service manager was given; None for root, and where there is no v2."""
+        group = f"user.slice/user-{self.uid}.slice/user@{self.uid}.service"
+        try:
+            with open(os.path.join(self.host.cgroups, group, "cgroup.controllers"), encoding="ascii") as file:
+                return tuple(file.read().split()) if self.uid else None
+        except OSError:
+            return None
+
+    @property
+    def lingers(self) -> bool:
+        """Whether it starts at boot and outlives a logout: of a user only where that was enabled."""
+        return self.uid == 0 or os.path.exists(os.path.join(self.host.lingering, self.user))
+
+
+class State(Record):
+    """What there is of a service. ``ours`` is None where there is no unit file of ours nor of others."""
+
+    ours: bool | None
+    enabled: str = ""
+    active: str = "inactive"
+    pid: int = 0
+
+
+def service_here(run_dir: RunDir) -> Service:
+    """The service of a run directory for the user of this process."""
+    home = home_of(os.environ)
+    return service_of(run_dir, os.getuid(), user_of(os.environ), home, os.environ)
+
+
+def service_of(run_dir: RunDir, uid: int, user: str, home: str, environ: Mapping[str, str]) -> Service:
+    """The service of a run directory: ``yopp`` for the default one, and with the directory's key for others."""
+    is_default = run_dir.path == RunDir.resolve(None, {}, uid, home).path
+    name = "yopp" if is_default else f"yopp-{run_dir.key}"
+    config = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    folder = HOST.etc if uid == 0 else os.path.join(config, "systemd", "user")
+    return Service(run_dir, uid, user, name, os.path.join(folder, f"{name}.service"), HOST, environ)
+
+
+# -- the unit ------------------------------------------------------------------------------------------
+
+
+def unit_text(service: Service, words: Sequence[str], *, version: int) -> str:
+    """The unit that starts the cluster with ``yopp up --foreground`` and ``words``, for that version of systemd."""
+    command = [sys.executable, "-P", "-m", "yarnopp_cli", "up", "--foreground"]
+    command += ["--run-dir", service.run_dir.path, *words]
+    path = daemon_environment({}).get("PYTHONPATH")
+    environment = [f"Environment={quoted(f'PYTHONPATH={path}')}"] if path else []
+    if version >= SUBGROUPS:
+        # What runs when the ResourceManager or this command dies goes on, and the next start finds it.
+        kind = ["Type=notify-reload", "KillMode=process", f"DelegateSubgroup={SUBGROUP}"]
+    else:
+        kind = ["Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "KillMode=mixed"]
+    after = ["After=network.target"] if service.uid == 0 else []
+    lines = [
+        MARK,
+        "[Unit]",
+        f"Description=yopp: YARN's containers on this host ({escaped(service.run_dir.path)})",
+        "Documentation=man:yopp(1) man:yopp-service(1)",
+        *after,
+        "",
+        "[Service]",
+        *kind,
+        f"ExecStart={' '.join(map(quoted, command))}",
+        *environment,
+        "Restart=on-failure",
+        "RestartSec=1",
+        "TimeoutStopSec=60",
+        "# The cgroups below the service are yopp's, with these controllers.",
+        "Delegate=cpu memory pids",
+        "# An OOM kill of a container does not affect the service.",
+        "OOMPolicy=continue",
+        "TasksMax=infinity",
+        "",
+        "[Install]",
+        f"WantedBy={'multi-user' if service.uid == 0 else 'default'}.target",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """A text with systemd's specifiers and line ends made harmless."""
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace("%", "%%")
+
+
+def quoted(word: str) -> str:
+    """A word as ``ExecStart=`` reads it back to the same (systemd.syntax(7), systemd.service(5))."""
+    if _PLAIN.fullmatch(word):
+        return word
+    return '"' + escaped(word).replace('"', '\\"').replace("$", "$$") + '"'
+
+
+# -- what there is -------------------------------------------------------------------------------------
+
+
+def check_systemd(service: Service) -> None:
+    """Refuse a host without systemd, and a user without a service manager. Raises YoppError."""
+    if not os.path.isdir(service.host.booted):
+        raise YoppError(
+            "there is no systemd here",
+            because=f"{service.host.booted} does not exist: this host's init is another one",
+            hint="have that one run `yopp up --foreground`, which ends with SIGTERM",
+            exit_code=EXIT_UNREACHABLE,
+        )
+    socket = os.path.join(service.runtime, "systemd", "private")
+    if service.uid and not os.path.exists(socket):
+        raise YoppError(
+            f"no service manager of {service.user} is running",
+            because=f"{socket} does not exist",
+            hint="`loginctl enable-linger` starts it, or log in",
+            exit_code=EXIT_UNREACHABLE,
+        )
+
+
+def is_ours(path: str) -> bool | None:
+    """Whether the unit file is one that ``install`` wrote; None where there is none. A link is not."""
+    if os.path.islink(path):
+        return False
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline().rstrip("\n") == MARK
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def state_of(service: Service) -> State:
+    """What there is of the service, also where no systemd runs. Raises YoppError."""
+    ours = is_ours(service.path)
+    try:
+        check_systemd(service)
+    except YoppError:
+        return State(ours)
+    told = _systemctl(service, "show", f"--property={','.join(_SHOWN)}", service.unit)
+    shown = dict(line.partition("=")[::2] for line in told.splitlines())
+    pid = shown.get("MainPID", "")
+    return State(
+        ours,
+        shown.get("UnitFileState", ""),
+        shown.get("ActiveState", ""),
+        int(pid) if pid.isdigit() else 0,
+    )
+
+
+def systemd_version(service: Service) -> int:
+    """The version of systemctl. Raises YoppError."""
+    found = re.match(r"systemd (\d+)", _systemctl(service, "--version"))
+    return int(found[1]) if found else 0
+
+
+# -- install and remove --------------------------------------------------------------------------------
+
+
+def check_install(service: Service, *, start: bool) -> State:
+    """What there is of the service. Raises YoppError where it cannot be installed: another unit of its name, no
+    systemd, or a cluster that it would have to start again."""
+    check_systemd(service)
+    elsewhere = [os.path.join(folder, service.unit) for folder in service.host.shipped if service.uid == 0]
+    taken = [path for path in elsewhere if os.path.lexists(path)]
+    if is_ours(service.path) is False:
+        taken.insert(0, service.path)
+    if taken:
+        raise InvalidStateError(
+            f"there is another {service.unit}",
+            because=f"{taken[0]} was not made by `yopp service install`",
+            hint="remove it, or take a run directory of another name, which has a unit of another name",
+        )
+    state = state_of(service)
+    there = service.run_dir.daemons() if service.run_dir.exists() else ()
+    if start and there and state.active not in ("active", "reloading"):
+        raise InvalidStateError(
+            "a cluster is already running here",
+            because=f"{there[0].name} is process {there[0].process.pid}, which the service did not start",
+            hint="`yopp down` first, or --no-start",
+        )
+    return state
+
+
+def install(service: Service, text: str, *, start: bool) -> None:
+    """Write the unit, and have systemd start it at boot and, with ``start``, now. Call ``check_install`` before.
+
+    Raises YoppError where systemd refuses it, or the cluster does not start; all is then as it was before.
+    """
+    with contextlib.ExitStack() as undo:
+        undo.callback(_restore, service, _content(service.path))
+        try:
+            os.makedirs(os.path.dirname(service.path), exist_ok=True)
+            write_whole(service.path, text.encode("utf-8", "surrogateescape"), mode=0o644, durable=True)
+        except OSError as error:
+            raise YoppError(
+                f"cannot write {service.path}",
+                because=reason_of(error),
+                hint="`ls -ld` says whose it is",
+                exit_code=EXIT_NOT_PERMITTED if isinstance(error, PermissionError) else None,
+            ) from None
+        _systemctl(service, "daemon-reload")
+        _systemctl(service, "enable", *(["--now"] if start else []), service.unit)
+        undo.pop_all()
+
+
+def check_remove(service: Service) -> State:
+    """What there is of the service. Raises YoppError for a unit that is not ours."""
+    if is_ours(service.path) is False:
+        raise InvalidStateError(
+            f"{service.unit} is not removed",
+            because=f"{service.path} was not made by `yopp service install`",
+            hint=f"`{' '.join(service.systemctl)} disable --now {service.unit}`, and remove the file",
+        )
+    return state_of(service)
+
+
+def remove(service: Service) -> None:
+    """End the service, and remove its unit. Call ``check_remove`` before. Raises YoppError."""
+    with_systemd = True
+    try:
+        check_systemd(service)
+    except YoppError:  # what nobody starts can only be forgotten
+        with_systemd = False
+    if with_systemd:
+        _systemctl(service, "disable", "--now", service.unit)
+    _restore(service, None, reload=with_systemd)
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _restore(service: Service, content: bytes | None, *, reload: bool = True) -> None:
+    """Have the unit file as it was; None for none."""
+    if content is not None:
+        with contextlib.suppress(OSError):
+            write_whole(service.path, content, mode=0o644, durable=True)
+    else:
+        with contextlib.suppress(YoppError):
+            if reload:
+                _systemctl(service, "disable", service.unit)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(service.path)
+    with contextlib.suppress(YoppError):
+        if reload:
+            _systemctl(service, "daemon-reload")
+
+
+def _systemctl(service: Service, *words: str) -> str:
+    """What systemctl prints. Raises YoppError with its last line where it fails."""
+    command = [*service.systemctl, *words]
+    environment = dict(service.environ)
+    if service.uid:
+        environment["XDG_RUNTIME_DIR"] = service.runtime
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            env=environment,
+        )
+    except OSError as error:
+        raise YoppError(
+            "systemctl cannot be run", because=reason_of(error), hint="it comes with systemd"
+        ) from None
+    if done.returncode:
+        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        user = "" if service.uid == 0 else "--user "
+        raise YoppError(
+            f"`{' '.join(command)}` failed",
+            because=said[-1] if said else f"it ended with exit code {done.returncode}",
+            hint=f"`journalctl {user}-e -u {service.unit}` has what the service said",
+        )
+    return done.stdout

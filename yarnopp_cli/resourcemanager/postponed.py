@@ -1,0 +1,104 @@
+"""Applications that begin later: at a time, when others have ended, or both.
+
+Such a one is ACCEPTED: its attempt is NEW, asks for nothing and has nothing. Whether it begins is looked at when its
+time has come and when one ends that it waits for (``services/postponing.py``). One that can never begin is ended, and
+so are those that wait for it to succeed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from executor.hints import TYPE_CHECKING
+from executor.light import Record
+
+from ..errors import (
+    ApplicationNotFoundError,
+    InvalidStateError,
+    NotYetSupportedError,
+    UsageError,
+)
+from ..records.requests import ApplicationSubmissionContext
+
+if TYPE_CHECKING:
+    from .context import RMContext
+    from .entities import RMApp
+
+OK, FAILED, ANY = "ok", "failed", "any"
+CONDITIONS = {OK: "to succeed", FAILED: "to fail", ANY: "to end"}
+"""How an application may have to end for another to begin, in words."""
+UNKNOWN = "unknown"
+
+
+class Verdict(Record):
+    """Whether one begins now: only if ``left``, what it still waits for, is nothing, and it is ``due``. ``never`` is
+    why it can not at any time, "" if it can."""
+
+    left: tuple[str, ...]
+    due: bool
+    never: str = ""
+
+
+def judge(begin_at_ms: int, after: Iterable[str], now_ms: int, ended: Callable[[str], str]) -> Verdict:
+    """Whether an application begins now. ``ended`` tells how another one did: OK, FAILED, "" if it has not, or UNKNOWN
+    if it is not there any more."""
+    left, never = [], ""
+    for one in after:
+        parent, _, condition = one.rpartition(":")
+        how = ended(parent)
+        if not how:
+            left.append(one)
+        elif condition not in (ANY, how):
+            did = {OK: "has succeeded", FAILED: "has failed"}.get(how, "is not known any more")
+            never = never or f"{parent} {did}, and it waited for that {CONDITIONS[condition]}"
+    return Verdict(tuple(left), now_ms >= begin_at_ms, never)
+
+
+def waiting_text(begin_at_ms: int, after: Iterable[str], now_ms: int) -> str:
+    """What one waits for, as its diagnostics."""
+    parts = []
+    if begin_at_ms > now_ms:
+        parts.append("for its time")
+    for one in after:
+        parent, _, condition = one.rpartition(":")
+        parts.append(f"for {parent} {CONDITIONS[condition]}")
+    return f"It has not begun: it waits {' and '.join(parts)}."
+
+
+def waiting_for(application_id: str, postponed: Iterable[RMApp]) -> list[RMApp]:
+    """Those that wait for an application to end."""
+    named = application_id + ":"
+    return [app for app in postponed if any(one.startswith(named) for one in app.context.after)]
+
+
+def check_postponed(submission: ApplicationSubmissionContext, context: RMContext, *, hosted: bool) -> None:
+    """Refuse an application that cannot wait as it wants to. Raises YoppError."""
+    for one in submission.after:
+        parent, _, condition = one.rpartition(":")
+        if condition not in CONDITIONS:
+            raise UsageError(
+                f"an application cannot begin after {one!r}",
+                because=f"the condition is one of {', '.join(CONDITIONS)}",
+                hint="--after ID:ok",
+            )
+        if parent not in context.applications:
+            raise ApplicationNotFoundError(
+                f"{parent} doesn't exist in the RM",
+                because="an application can only wait for one that this cluster knows",
+                hint="`yopp app list -a` shows those this cluster knows",
+                sought=parent,
+            )
+    if submission.deadline_at_ms and submission.deadline_at_ms <= max(context.now_ms, submission.begin_at_ms):
+        raise InvalidStateError(
+            "the deadline is in the past"
+            if submission.deadline_at_ms <= context.now_ms
+            else "it would never begin",
+            because="a job is ended at its deadline, which has to be after now and after the time at which it begins",
+            hint="--deadline +2h",
+        )
+    if (submission.begin_at_ms or submission.after) and submission.unmanaged and not hosted:
+        raise NotYetSupportedError(
+            "a job whose master runs in its client cannot begin later",
+            because="this cluster hosts no masters",
+            hint="add --detach",
+        )
