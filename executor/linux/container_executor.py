@@ -310,14 +310,9 @@ class LinuxContainerExecutor:
         if not self._pool.used or self._preparer.has(spec.container_id):
             return False
         check_words(spec.command)
-<<<<<<< HEAD
         if not self._preparer.takes_furnished(spec) or spec.files:
             self._directories.prepare(spec)
-        held = LiveContainer(spec.container_id, 0, 0, "")
-=======
-        self._directories.prepare(spec)
         held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
->>>>>>> main
         if not self._pool.launch(held, self._request(spec), limits):
             return False
         self._held[spec.container_id] = held
