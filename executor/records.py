@@ -142,6 +142,7 @@ class ContainerSpec(Record):
     is the expected running time if the creator knows it, else 0. ``waiting_since_ms`` (epoch milliseconds) is when its
     work began to wait elsewhere: it queues before all that arrived later than that; 0 if it begins to wait here.
     ``least_vcores`` is the least CPU weight of a guaranteed container, in vcores, even if it is accounted with fewer.
+    ``application_priority``: of opportunistic containers that wait, those of the larger one go first.
     """
 
     container_id: str
@@ -161,6 +162,7 @@ class ContainerSpec(Record):
     waiting_since_ms: int = 0
     own_account: bool = False
     least_vcores: int = 0
+    application_priority: int = 0
 
 
 class ContainerMessage(Record):

@@ -276,6 +276,12 @@ class ExecutorSettings(Record, kw_only=True):
     monitor_enabled: bool = setting("yarn.nodemanager.container-monitor.enabled", True)
     """Measure what containers use. With false no figures are shown, and memory that no cgroup limits is not
     checked."""
+    confined_containers: bool = setting("yopp.nodemanager.confined-containers", True)
+    """Keep containers in slots (yopp.nodemanager.pooled-groups) of a node that root runs from changing their own
+    limits, groups and records: they see the cgroups and the node's records read-only, in a mount namespace of their
+    own, gain no privileges by programs (no_new_privs), and lack the capabilities by which that could be undone
+    (CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_DAC_READ_SEARCH). With false,
+    containers of root can mount file systems, and run other container engines. `yopp doctor` tells what holds."""
     log_monitor_enabled: bool = setting("yarn.nodemanager.container-log-monitor.enable", False)
     """End containers that write more into their log directory than the limits allow (KILLED_FOR_EXCESS_LOGS). Files
     that were removed and are still written to as standard output or error count too. Needs
@@ -320,5 +326,26 @@ class ExecutorSettings(Record, kw_only=True):
     (KILLED_EXCEEDED_VMEM). True in YARN; programs map far more than they use."""
     vmem_pmem_ratio: float = setting("yarn.nodemanager.vmem-pmem-ratio", 2.1, at_least=0.99)
     """Virtual memory that a container may have for each MB of its memory."""
+    disk_health_enabled: bool = setting("yarn.nodemanager.disk-health-checker.enable", True)
+    """Watch whether containers can be started here: a node whose disks are full or fail, or that can start no process,
+    is unhealthy. It says why, and gets nothing until it is well. What it could not start is tried elsewhere, or later,
+    and counts as no failure of the container."""
+    disk_health_interval_ms: int = setting(
+        "yarn.nodemanager.disk-health-checker.interval-ms", 120_000, at_least=10
+    )
+    """How often the disks are looked at while all is well. A container that could not be started has them looked at
+    each second, until the node is well again."""
+    disk_most_used_percentage: float = setting(
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage",
+        100.0,
+        at_least=0,
+        at_most=100,
+    )
+    """The part of a disk that may be in use, in percent. In YARN it is 90; here a disk that takes what is written is
+    good, since yopp shares it with everything else on its host."""
+    disk_least_free_mb: int = setting(
+        "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb", 0, at_least=0
+    )
+    """How many MB of a disk must be free."""
     retain_finished: int = setting("yopp.nodemanager.retained-containers", 1000, at_least=0)
     """How many finished containers a node remembers."""

@@ -57,6 +57,8 @@ class ContainerBook:
         )
         self._lends = settings.utilization_tracker == "UTILIZATION"
         self._tracker = (UtilizationBasedTracker if self._lends else ResourceUtilizationTracker)(total)
+        #: why no container can be started here, "" if they can
+        self.health_report = ""
         #: all containers that have not ended, in order of arrival
         self._live: dict[str, Container] = {}
         #: those that hold resources, in order of start

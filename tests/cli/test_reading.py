@@ -143,7 +143,7 @@ def test_what_is_needed_and_no_more_is_read_here(command: Command, monkeypatch: 
         ["node", "list", "--limit"],
         ["node", "list", "--limit", "-1"],
         ["app", "list", "-appStates", "ALL"],
-        ["run"],
+        ["wait"],
         ["run", "-n", "0", "true"],
         ["run", "-n", "x", "true"],
         ["run", "--memory", "much", "true"],

@@ -924,3 +924,29 @@ def test_a_node_without_an_rm_stops_at_once_when_asked(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
     world.tell(lost("no such file"))
     assert world.tell(NodeStopRequested("stop")) == [StopDaemon("stop")]
+
+
+# -- a node that can start nothing ---------------------------------------------------------------------------
+
+
+def test_an_unhealthy_node_says_so_and_gives_back_what_has_not_begun(node: World) -> None:
+    node.run_one(1)
+    node.start(to_start(2), to_start(3))
+    commands = node.tell(happened.ContainerLaunchFailed(cid(2), "no space", node_status=-101))
+    node.answer()
+    last = beats(node.commands)[-1]
+    assert (last.healthy, last.health_report) == (False, "no space")
+    statuses = {one.container_id[-2:]: one for beat in beats(node.commands) for one in beat.containers}
+    assert (statuses["02"].exit_status, statuses["03"].exit_status) == (-101, -100)
+    assert {one.cause.kind.value for name, one in statuses.items() if name != "01"} == {"NODE_FAULT"}
+    assert not of(do.LaunchContainer, commands)
+    node.start(to_start(4))
+    assert node.status(4).state is DONE and node.status(4).exit_status == -100
+    assert node.status(1).state is RUNNING, "what runs is not touched"
+    node.tell(happened.NodeHealthChanged(""))
+    while node.unanswered:
+        node.answer(at=node.now + 0.01)
+        if beats(node.commands)[-1].healthy:
+            break
+    assert beats(node.commands)[-1].healthy and beats(node.commands)[-1].health_report == ""
+    node.run_one(5)

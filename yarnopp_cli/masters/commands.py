@@ -7,12 +7,12 @@ container that was preempted, shed or refused is asked for again and fails nothi
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from executor.light import Record, replace
 
 from ..errors import UsageError
-from ..records.jobs import JobSpec, PhaseSpec, TaskSpec
+from ..records.jobs import JobSpec, PhaseSpec, Sweep, TaskSpec
 from ..records.requests import ANY
 from ..settings.declarations import ApplicationSettings
 
@@ -27,6 +27,25 @@ NEVER_RETRY = 0
 RETRY_ON_SPECIFIC_ERROR_CODES = 2
 FOR_EVER = 2**31
 """More attempts than any container has."""
+
+
+class Tasks(Record):
+    """What the containers of ``yopp run`` run: a command, or a template with what fills it in, and the numbers of the
+    tasks. ``name`` is the job's where nobody says another, "" for the command's."""
+
+    command: tuple[str, ...]
+    numbers: tuple[range, ...]
+    sweep: Sweep | None = None
+    name: str = ""
+
+
+def no_command() -> UsageError:
+    """The refusal of a command line that names nothing to run."""
+    return UsageError(
+        "missing argument 'COMMAND [ARG]...'",
+        because="`yopp run` needs it, or --from with a file of commands",
+        hint="`yopp run --help` lists what it takes",
+    )
 
 
 def plan_run(
@@ -44,16 +63,21 @@ def plan_run(
     container_timeout_ms: int = 0,
     max_preemptions: int = 100,
     exit_rule: str = "highest",
+    sweep: Sweep | None = None,
+    numbers: Sequence[range] = (),
 ) -> JobSpec:
     """The job of ``containers`` tasks like ``task``. ``retries`` is how often a failing container is run again.
 
+    ``numbers`` are the tasks' instead of 1, 2, 3 …; ``sweep`` makes a template of ``command``.
     ``timeout_ms`` bounds the whole job, ``container_timeout_ms`` what each container runs (paused time left out).
     """
+    numbers = numbers or (range(1, containers + 1),)
     phase = PhaseSpec(
         name="run",
-        tasks=(replace(task, count=containers),),
+        tasks=tuple(replace(task, number=one.start, count=len(one), step=one.step) for one in numbers),
         command=command,
-        environment={**(environment or {}), COUNT_VARIABLE: str(containers)},
+        sweep=sweep,
+        environment={**(environment or {}), COUNT_VARIABLE: str(sum(map(len, numbers)))},
         own_account=True,
         working_directory=working_directory,
         timeout_ms=container_timeout_ms,

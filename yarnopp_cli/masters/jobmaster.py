@@ -12,6 +12,7 @@ import enum
 from collections.abc import Iterator
 from itertools import islice
 
+from executor.causes import CauseKind, of_kind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import (
@@ -367,6 +368,8 @@ class JobMaster:
         if self.stage is not Stage.WORKING:
             task.exit_code = exit_code_of(status)
             self._close(task, TaskState.KILLED if task.exit_code else TaskState.SUCCEEDED)
+        elif of_kind(status.cause, CauseKind.NODE_FAULT):
+            self._again(task, now + task.backoff(status))
         elif self._is_asked_for_again(status.exit_status):
             self._on_preempted(task, status, now)
         elif (code := exit_code_of(status)) == 0:

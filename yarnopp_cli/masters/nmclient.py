@@ -130,8 +130,9 @@ def _call(node_id: str, address: str, tasks: list[Task]) -> CallNode:
 
 def _context(task: Task) -> ContainerLaunchContext:
     phase, spec = task.phase, task.spec
+    arguments, variables = task.launch
     return phase.context.for_task(
-        phase.number_variable, task.shown_number, spec.arguments, spec.duration_hint_ms
+        phase.number_variable, task.shown_number, arguments, spec.duration_hint_ms, variables
     )
 
 

@@ -94,8 +94,18 @@ class Task(Record, frozen=False):
         return (
             cls(phase_index, phase, spec, number, spec.execution_type, spec.priority, shown_number=number)
             for spec in phase.tasks
-            for number in range(spec.number, spec.number + spec.count)
+            for number in spec.numbers
         )
+
+    @property
+    def launch(self) -> tuple[tuple[str, ...], dict[str, str]]:
+        """What is its own of what its container runs: words after the command of its phase's context, and
+        variables."""
+        if self.phase.sweep is None:
+            return self.spec.arguments, {}
+        from .sweeps import launch_of
+
+        return launch_of(self.phase.command, self.phase.sweep, self.number)
 
     def report(self) -> TaskReport:
         """It as it is now."""
@@ -126,14 +136,15 @@ class Task(Record, frozen=False):
         """Seconds to wait before asking again after a preemption.
 
         None for a container that ran, or that was shed for the first time; more and more for one that comes
-        to a node again and again and never runs there. Where the node's queue was full, asking again at once would
-        be in vain, the first time too.
+        to a node again and again and never runs there. Where the node's queue was full, or it could start nothing,
+        asking again at once would be in vain, the first time too.
         """
-        if status.started_at_ms:
+        at_once = of_kind(status.cause, CauseKind.QUEUE_FULL, CauseKind.NODE_FAULT)
+        if status.started_at_ms and not at_once:
             self.refusals = 0
             return 0.0
         self.refusals += 1
-        doublings = self.refusals - (1 if of_kind(status.cause, CauseKind.QUEUE_FULL) else 2)
+        doublings = self.refusals - (1 if at_once else 2)
         if doublings < 0:
             return 0.0
         return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))

@@ -240,6 +240,7 @@ def _has_news(response: NodeHeartbeatResponse) -> bool:
         or response.tasks_to_start
         or response.containers_to_cleanup
         or response.containers_to_update
+        or response.application_priorities
         or response.applications_to_cleanup
         or response.completed_acknowledged
     )

@@ -85,6 +85,7 @@ ON_DEMAND_PATIENCE_SECONDS: Final = 5.0
 BY_RESOURCEMANAGER = "Container Killed by ResourceManager"
 NO_LIMIT: Final = ContainerQueuingLimit()
 APPLICATION_ENDED = "Container killed on application-finish event"
+NODE_UNHEALTHY = "Container returned because its node is unhealthy"
 NODE_ENDED = "Container killed because its NodeManager was stopped"
 
 
@@ -154,6 +155,7 @@ class NodeManager:
         self._lifetime = "stay"
         self._told_to_stay = False
         self._guaranteed_awaited = False
+        self._health_told = ""
         self._held: list[tuple[float, CallReceived]] = []
         self._ending: _Ending | None = None
         self._stopped = False
@@ -271,6 +273,11 @@ class NodeManager:
         """What may follow from any event: a heartbeat, or the next step to the end."""
         if self._stopped:
             return self._commands
+        if self._scheduler.health_report != self._health_told:
+            self._health_told = self._scheduler.health_report
+            self._link.changed()
+        if self._scheduler.health_report and self._scheduler.queue_length:
+            self._give_back_queued(self._scheduler.health_report)
         self._link.queueing = self._scheduler.queue_length > 0
         if self._ending is not None:
             self._go_on_ending(self._ending)
@@ -406,6 +413,8 @@ class NodeManager:
             self._start_master(grant, start.launch_context)
         if response.tasks_to_start:
             self._start_tasks(response)
+        for changed in response.application_priorities:
+            self._pass(executor_events.ApplicationPriorityChanged(changed.application_id, changed.priority))
         if self._proxy is not None and response.nodes_for_scheduling is not None:
             self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
         if response.resource is not None and response.resource != self._scheduler.total:
@@ -419,6 +428,14 @@ class NodeManager:
         if waiting is not self._guaranteed_awaited:
             self._guaranteed_awaited = waiting
             self._pass(executor_events.GuaranteedAwaited(waiting))
+
+    def _give_back_queued(self, why: str) -> None:
+        """Nothing can be started here: what has not begun is asked for again elsewhere."""
+        cause = Cause(CauseKind.NODE_FAULT, text=why)
+        for container_id in list(self._containers.live):
+            status = self._scheduler.status(container_id)
+            if status is not None and status.state is ContainerState.SCHEDULED:
+                self._kill(container_id, ContainerExitStatus.ABORTED, cause, f"{NODE_UNHEALTHY}: {why}")
 
     def _start_master(self, grant: ContainerSpec, context: ContainerLaunchContext) -> None:
         if self._scheduler.status(grant.container_id) is not None:

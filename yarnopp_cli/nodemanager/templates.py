@@ -35,7 +35,7 @@ class LaunchTemplates:
         context = ContainerLaunchContext(())
         if template is not None:
             context = template.context.for_task(
-                template.number_variable, task.number, task.arguments, task.duration_hint_ms
+                template.number_variable, task.number, task.arguments, task.duration_hint_ms, task.variables
             )
         grant = ContainerSpec(
             container_id=task.container_id,
@@ -47,5 +47,6 @@ class LaunchTemplates:
             priority=task.priority,
             version=task.version,
             waiting_since_ms=task.waiting_since_ms,
+            application_priority=task.application_priority,
         )
         return context, grant

@@ -17,9 +17,12 @@ from executor.records import ExecutionType, Resource
 
 from .requests import ANY, ContainerLaunchContext, MapReduceJob
 
+ARGS_VARIABLE = "YOPP_ARGS"
+"""What each task of a sweep finds its values in, with a space between them."""
+
 
 class TaskSpec(Record):
-    """One piece of work, or ``count`` equal ones. ``number`` is the first one's, which count from 1 within their phase;
+    """One piece of work, or ``count`` equal ones. ``number`` is the first one's, and each other's is ``step`` more;
     ``arguments`` follow the phase's command.
 
     A smaller ``priority`` is more important. With ``enforce`` no other execution type than this will do.
@@ -34,6 +37,33 @@ class TaskSpec(Record):
     arguments: tuple[str, ...] = ()
     duration_hint_ms: int = 0
     count: int = 1
+    step: int = 1
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of its tasks."""
+        return range(self.number, self.number + self.count * self.step, self.step)
+
+
+class Sweep(Record):
+    """What tells the tasks of a phase apart: the values of its ``sources`` in all combinations, the last source's
+    changing fastest. The task with the number n has the nth combination, whichever tasks the phase has.
+
+    The phase's command is a template for them (``masters/sweeps.py``). ``shell``: it is a line for a shell. Sources
+    whose indices are ``linked`` go along with the source before them, which has as many values.
+    """
+
+    sources: tuple[tuple[str, ...], ...]
+    shell: bool = False
+    linked: tuple[int, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many combinations there are."""
+        size = 1
+        for at, source in enumerate(self.sources):
+            size *= 1 if at in self.linked else len(source)
+        return size
 
 
 class PhaseSpec(Record):
@@ -48,6 +78,7 @@ class PhaseSpec(Record):
     ``number_by_allocation`` 1, 2, 3 … in the order in which containers were allocated (YARN_SHELL_ID).
     ``promote`` asks for each opportunistic container to be promoted once it runs. ``resource_name`` is where
     to run: ``*`` or a node. ``shell_line`` is the line that ``command`` has a shell run, where there is one.
+    ``sweep``: ``command`` is a template, which each task fills in.
     """
 
     name: str
@@ -69,6 +100,7 @@ class PhaseSpec(Record):
     resource_name: str = ANY
     own_account: bool = False
     shell_line: str = ""
+    sweep: Sweep | None = None
 
     @property
     def size(self) -> int:
@@ -77,9 +109,9 @@ class PhaseSpec(Record):
 
     @property
     def context(self) -> ContainerLaunchContext:
-        """What all its tasks run, without what is each one's own."""
+        """What all its tasks run, without what is each one's own; of a sweep no command."""
         return ContainerLaunchContext(
-            command=self.command,
+            command=self.command if self.sweep is None else (),
             environment=self.environment,
             working_directory=self.working_directory,
             files=self.files,
@@ -90,7 +122,7 @@ class PhaseSpec(Record):
     def each(self) -> Iterator[TaskSpec]:
         """Its tasks, one by one."""
         for task in self.tasks:
-            for number in range(task.number, task.number + task.count):
+            for number in task.numbers:
                 yield task if task.count == 1 else replace(task, number=number, count=1)
 
 

@@ -4,6 +4,7 @@ MapReduce job says of its tasks."""
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 
 from executor.light import Record, field, replace
 from executor.records import ExecutionType, Resource
@@ -75,12 +76,18 @@ class ContainerLaunchContext(Record):
     own_account: bool = False
 
     def for_task(
-        self, number_variable: str, number: int, arguments: tuple[str, ...], duration_hint_ms: int
+        self,
+        number_variable: str,
+        number: int,
+        arguments: tuple[str, ...],
+        duration_hint_ms: int,
+        variables: Mapping[str, str],
     ) -> ContainerLaunchContext:
-        """This with what is one task's own: arguments after the command, and its number in a variable with a name."""
+        """This with what is one task's own: arguments after the command, ``variables``, and its number in one with a
+        name."""
         environment = self.environment
         if number_variable:
-            environment = {**environment, number_variable: str(number)}
+            environment = {**environment, number_variable: str(number), **variables}
         command = self.command + arguments
         return replace(self, command=command, environment=environment, duration_hint_ms=duration_hint_ms)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from executor.light import Record
+from executor.light import Record, field
 from executor.records import (
     ContainerQueuingLimit,
     ContainerStatus,
@@ -93,7 +93,8 @@ class LaunchTemplate(Record):
 
 
 class TaskToStart(Record):
-    """A hosted master's task: what is its own beside its phase's template. ``arguments`` follow the command."""
+    """A hosted master's task: what is its own beside its phase's template. ``arguments`` follow the command,
+    ``variables`` are for its environment."""
 
     container_id: str
     template_id: str
@@ -105,6 +106,15 @@ class TaskToStart(Record):
     waiting_since_ms: int = 0
     duration_hint_ms: int = 0
     arguments: tuple[str, ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    application_priority: int = 0
+
+
+class ApplicationPriority(Record):
+    """The priority that an application has now."""
+
+    application_id: str
+    priority: int
 
 
 class ContainerToUpdate(Record):
@@ -126,7 +136,7 @@ class NodeHeartbeatResponse(Record):
     ``next_interval_ms`` is the longest time until the next heartbeat from now on, 0 for as before.
     ``resource`` is the size that an administrator gave the node, None for none.
     ``guaranteed_awaited``: guaranteed containers wait for what others of their type hold here; None for as before.
-    ``templates`` are those of ``tasks_to_start`` that the node does not have.
+    ``templates`` are those of ``tasks_to_start`` that the node does not have. ``application_priorities`` have changed.
     """
 
     response_id: int
@@ -146,6 +156,7 @@ class NodeHeartbeatResponse(Record):
     guaranteed_awaited: bool | None = None
     templates: tuple[LaunchTemplate, ...] = ()
     tasks_to_start: tuple[TaskToStart, ...] = ()
+    application_priorities: tuple[ApplicationPriority, ...] = ()
 
 
 class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):

@@ -238,6 +238,7 @@ class ContainerLedger:
             user=container.app.user,
             expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
             waiting_since_ms=container.waiting_since_ms,
+            application_priority=container.app.context.priority,
         )
 
     def observe(self, container: RMContainer, status: ContainerStatus) -> None:

@@ -35,7 +35,7 @@ from ..records.history import ApplicationHistory
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
-from ..records.tracker_protocol import LaunchTemplate
+from ..records.tracker_protocol import ApplicationPriority, LaunchTemplate
 from ..settings.declarations import ResourceManagerSettings
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
 from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
@@ -333,9 +333,17 @@ class RMContext:
         if not dry_run:
             app.context = replace(app.context, **changes)
             self.opportunistic_waiting.weight_changed(app)
+            if "priority" in changes:
+                self._tell_priority(app)
             if app.attempts:
                 app.leaf.asks(app.attempt)
         return ApplicationResponse(replace(report, **shown))
+
+    def _tell_priority(self, app: RMApp) -> None:
+        """The nodes where its containers may wait are told its new priority."""
+        for node in {container.node.node_id: container.node for container in app.containers()}.values():
+            node.priorities.put(app.id, ApplicationPriority(app.id, app.context.priority))
+            self.news_for_node(node)
 
     # -- answers ---------------------------------------------------------------------------------------------
 

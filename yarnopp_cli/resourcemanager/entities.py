@@ -45,6 +45,7 @@ from ..records.requests import (
     UpdatedContainer,
 )
 from ..records.tracker_protocol import (
+    ApplicationPriority,
     ContainerToStart,
     ContainerToUpdate,
     RegisterNodeManagerRequest,
@@ -176,6 +177,7 @@ class RMNode(Listener):
     templates_told: set[str] = field(default_factory=set)
     to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
     to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
+    priorities: Mailbox[ApplicationPriority] = field(default_factory=Mailbox)
     applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
 
     def move(self, event: NodeEvent, now: float) -> None:
@@ -228,6 +230,7 @@ class RMNode(Listener):
             self.tasks_to_start,
             self.to_cleanup,
             self.to_update,
+            self.priorities,
             self.applications_to_cleanup,
         )
 
@@ -267,6 +270,7 @@ class RMNode(Listener):
         """
         self.to_cleanup.acknowledge(response_id)
         self.to_update.acknowledge(response_id)
+        self.priorities.acknowledge(response_id)
         if len(self.applications_to_cleanup):
             running = set(running_applications)
             for application_id in self.applications_to_cleanup.keys_received(response_id):

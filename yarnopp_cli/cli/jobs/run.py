@@ -10,8 +10,8 @@ from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
 from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
-from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, plan_run
-from ...records.jobs import TaskSpec
+from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, Tasks, no_command, plan_run
+from ...records.jobs import ARGS_VARIABLE, TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
@@ -37,7 +37,10 @@ CONDITIONS = ("ok", "failed", "any")
 """How a job of ``--after`` may have to end."""
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
-CommandLine = Annotated[list[str], argument("COMMAND [ARG]...", "The command and its arguments.")]
+CommandLine = Annotated[
+    list[str] | None,
+    argument("COMMAND [ARG]...", "The command, its arguments, and after each ::: values for a task each."),
+]
 Count = Annotated[int, option("-n, --num-containers N", "Number of containers.", min=1, max=MOST_CONTAINERS)]
 Opportunistic = Annotated[
     bool, option("-O, --opportunistic", "Run opportunistic containers, which may queue at a node.")
@@ -82,10 +85,31 @@ Priority = Annotated[
         "Priority of these containers: smaller numbers go first (larger ones with `app priority`).",
     ),
 ]
+ApplicationPriority = Annotated[
+    int,
+    option("--app-priority P", "Priority of the job: larger numbers go first.", min=0),
+    WITHOUT_UPLOAD,
+]
 Expected = Annotated[
     float | None,
     option(
         "--expect DUR", "Expected run time of each, for estimates and for SHORTEST_FIRST.", parser=duration
+    ),
+    WITHOUT_UPLOAD,
+]
+From = Annotated[
+    str | None,
+    option(
+        "--from FILE",
+        "A container for each line of FILE (- is standard input): the line is its command, or fills in COMMAND's {}.",
+    ),
+    WITHOUT_UPLOAD,
+]
+Shell = Annotated[bool, option("--shell", "The command, or each line of --from, is a line for /bin/sh.")]
+Array = Annotated[
+    str | None,
+    option(
+        "--array N-M:S,…", "The numbers of the tasks: 5-50:5, 1,3,7-9; only these tasks of --from or :::."
     ),
     WITHOUT_UPLOAD,
 ]
@@ -116,7 +140,7 @@ Name = Annotated[str, option("--name NAME", "The application's name.")]
 @command(
     "run",
     "yopp run -n 10 -O sleep 10",
-    "yopp run --memory 2G --vcores 2 -- make -j2",
+    "yopp run -O ./train.py --rate {1} --seed {2} ::: 0.1 0.01 ::: 1 2 3",
     needs=Needs.JOBS,
     progress=True,
     tries=True,
@@ -125,7 +149,7 @@ Name = Annotated[str, option("--name NAME", "The application's name.")]
 )
 def run(
     session: Session,
-    command: CommandLine,
+    command: CommandLine = None,
     count: Count = 1,
     opportunistic: Opportunistic = False,
     guaranteed: Guaranteed = False,
@@ -146,7 +170,11 @@ def run(
     no_prefix: NoPrefix = False,
     node: Node = ANY,
     priority: Priority = 0,
+    app_priority: ApplicationPriority = 0,
     expect: Expected = None,
+    lines: From = None,
+    shell: Shell = False,
+    array: Array = None,
     begin: Begin = None,
     after: After = None,
     deadline: Deadline = None,
@@ -158,6 +186,11 @@ def run(
     application's id. If several containers fail, the job's exit code is the highest of theirs, or as
     --exit-code selects. A job that is to begin later (--begin, --after) uses nothing until it does; one that
     never can, because another ended in another way, is ended with exit code 125.
+
+    With ::: or --from, each task has its own values, which are in YOPP_ARGS, too. They replace {} in the
+    command, or follow it. {1} is the first source's value, {.} one without its extension, {/} without its
+    directory, {//} its directory, {/.} its base name, {#} the task's number. Several ::: make all
+    combinations, :::+ goes along with the source before it, :::: names a file of values.
     """
     from .console import Shown
     from .running import client_of, command_line, start
@@ -167,12 +200,23 @@ def run(
     check_size(vcores, memory)
     elsewhere = session.yarn is not None
     env = with_values(env or [], os.environ)
-    check_text(command, "the argument")
+    check_text(command or (), "the argument")
     check_text([name], "the name")
     environment, directory = assignments(env), None
     if not elsewhere:
         environment, directory = surroundings(env, cwd, session.printer)
-        find_command(command[0], environment, directory)
+    tasks = Tasks(tuple(command or ()), (range(1, count + 1),))
+    if lines is not None or array or shell or any(word.startswith(":::") for word in tasks.command):
+        from .sweep import varied
+
+        tasks = varied(tasks, lines, array, shell=shell, environment=environment, directory=directory)
+        if not any(tasks.numbers):
+            session.printer.note("there is nothing to run: no values were given")
+            return 0
+    elif not tasks.command:
+        raise no_command()
+    elif directory is not None:
+        find_command(tasks.command[0], environment, directory)
 
     client = client_of(session)
     settings = client.settings
@@ -188,10 +232,11 @@ def run(
         duration_hint_ms=round((expect or 0) * 1000),
     )
     job = plan_run(
-        tuple(command),
+        tasks.command,
         task,
-        count,
-        name=name or (" ".join(command)[:60] if elsewhere else ""),
+        sweep=tasks.sweep,
+        numbers=tasks.numbers,
+        name=name or (" ".join(tasks.command)[:60] if elsewhere else tasks.name),
         environment=environment,
         working_directory=directory,
         node=node if session.dry_run else client.find_node(node),
@@ -204,12 +249,13 @@ def run(
     )
     shown = Shown(
         stream=not (session.printer.ids_only or session.printer.is_json),
-        prefixed=count > 1 and not no_prefix,
+        prefixed=job.size > 1 and not no_prefix,
     )
     submission = ApplicationSubmissionContext(
         "",
         job.name,
         queue=queue,
+        priority=app_priority,
         tags=tags(tag),
         am_resource=settings.am_resource,
         command_line=command_line(env),
@@ -275,7 +321,7 @@ def refuse_owned(asked: Iterable[str]) -> None:
     """Raise UsageError for a variable that a container's node sets."""
     hints = {"PWD": "--cwd names the directory"}
     for name in asked:
-        if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE):
+        if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE, ARGS_VARIABLE):
             raise UsageError(
                 f"--env cannot set {name}",
                 because="its node sets that variable in each container",

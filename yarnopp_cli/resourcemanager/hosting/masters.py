@@ -38,7 +38,7 @@ from ...records.container_protocol import (
     UpdateContainersRequest,
 )
 from ...records.ids import ApplicationId
-from ...records.jobs import JobSpec, TaskState, as_rows
+from ...records.jobs import JobSpec, PhaseSpec, TaskState, as_rows
 from ...records.master_protocol import (
     AllocateRequest,
     FinishApplicationMasterRequest,
@@ -363,6 +363,7 @@ class HostedMasters:
             if template_id not in job.templates:
                 job.templates.add(template_id)
                 self._rm.templates[template_id] = _template(template_id, job, task.phase_index)
+            arguments, variables = task.launch
             start = TaskToStart(
                 container.id,
                 template_id,
@@ -373,7 +374,9 @@ class HostedMasters:
                 container.version,
                 container.waiting_since_ms,
                 task.spec.duration_hint_ms,
-                task.spec.arguments,
+                arguments,
+                variables,
+                job.app.context.priority,
             )
             node.tasks_to_start.put(container.id, start)
         if node is not None:
@@ -536,12 +539,22 @@ def check_job(job: JobSpec) -> None:
     problem = ""
     if not job.phases or not all(phase.tasks for phase in job.phases):
         problem = "it has no tasks"
-    elif any(task.count < 1 for phase in job.phases for task in phase.tasks):
+    elif any(task.count < 1 or task.step < 1 for phase in job.phases for task in phase.tasks):
         problem = "a number of equal tasks is below 1"
+    elif not all(_fits(phase) for phase in job.phases):
+        problem = "a task's number is none of its sweep's"
     elif job.size > MOST_TASKS:
         problem = f"it has {job.size:,} tasks, and {MOST_TASKS:,} are the limit"
     if problem:
         raise UsageError("this job cannot be run", because=problem)
+
+
+def _fits(phase: PhaseSpec) -> bool:
+    """Whether each task of a sweep has its values."""
+    if phase.sweep is None:
+        return True
+    size = phase.sweep.size
+    return all(task.number >= 1 and task.numbers[-1] <= size for task in phase.tasks)
 
 
 def _template(template_id: str, job: HostedJob, phase_index: int) -> LaunchTemplate:

@@ -253,6 +253,7 @@ class ResourceTrackerService:
                 guaranteed_awaited=node.guaranteed_awaited,
                 templates=templates,
                 tasks_to_start=tasks,
+                application_priorities=node.priorities.take(number),
             )
         self._rm.reply(held.call_id, response)
         self._rm.forget_held(node)

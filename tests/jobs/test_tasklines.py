@@ -1,0 +1,123 @@
+"""The values of a sweep, from files and the command line; what is refused, and by which line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from yarnopp_cli.cli.jobs.sweep import numbers_of, varied
+from yarnopp_cli.errors import UsageError, YoppError
+from yarnopp_cli.jobs import tasklines
+from yarnopp_cli.masters.commands import Tasks
+
+pytestmark = pytest.mark.pure
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    return tmp_path / "lines"
+
+
+def sweep_of(
+    words: Sequence[str],
+    file: Path | None = None,
+    array: str | None = None,
+    *,
+    shell: bool = False,
+    count: int = 1,
+    here: bool = True,
+) -> Tasks:
+    tasks = Tasks(tuple(words), (range(1, count + 1),))
+    return varied(
+        tasks,
+        str(file) if file else None,
+        array,
+        shell=shell,
+        environment={"PATH": "/usr/bin:/bin"},
+        directory="/" if here else None,
+    )
+
+
+def refused(*words: str, file: Path | None = None, **more: object) -> YoppError:
+    with pytest.raises(YoppError) as caught:
+        sweep_of(words, file, **more)  # type: ignore[arg-type]
+    assert caught.value.because and caught.value.hint
+    return caught.value
+
+
+def test_lines_are_commands_or_values(lines: Path) -> None:
+    lines.write_text("true a\n\n# none\n  sleep 'b c'\n")
+    alone = sweep_of([], lines)
+    assert alone.sweep is not None and alone.sweep.sources == (("true a", "sleep 'b c'"),)
+    assert (alone.name, alone.numbers) == ("lines", (range(1, 3),))
+    filled = sweep_of(["echo", "x{}"], lines)
+    assert filled.sweep is not None and len(filled.sweep.sources[0]) == 4, "every line is a value"
+    assert filled.name == ""
+    both = sweep_of(["echo", ":::", "1", "2", "::::", str(lines)])
+    assert both.sweep is not None and both.sweep.size == 8
+
+
+def test_bad_lines_are_refused_by_their_number(lines: Path) -> None:
+    lines.write_text("true\n\nno-such-program x\n")
+    error = refused(file=lines)
+    assert (
+        error.message == f"line 3 of {lines}: command not found: no-such-program" and error.exit_code == 127
+    )
+    assert sweep_of([], lines, shell=True).sweep is not None, "the shell looks for programs itself"
+    for text, why in (
+        (b"true\necho 'a\n", "no closing quotation"),
+        (b"true\n\xff\n", "not UTF-8"),
+        (b"true\na\0b\n", "NUL"),
+        (b"true\n" + b"x" * 131_072 + b"\n", "131,071"),
+    ):
+        lines.write_bytes(text)
+        error = refused(file=lines)
+        assert error.message == f"line 2 of {lines} cannot be run" and why in error.because
+    lines.write_bytes(b"x" * 131_071)
+    assert sweep_of(["true"], lines).sweep is not None
+
+
+def test_no_more_tasks_than_a_job_has(lines: Path) -> None:
+    lines.write_text("true\n" * (tasklines.MOST_TASKS + 1))
+    error = refused(file=lines)
+    assert "line 100001 of" in error.message
+    many = [":::", *["x"] * 400]
+    assert "160,000 tasks" in refused("echo", *many, *many).message
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (("echo", "{3}", ":::", "a", ":::", "b"), {}),
+        (("echo", ":::", "a", "b", ":::+", "1"), {}),
+        (("echo", ":::+", "1"), {}),
+        (("echo", ":::", "a"), {"count": 3}),
+        (("echo", ":::", "a"), {"here": False}),
+        (("echo", ":::", "a"), {"array": "1-2"}),
+        (("echo", ":::", "a"), {"array": "0"}),
+        (("echo",), {"array": "1-2", "count": 2}),
+        (("no-such-program", ":::", "a"), {}),
+        ((), {"array": "1-3"}),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: tuple[str, ...], more: dict[str, object]) -> None:
+    refused(*words, **more)
+
+
+def test_arrays() -> None:
+    assert numbers_of("5-50:5", "") == (range(5, 51, 5),)
+    assert [list(one) for one in numbers_of("1,3,7-9", "")] == [[1], [3], [7, 8, 9]]
+    assert sweep_of(["true"], array="0-3").numbers == (range(4),)
+    assert sweep_of(["echo", ":::", "a", "b"], array="2").numbers == (range(2, 3),)
+    for text in ("", "x", "3-1", "1-", "1-5:0", "1,1", "1-3,2", "1-200000", "-1"):
+        with pytest.raises(UsageError) as caught:
+            numbers_of(text, "hint")
+        assert caught.value.because
+
+
+def test_a_line_for_the_shell_is_one_word_for_it() -> None:
+    tasks = sweep_of(["echo a | cat"], shell=True)
+    assert (tasks.command, tasks.sweep, tasks.name) == (("/bin/sh", "-c", "echo a | cat"), None, "echo")
+    assert not any(sweep_of(["echo", ":::"]).numbers), "no values, no tasks"

@@ -1,0 +1,35 @@
+"""Sweeps on real daemons: different command lines as one job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .conftest import Yopp
+
+pytestmark = pytest.mark.live
+
+
+def test_each_task_of_a_sweep_runs_its_own_line(cluster: Yopp, tmp_path: Path) -> None:
+    words = ("run", "-O", "sh", "-c", 'echo "$0 $YOPP_TASK/$YOPP_TASKS [$YOPP_ARGS]"', "{2}{1}")
+    swept = cluster(*words, ":::", "a b", "c", ":::", "1", "2")
+    assert sorted(swept.stdout.splitlines()) == [
+        "[1] 1a b 1/4 [a b 1]", "[2] 2a b 2/4 [a b 2]", "[3] 1c 3/4 [c 1]", "[4] 2c 4/4 [c 2]",
+    ]  # fmt: skip
+    lines = tmp_path / "lines"
+    lines.write_text("echo 'one  word'\n\n# nothing\nsh -c 'exit 3'\n")
+    ended = cluster("run", "--from", str(lines), code=3)
+    assert ended.stdout == "[1] one  word\n" and "task 2 ended with exit code 3" in ended.stderr
+    lines.write_text("echo $YOPP_TASK | tr 0-9 a-j\n" * 3)
+    assert sorted(cluster("run", "--shell", "--from", str(lines)).stdout.split()[1::2]) == ["b", "c", "d"]
+    indices = cluster("run", "--array", "5-50:15", "printenv", "YOPP_TASK").stdout
+    assert sorted(indices.splitlines()) == ["[20] 20", "[35] 35", "[50] 50", "[5] 5"]
+
+
+def test_nothing_runs_where_one_line_cannot(cluster: Yopp, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text(f"touch {tmp_path}/ran\nno-such-program\n")
+    refused = cluster("run", "--from", str(lines), code=127)
+    assert refused.stderr.startswith(f"error: line 2 of {lines}: command not found: no-such-program")
+    assert not (tmp_path / "ran").exists()

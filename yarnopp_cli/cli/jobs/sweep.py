@@ -1,0 +1,164 @@
+"""What tells the tasks of ``yopp run`` apart: ``--from``, ``:::``, ``--array`` and ``--shell``.
+
+Imported only where one of them is typed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+
+from executor.light import replace
+
+from ...errors import UsageError
+from ...jobs.commands import find_command
+from ...jobs.tasklines import MOST_TASKS, STDIN, at_most, commands_of, values_of
+from ...masters.commands import Tasks, no_command
+from ...masters.sweeps import SHELL, has_mark, highest_source
+from ...records.jobs import Sweep
+
+_MARKS = (":::", "::::", ":::+", "::::+")
+_PART = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+
+
+def varied(
+    tasks: Tasks,
+    lines: str | None,
+    array: str | None,
+    *,
+    shell: bool,
+    environment: Mapping[str, str],
+    directory: str | None,
+) -> Tasks:
+    """``tasks`` as these options say. ``directory`` is where they run, None where that is a YARN cluster.
+
+    Raises UsageError, and YoppError for a program that cannot be run.
+    """
+    at = next((at for at, word in enumerate(tasks.command) if word in _MARKS), len(tasks.command))
+    command, rest = tasks.command[:at], tasks.command[at:]
+    if directory is None and rest:
+        raise UsageError(
+            "a YARN cluster cannot run a sweep",
+            because="Hadoop's distributed shell runs one command in all containers",
+            hint="submit a job for each value",
+        )
+    find = None if shell or directory is None else lambda name: find_command(name, environment, directory)
+    sweep = _sweep(command, rest, lines, find, shell=shell)
+    if command and find is not None and not has_mark(command[0]):
+        find(command[0])
+    numbers, name = tasks.numbers, ""
+    if not command:
+        name = "stdin" if lines == STDIN else (lines or "sweep").rpartition("/")[2]
+    if sweep is not None:
+        _check_size(sweep, numbers)
+        numbers = (range(1, sweep.size + 1),)
+    if shell and command:
+        name = (command[0].split() or [""])[0].rpartition("/")[2]
+    if shell and sweep is None:
+        command = (*SHELL, " ".join(command))
+    if array:
+        numbers = _chosen(array, sweep, tasks.numbers)
+    return replace(tasks, command=command, sweep=sweep, numbers=numbers, name=name)
+
+
+def _sweep(
+    command: Sequence[str],
+    rest: Sequence[str],
+    lines: str | None,
+    find: Callable[[str], object] | None,
+    *,
+    shell: bool,
+) -> Sweep | None:
+    """The values of the tasks; None where all are alike."""
+    if not (rest or lines is not None):
+        if not command:
+            raise no_command()
+        return None
+    sources: list[tuple[str, ...]] = []
+    linked: list[int] = []
+    if lines is not None:
+        sources.append(at_most(lines, values_of(lines) if command or rest else commands_of(lines, find)))
+    starts = [at for at, word in enumerate(rest) if word in _MARKS]
+    for begin, end in pairwise([*starts, len(rest)]):
+        mark, given = rest[begin], rest[begin + 1 : end]
+        files = mark.startswith("::::")
+        for values in [at_most(one, values_of(one)) for one in given] if files else [tuple(given)]:
+            if mark.endswith("+"):
+                _check_link(sources, values)
+                linked.append(len(sources))
+            sources.append(values)
+    if (highest := highest_source(command)) > len(sources):
+        raise UsageError(
+            f"{{{highest}}} is no value of a task",
+            because=f"there {'is one source' if len(sources) == 1 else f'are {len(sources)} sources'} of values",
+            hint="yopp run echo {1} {2} ::: a b ::: 1 2",
+        )
+    return Sweep(tuple(sources), shell=shell, linked=tuple(linked))
+
+
+def _check_link(sources: Sequence[Sequence[str]], values: Sequence[str]) -> None:
+    if not sources or len(sources[-1]) != len(values):
+        raise UsageError(
+            f"{len(values)} values cannot go along with {len(sources[-1]) if sources else 'none'}",
+            because="each value after :::+ belongs to one of the source before it",
+            hint="yopp run echo ::: a b :::+ 1 2",
+        )
+
+
+def _check_size(sweep: Sweep, numbers: Sequence[range]) -> None:
+    if numbers != (range(1, 2),):
+        raise UsageError(
+            "-n cannot be used with --from or :::",
+            because="there is a container for each value",
+            hint="leave -n away",
+        )
+    if sweep.size > MOST_TASKS:
+        raise UsageError(
+            f"these are {sweep.size:,} tasks",
+            because=f"a job has {MOST_TASKS:,} at most, and several sources make all combinations",
+            hint="a job for each value of one source",
+        )
+
+
+def _chosen(array: str, sweep: Sweep | None, alike: Sequence[range]) -> tuple[range, ...]:
+    """The numbers that ``--array`` names."""
+    if alike != (range(1, 2),):
+        raise UsageError(
+            "-n cannot be used with --array",
+            because="the array says how many there are",
+            hint="leave -n away",
+        )
+    found = numbers_of(array, "--array 5-50:5, or --array 1,3,7-9")
+    last = max(one[-1] for one in found)
+    if sweep is not None and (last > sweep.size or min(one[0] for one in found) < 1):
+        raise UsageError(
+            f"--array {array} names tasks that there are not",
+            because=f"the values are for the tasks 1 to {sweep.size}",
+            hint=f"--array 1-{sweep.size}",
+        )
+    return found
+
+
+def numbers_of(text: str, hint: str) -> tuple[range, ...]:
+    """The numbers that ``5-50:5`` or ``1,3,7-9`` means. Raises UsageError."""
+    found: list[range] = []
+    for part in text.split(","):
+        match = _PART.fullmatch(part.strip())
+        first, last, step = (int(one) if one else None for one in match.groups()) if match else (None,) * 3
+        if first is None or step == 0 or (last is not None and last < first):
+            raise UsageError(
+                f"{part.strip()!r} names no tasks",
+                because="a number, or the first and the last one, is wanted, and perhaps a step above 0",
+                hint=hint,
+            )
+        found.append(range(first, (first if last is None else last) + 1, step or 1))
+    if sum(map(len, found)) > MOST_TASKS:
+        raise UsageError(
+            f"{text} are {sum(map(len, found)):,} tasks",
+            because=f"a job has {MOST_TASKS:,} at most",
+            hint=hint,
+        )
+    if len({number for one in found for number in one}) < sum(map(len, found)):
+        raise UsageError(f"{text} names a task twice", because="each runs once", hint=hint)
+    return tuple(found)

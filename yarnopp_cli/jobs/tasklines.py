@@ -1,0 +1,113 @@
+"""The values of a sweep, read from a file or from standard input as a stream, and refused by the number of the line.
+
+Reads files. That a line can be run is checked here as far as it can be, before anything is submitted.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+
+from ..errors import UsageError, YoppError
+from ..masters.sweeps import words_of
+
+MOST_TASKS = 100_000
+LONGEST = 131_071
+"""Bytes of a line: Linux takes no longer argument of a command (MAX_ARG_STRLEN, execve(2))."""
+
+STDIN = "-"
+
+
+def values_of(path: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file, numbered from 1, without their ends. Raises UsageError for one that no argument can be."""
+    if path == STDIN and sys.stdin is not None and sys.stdin.isatty():
+        raise UsageError(
+            "- means lines from standard input, which is a terminal",
+            because="nothing is piped into it",
+            hint="ls | yopp run --from - COMMAND",
+        )
+    descriptor = 0
+    try:
+        if path != STDIN:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(descriptor, "rb", closefd=path != STDIN) as file:
+            number = 0
+            while line := file.readline(LONGEST + 2):
+                number += 1
+                yield number, _text(path, number, line)
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {named(path)}", because=error.strerror or str(error), hint="name a file of lines"
+        ) from None
+
+
+def named(path: str) -> str:
+    """A file of lines as people are told of it."""
+    return "standard input" if path == STDIN else path
+
+
+def bad_line(path: str, number: int, because: str, hint: str) -> UsageError:
+    """The refusal of a line."""
+    return UsageError(f"line {number} of {named(path)} cannot be run", because=because, hint=hint)
+
+
+def _text(path: str, number: int, line: bytes) -> str:
+    line = line.removesuffix(b"\n")
+    if len(line) > LONGEST:
+        raise bad_line(path, number, f"it has more than {LONGEST:,} bytes", "write it into a script")
+    if b"\0" in line:
+        raise bad_line(path, number, "it has a NUL byte, which no argument can hold", "remove it")
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise bad_line(
+            path, number, "it is not UTF-8, as all is that a job consists of", "re-encode it"
+        ) from None
+
+
+def commands_of(path: str, find: Callable[[str], object] | None) -> Iterator[tuple[int, str]]:
+    """The lines of a file that are commands: all but empty ones and those that begin with #.
+
+    ``find`` is told of the program that each runs, and raises YoppError for one that cannot be run; without it they are
+    lines for the shell, which reads them itself.
+    """
+    found: set[str] = set()
+    for number, line in values_of(path):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        if find is not None:
+            try:
+                program = words_of(text)[0]
+            except ValueError as error:
+                because = f"it is no command: {str(error).lower()}"
+                raise bad_line(path, number, because, "--shell has /bin/sh read the lines") from None
+            if program not in found:
+                try:
+                    find(program)
+                except YoppError as error:
+                    raise _located(path, number, error) from None
+                found.add(program)
+        yield number, text
+
+
+def _located(path: str, number: int, error: YoppError) -> YoppError:
+    """An error with the line that it is about."""
+    return YoppError(
+        f"line {number} of {named(path)}: {error.message}",
+        because=error.because,
+        hint="--shell has /bin/sh read the lines",
+        exit_code=error.exit_code,
+    )
+
+
+def at_most(path: str, lines: Iterable[tuple[int, str]]) -> tuple[str, ...]:
+    """The texts of numbered lines. Raises UsageError where they are more than a job has tasks."""
+    found: list[str] = []
+    for number, text in lines:
+        if len(found) == MOST_TASKS:
+            because = f"a job has {MOST_TASKS:,} tasks at most"
+            raise bad_line(path, number, because, "split the file: a job for each part")
+        found.append(text)
+    return tuple(found)
