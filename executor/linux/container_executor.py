@@ -128,6 +128,7 @@ class LinuxContainerExecutor:
             settings.prepared_containers,
             make_request=self._request,
             in_use=self._held.__contains__,
+            pooled=lambda: self._pool.used,
             launcher=self._launcher,
             watcher=self._watcher,
         )
@@ -279,8 +280,7 @@ class LinuxContainerExecutor:
             self._store.store(record)
             self._unrecorded.pop(container_id, None)
             if record.state is ContainerState.SCHEDULED:
-                if not self._pool.used:
-                    self._preparer.waits(record.spec)
+                self._preparer.waits(record.spec)
             elif record.state is not ContainerState.LAUNCHING:
                 self._preparer.gone(container_id)
         except ExecutorError as error:
@@ -340,7 +340,8 @@ class LinuxContainerExecutor:
         if not self._pool.used or self._preparer.has(spec.container_id):
             return False
         check_words(spec.command)
-        self._directories.prepare(spec)
+        if not self._preparer.takes_furnished(spec) or spec.files:
+            self._directories.prepare(spec)
         held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
         if not self._pool.launch(held, self._request(spec), limits):
             return False

@@ -94,6 +94,10 @@ class Directories:
         except (OSError, UnicodeEncodeError) as error:
             raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
 
+    def are_there(self, spec: ContainerSpec) -> bool:
+        """Whether a container has what ``prepare`` makes. What files are in it is not looked at."""
+        return os.path.isdir(self.private(spec.container_id)) and os.path.isdir(self.log(spec))
+
     def _make(self, private: str) -> None:
         try:
             os.mkdir(private, 0o700)

@@ -407,15 +407,20 @@ class Pool:
             self._begin_elsewhere(slot, held)
 
     def _readable(self, slot: Slot) -> None:
-        try:
-            data = slot.sock.recv(65536)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._lost(slot)
-            return
+        """All that it has said: a short container has often ended by the time that its start is heard of."""
+        while slot.sock.fileno() >= 0:
+            try:
+                data = slot.sock.recv(65536)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._lost(slot)
+                return
+            self._heard(slot, data)
+
+    def _heard(self, slot: Slot, data: bytes) -> None:
         kind, *rest = marshal.loads(data)
         match kind:
             case "ready":
