@@ -13,12 +13,12 @@ import itertools
 import logging
 import os
 import re
-import shutil
 import stat
 from collections.abc import Iterable
 from pathlib import Path
 
 from ..records import ContainerSpec
+from ..trees import remove_tree
 from .cgroups.slots import SLOT_PREFIX
 from .procfs import Traces
 from .shim import CannotLaunchError, claim_exit_file, shims_of
@@ -267,7 +267,8 @@ def _attributes(directory: str) -> tuple[str, ...]:
 
 
 def _remove_tree(path: str) -> None:
-    shutil.rmtree(path, onerror=lambda _, name, error: LOG.warning("cannot remove %s: %s", name, error[1]))
+    for error in remove_tree(path):
+        LOG.warning("cannot remove %s: %s", error.filename, error)
 
 
 def bytes_written(logs: str, processes: Iterable[int]) -> int:

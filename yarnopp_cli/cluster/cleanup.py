@@ -9,6 +9,7 @@ Each start of a cluster looks for leftovers, and seldom finds any: what removes 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -23,6 +24,7 @@ from executor.linux.procfs import belonging_to, is_alive, scan
 from executor.records import ContainerRecord, ContainerState
 from executor.regular import read_regular
 from executor.settings import ExecutorSettings
+from executor.trees import remove_tree
 
 from ..settings.declarations import NodeManagerSettings
 from .rundir import RunDir
@@ -201,14 +203,9 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
 
 
 def _remove_directory(path: str, problems: list[str]) -> None:
-    import shutil
-
-    try:
-        shutil.rmtree(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        problems.append(f"{error.filename or path} cannot be removed: {error.strerror}")
+    for error in remove_tree(path):
+        if error.errno != errno.ENOENT:
+            problems.append(f"{error.filename or path} cannot be removed: {error.strerror}")
 
 
 def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:

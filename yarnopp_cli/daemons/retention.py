@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Container, Iterator
 
 import msgspec
 
 from executor.linux.store import StateStore
+from executor.trees import last_written, remove_tree
 
 from ..cluster.rundir import RunDir, write_whole
 from ..errors import InvalidIdError
@@ -36,9 +36,9 @@ def remove_old_logs(log_dir: str, older_than: float, keep: Container[str]) -> li
             ApplicationId.parse(entry.name)
         except InvalidIdError:
             continue
-        if entry.name in keep or _last_written(entry.path) >= older_than:
+        if entry.name in keep or last_written(entry.path) >= older_than:
             continue
-        shutil.rmtree(entry.path, ignore_errors=True)
+        remove_tree(entry.path)
         if not os.path.lexists(entry.path):
             removed.append(entry.name)
     if removed:
@@ -75,16 +75,6 @@ def _directories(path: str) -> Iterator[os.DirEntry[str]]:
         with contextlib.suppress(OSError):
             if entry.is_dir(follow_symlinks=False):
                 yield entry
-
-
-def _last_written(path: str) -> float:
-    """When anything in this tree was last written."""
-    newest = 0.0
-    for directory, _, files in os.walk(path):
-        for name in (".", *files):
-            with contextlib.suppress(OSError):
-                newest = max(newest, os.lstat(os.path.join(directory, name)).st_mtime)
-    return newest
 
 
 class HistoryFiles:

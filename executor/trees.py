@@ -1,0 +1,74 @@
+"""Removes directory trees that containers made, and reads their times, however deep they are nested."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+from collections.abc import Iterator
+
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEEPEST = 64
+
+
+def remove_tree(path: str) -> list[OSError]:
+    """Remove a directory with all that is in it, links as links; why what is left is left. It raises nothing.
+
+    A tree can be nested deeper than a path, a stack or the open descriptors reach. What is too deep is moved to the top
+    and removed from there: a way back through ``..`` could lead elsewhere when somebody moves a directory meanwhile.
+    """
+    failed: list[OSError] = []
+    try:
+        top = os.open(path, _DIRECTORY)
+        try:
+            names = (f".yopp-removed-{number}" for number in itertools.count())
+            while _empty(top, path, top, 0, names, failed):
+                failed.clear()
+        finally:
+            os.close(top)
+        os.rmdir(path)
+    except OSError as error:
+        failed.append(error)
+    return failed
+
+
+def _empty(here: int, path: str, top: int, depth: int, names: Iterator[str], failed: list[OSError]) -> bool:
+    """Remove what is in a directory; whether some of it was moved to the top. Raises OSError if it cannot be read."""
+    moved = False
+    with os.scandir(here) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
+    for name, is_directory in found:
+        try:
+            if not is_directory:
+                os.unlink(name, dir_fd=here)
+            elif depth == _DEEPEST:
+                os.rename(name, next(names), src_dir_fd=here, dst_dir_fd=top)
+                moved = True
+            else:
+                below = os.open(name, _DIRECTORY, dir_fd=here)
+                try:
+                    moved |= _empty(below, os.path.join(path, name), top, depth + 1, names, failed)
+                finally:
+                    os.close(below)
+                os.rmdir(name, dir_fd=here)
+        except OSError as error:
+            error.filename = os.path.join(path, name)
+            failed.append(error)
+    return moved
+
+
+def last_written(path: str) -> float:
+    """When anything in this tree was last written (epoch seconds), as far as a path reaches; 0 if nothing is there."""
+    newest, waiting = 0.0, [path]
+    while waiting:
+        directory = waiting.pop()
+        with contextlib.suppress(OSError):
+            newest = max(newest, os.lstat(directory).st_mtime)
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    with contextlib.suppress(OSError):
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(entry.path)
+                        else:
+                            newest = max(newest, entry.stat(follow_symlinks=False).st_mtime)
+    return newest
