@@ -111,7 +111,11 @@ class CannotLaunchError(LaunchError):
 class ShimLauncher:
     """Starts each container under a shell of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reaps: bool = False) -> None:
+        """With ``reaps`` the orphans of a container become children of its shim, which ends them after the command:
+        where no cgroup holds them."""
+        self._first = ("--reaps",) if reaps else ()
+        self._in_child = partial(_prctl, PR_SET_CHILD_SUBREAPER, 1) if reaps else None
         self._clean = os.path.basename(os.path.realpath(SHELL)) == "dash"
 
     def launch(self, request: LaunchRequest) -> Launched:
@@ -137,7 +141,7 @@ class ShimLauncher:
     def _start(self, request: LaunchRequest, steps: tuple[str, ...], stdin: int) -> Launched:
         check_command(request)
         command = self._exact(request.command, request.environment)
-        arguments = [SHELL, SHIM, request.exit_file, *steps, "--", *command]
+        arguments = [SHELL, SHIM, request.exit_file, *self._first, *steps, "--", *command]
         stdout = _open_log(request.stdout)
         try:
             stderr = _open_log(request.stderr) if request.stderr != request.stdout else os.dup(stdout)
@@ -151,6 +155,7 @@ class ShimLauncher:
                     env=request.environment,
                     start_new_session=True,
                     close_fds=True,
+                    preexec_fn=self._in_child,
                 )
             except (OSError, ValueError) as error:
                 raise _launch_error(request, error) from error
@@ -370,8 +375,11 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
+
+
 def _prctl(option: int, argument: int) -> bool:
-    return bool(ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) == 0)
+    return bool(_LIBRARY.prctl(option, argument, 0, 0, 0) == 0)
 
 
 def set_parent_death_signal(number: int) -> bool:
