@@ -190,12 +190,13 @@ class ExecutorSettings(Record, kw_only=True):
     """How long a container counts with its allocation after it has started, before it counts with its measured use.
     """
     pressure_enabled: bool = setting("yopp.nodemanager.pressure.enabled", False)
-    """Opportunistic containers give way to processes outside yopp: they are paused while those need the CPU,
-    whatever opportunistic-containers-use-pause-for-preemption says, and killed while this machine runs out of
+    """Opportunistic containers give way to processes outside yopp: they are paused while those need the CPU (with
+    yopp.nodemanager.group-weights: while those leave none), whatever
+    opportunistic-containers-use-pause-for-preemption says, and killed while this machine runs out of
     memory (with swap: paused, and their memory is reclaimed). They resume by themselves."""
     pressure_outside_cpu: float = setting("yopp.nodemanager.pressure.outside-cpu", 0.5, at_least=0.05)
-    """The number of cores that processes outside yopp must use, while no core is idle, to count as pressure. yopp's
-    own daemons and clients are not counted."""
+    """The number of cores that processes outside yopp must want (use, or wait for), while no core is idle, to count as
+    pressure. yopp's own daemons and clients are not counted."""
     pressure_sampling_ms: int = setting("yopp.nodemanager.pressure.sampling-interval-ms", 250, at_least=20)
     """How often the machine is measured while opportunistic containers run or wait and pressure or utilization
     matters. Otherwise container-monitor.interval-ms holds."""
@@ -243,9 +244,10 @@ class ExecutorSettings(Record, kw_only=True):
     """The cgroup under which yopp makes its own, relative to the cgroup that yopp runs in."""
     group_weights: bool = setting("yopp.nodemanager.group-weights", True)
     """Give the cgroups above the containers, from the hierarchy's down to the node's, the CPU weight of all
-    guaranteed containers that run below them, and the smallest weight while only opportunistic containers run. So
-    each guaranteed vcore counts as much as a process outside yopp, and opportunistic containers get what others
-    leave. With false, as in YARN, these weights are not written: yopp as a whole counts as a single process."""
+    guaranteed containers that run below them, and the smallest weight while only opportunistic containers run or
+    use the CPU. So each guaranteed vcore counts as much as a process outside yopp, and opportunistic containers get
+    what others leave. All clusters of a host together weigh at most one process for each core, or what the largest
+    cluster weighs. With false, as in YARN, these weights are not written: yopp as a whole counts as one process."""
     cgroups_mount: str = setting(
         "yopp.nodemanager.cgroups.mode", "auto", choices=("auto", "v1", "v2", "none")
     )

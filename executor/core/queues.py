@@ -22,8 +22,8 @@ from .container import Container
 class QueueOrder:
     """First in, first out; the base of the other orders.
 
-    An order sorts by the application's priority, then by urgency, and by arrival among equals. How often a container may be overtaken is not its business:
-    ``OpportunisticQueue`` bounds that for every order.
+    An order sorts by the application's priority, then by urgency, and by arrival among equals. How often a
+    container may be overtaken is not its business: ``OpportunisticQueue`` bounds that for every order.
     """
 
     overtakes = True

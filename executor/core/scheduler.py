@@ -199,8 +199,8 @@ class ContainerScheduler(PressureActions):
 
     def _on_queuing_limit(self, event: events.QueuingLimitReceived) -> None:
         """Shed what is beyond the limit: those that have waited for the shortest time (as in YARN), but those that were
-        shed elsewhere before last of all, so that none is moved to and fro; and first those of applications with a lower
-        priority."""
+        shed elsewhere before last of all, so that none is moved to and fro; and applications with a lower priority
+        first."""
         queued = list(self._opportunistic)
         limit = event.limit
         kept = limit.max_queue_length if limit.max_queue_length >= 0 else 0

@@ -122,7 +122,7 @@ class JobFollower:
         tally = self._tally
         if news.counts:
             tally.counts = {state: news.counts.get(state.value, 0) for state in TaskState}
-        tally.paused = news.paused
+        tally.paused, tally.paused_for = news.paused, news.paused_for
         tally.noted["preempted"], tally.noted["shed"] = news.preempted, news.shed
         for text in news.said:
             self._observer.notice(text)

@@ -166,8 +166,9 @@ class Task(Record, frozen=False):
 class Tally:
     """The counts over all tasks, kept as they change: reading them costs the same for 5 and 50,000.
 
-    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now; ``noted`` is what a
-    JobSummary tells of all that has happened, by the names of its fields.
+    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now, ``paused_for`` why most of
+    them are, where that is told; ``noted`` is what a JobSummary tells of all that has happened, by the names of its
+    fields.
     """
 
     def __init__(self, total: int) -> None:
@@ -176,6 +177,7 @@ class Tally:
         self.counts[TaskState.WAITING] = total
         self.noted: Counter[str] = Counter()
         self.paused = 0
+        self.paused_for = ""
         self.worst_code = 0
         self.failures: list[TaskReport] = []
         self._paused_ms: Counter[str] = Counter()

@@ -99,8 +99,8 @@ class WatchJobResponse(Record):
     one whose container has ended without ending it is told for each such container.
 
     ``counts`` are the tasks in each state (those with none left out), ``paused`` those whose containers are paused now,
-    ``preempted`` and ``shed`` how often that has happened. ``end`` is there when the job has ended and every row was
-    told.
+    ``paused_for`` why most of them are (``causes.paused_for``), ``preempted`` and ``shed`` how often that has happened.
+    ``end`` is there when the job has ended and every row was told.
     """
 
     position: int
@@ -112,6 +112,7 @@ class WatchJobResponse(Record):
     preempted: int = 0
     shed: int = 0
     end: JobEnd | None = None
+    paused_for: str = ""
 
 
 class StopJobRequest(Request["StopJobResponse"]):

@@ -52,7 +52,7 @@ from ..context import Due, DueKind, KeepCrash, RMContext
 from ..entities import HOSTED, HeldCall, RMApp
 from ..services.application_master_service import ApplicationMasterService
 from ..services.client_rm_service import ClientRMService
-from .news import MOST_ROWS, TaskNews
+from .news import MOST_ROWS, TaskNews, why_paused
 
 NEWS_SECONDS = 0.1
 """How long an answer to a watcher collects what happens."""
@@ -455,6 +455,7 @@ class HostedMasters:
             tally.noted["preempted"],
             tally.noted["shed"],
             job.end if complete else None,
+            why_paused(job.app) if tally.paused else "",
         )
         self._rm.reply(watcher.call.call_id, response)
         return response.end is not None
