@@ -90,6 +90,11 @@ ApplicationPriority = Annotated[
     option("--app-priority P", "Priority of the job: larger numbers go first.", min=0),
     WITHOUT_UPLOAD,
 ]
+Exclusive = Annotated[
+    bool,
+    option("--exclusive", "Give each container a node of its own: all that can be promised there."),
+    WITHOUT_UPLOAD,
+]
 Expected = Annotated[
     float | None,
     option(
@@ -171,6 +176,7 @@ def run(
     node: Node = ANY,
     priority: Priority = 0,
     app_priority: ApplicationPriority = 0,
+    exclusive: Exclusive = False,
     expect: Expected = None,
     lines: From = None,
     shell: Shell = False,
@@ -220,12 +226,17 @@ def run(
 
     client = client_of(session)
     settings = client.settings
+    size = Resource(
+        settings.run_memory_mb if memory is None else memory,
+        settings.run_vcores if vcores is None else vcores,
+    )
+    if exclusive:
+        from .exclusive import size_of_node
+
+        size = size_of_node(session, client, node, memory, vcores)
     task = TaskSpec(
         1,
-        Resource(
-            settings.run_memory_mb if memory is None else memory,
-            settings.run_vcores if vcores is None else vcores,
-        ),
+        size,
         ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
         priority,
         enforce,
