@@ -229,9 +229,9 @@ class ExecutorSettings(Record, kw_only=True):
     """Limit each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are weights,
     which apply only when the machine is busy."""
     prepared_containers: int = setting("yopp.nodemanager.prepared-containers", 4, at_least=0, at_most=1000)
-    """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared where
-    there are no pooled groups, each with its directories, its cgroup and a waiting shell, so that they start at
-    once when their turn comes. 0 prepares none."""
+    """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared, each with
+    its directories and, where there are no pooled groups, its cgroup and a waiting shell, so that they start at once
+    when their turn comes. 0 prepares none."""
     pooled_groups: int = setting("yopp.nodemanager.pooled-groups", -1, at_least=-1, at_most=10000)
     """The most containers at a time that are started in cgroups made before them, each by a small process that lives
     there, so that none has to wait for a group or to enter one. They are made when they are needed, and go when

@@ -333,9 +333,9 @@ def test_while_containers_queue_news_go_together_and_else_at_once(node: World) -
     assert told(beat) == {"01": "DONE", "03": "LAUNCHING"}
     node.answer(at=100.601)
     assert beats(node.launched(3)) == beats(node.exited(3)) == []
-    assert node.machine.next_deadline() == pytest.approx(100.604)
-    assert beats(node.until(100.6035)) == []
-    (beat,) = beats(node.until(100.605))
+    assert node.machine.next_deadline() == pytest.approx(100.608)  # of opportunistic ones alone: two gaps
+    assert beats(node.until(100.6075)) == []
+    (beat,) = beats(node.until(100.609))
     assert told(beat) == {"01": "DONE", "03": "DONE", "04": "LAUNCHING"}
     node.answer()
     node.answer()
@@ -343,6 +343,26 @@ def test_while_containers_queue_news_go_together_and_else_at_once(node: World) -
     assert node.machine.scheduler.queue_length == 1
     (beat,) = beats(node.exited(4))  # the last one starts: nothing queues any more
     assert told(beat)["05"] == "LAUNCHING"
+
+
+def test_while_containers_queue_news_of_a_guaranteed_one_waits_for_one_gap_only(node: World) -> None:
+    node.start(to_start(1, execution_type="GUARANTEED"))
+    for number in range(2, 6):  # one runs, three queue
+        node.start(to_start(number))
+    node.launched(1)
+    node.launched(2)
+    node.until(100.5)
+    while len(node.unanswered) > 1:
+        node.answer()
+    node.until(100.6)
+    assert len(beats(node.exited(2))) == 1
+    node.answer(at=100.601)
+    assert beats(node.launched(3)) == []
+    assert node.machine.next_deadline() == pytest.approx(100.608)
+    assert beats(node.exited(1)) == []
+    assert node.machine.next_deadline() == pytest.approx(100.604)
+    (beat,) = beats(node.until(100.605))
+    assert told(beat)["01"] == "DONE"
 
 
 def test_periodic_heartbeats_wait_for_their_interval() -> None:

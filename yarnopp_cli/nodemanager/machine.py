@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from executor.causes import Cause, CauseKind
 from executor.core import commands as executor_commands
@@ -22,6 +22,7 @@ from executor.records import (
     ContainerSpec,
     ContainerState,
     ContainerStatus,
+    ExecutionType,
     Resource,
 )
 from executor.settings import ExecutorSettings
@@ -53,10 +54,12 @@ from .events import (
     UpstreamRefused,
 )
 from .link import LinkState, ResourceManagerLink
-from .proxy.amrmproxy import AMRMProxyService
 from .reports import NodeFacts, NodeReporter
 from .service import ContainerService, granted_by, spec_of
 from .templates import LaunchTemplates
+
+if TYPE_CHECKING:
+    from .proxy.amrmproxy import AMRMProxyService  # few nodes have one, and it imports much
 
 Event = (
     executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
@@ -294,7 +297,7 @@ class NodeManager:
         for command in commands:
             if isinstance(command, executor_commands.ReportStatus):
                 self._containers.reported(command.status)
-                self._link.changed()
+                self._link.changed(opportunistic=command.status.execution_type is ExecutionType.OPPORTUNISTIC)
             else:
                 self._commands.append(command)
 
