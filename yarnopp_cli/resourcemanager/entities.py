@@ -412,6 +412,7 @@ class RMAppAttempt(Listener):
 
     ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal`` is
     what is wrong with asks that were taken and no node can serve: the answer to its master's next call.
+    ``numbers_taken``: no container's number above it was ever given out.
     ``paused_told`` is how many paused containers its master knows of.
     """
 
@@ -424,6 +425,7 @@ class RMAppAttempt(Listener):
     am_container: RMContainer | None = None
     since_call: int = 0
     last_container: int = 0
+    numbers_taken: int = 0
     diagnostics: str = ""
     started_at_ms: int = 0
     finished_at_ms: int = 0
@@ -497,6 +499,7 @@ class RMApp:
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
+    ``recovered``: it began in an earlier life of the RM.
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
     ``postponed``: it has not begun, and asks for nothing.
     """
@@ -510,6 +513,7 @@ class RMApp:
     submitted_at_ms: int
     leaf: LeafQueue[RMAppAttempt]
     hosted: bool = False
+    recovered: bool = False
     postponed: bool = False
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED

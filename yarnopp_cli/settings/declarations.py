@@ -115,6 +115,10 @@ class ResourceManagerSettings(Record, kw_only=True):
     """How long a node may send no heartbeat before it is LOST and its containers with it."""
     am_expiry_interval_ms: int = setting("yarn.am.liveness-monitor.expiry-interval-ms", 600_000, at_least=100)
     """How long an application master may send no heartbeat before its attempt has failed."""
+    recovery_enabled: bool = setting("yarn.resourcemanager.recovery.enabled", False)
+    """Whether the RM writes down what its next life has to know: after any end of the RM but that of the whole
+    cluster, applications go on, and containers that run are kept. With false, as in YARN's default, the next
+    RM knows nothing of before."""
     client_am_grace_ms: int = setting("yopp.resourcemanager.client-am-grace-ms", 2000, at_least=0)
     """How long a job whose master runs in the client continues after the client's connection is lost."""
     allocation_expiry_interval_ms: int = setting(
