@@ -378,6 +378,7 @@ class HostedMasters:
                 variables,
             )
             node.tasks_to_start.put(container.id, start)
+            job.app.note_task(container.id, task.shown_number)
         if node is not None:
             self._rm.news_for_node(node)
 
