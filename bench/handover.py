@@ -24,8 +24,8 @@ HOLD = "yopp.nodemanager.opportunistic-queue.hold-for-guaranteed-ms"
 QUEUE = "yarn.nodemanager.opportunistic-containers-max-queue-length=100"
 CASES: dict[str, tuple[int, tuple[str, ...]]] = {
     "nothing else (floor)": (0, ()),
-    "killing, at once (YARN)": (100, (f"{HOLD}=0",)),
-    "killing, kept": (100, ()),
+    "killing, at once (YARN)": (100, (f"{PAUSE}=false", f"{HOLD}=0")),
+    "killing, kept": (100, (f"{PAUSE}=false",)),
     "pausing": (100, (f"{PAUSE}=true",)),
 }
 

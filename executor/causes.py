@@ -58,6 +58,8 @@ class CauseKind(enum.StrEnum):
     TIMED_OUT = "TIMED_OUT"
     #: could not be started; ``text``
     LAUNCH_FAILED = "LAUNCH_FAILED"
+    #: its node could not start it, for want of disk space, memory or processes; ``text``
+    NODE_FAULT = "NODE_FAULT"
     #: its processes are gone, and left no exit code
     LOST = "LOST"
 

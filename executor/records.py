@@ -142,6 +142,7 @@ class ContainerSpec(Record):
     is the expected running time if the creator knows it, else 0. ``waiting_since_ms`` (epoch milliseconds) is when its
     work began to wait elsewhere: it queues before all that arrived later than that; 0 if it begins to wait here.
     ``least_vcores`` is the least CPU weight of a guaranteed container, in vcores, even if it is accounted with fewer.
+    ``application_priority``: of opportunistic containers that wait, those of the larger one go first.
     """
 
     container_id: str
@@ -161,6 +162,7 @@ class ContainerSpec(Record):
     waiting_since_ms: int = 0
     own_account: bool = False
     least_vcores: int = 0
+    application_priority: int = 0
 
 
 class ContainerMessage(Record):
@@ -341,8 +343,10 @@ class HostUtilization(Record):
 
     In cores: ``cpu`` is what all processes used, ``idle`` what was not used, ``yopp_cpu`` the part of ``cpu`` used by
     containers of all nodes and by yopp's own daemons and clients. ``runnable`` is how many threads ran, or waited for
-    a processor, at the moment of the reading; 0 if unknown. Memory in bytes. ``memory_stalled`` is the part of the
-    time, 0 to 1, in which all tasks waited for memory (PSI ``full``); -1 if unknown.
+    a processor, at the moment of the reading; 0 if unknown. ``outside_waiting`` is how many cores processes outside
+    yopp waited for in vain; -1 if unknown. Memory in bytes. ``memory_stalled`` is the part of the time, 0 to 1, in
+    which all tasks waited for memory (PSI ``full``); -1 if unknown. ``yields``: opportunistic containers have so little
+    weight that the kernel itself gives them what others leave.
     """
 
     cores: int
@@ -350,10 +354,12 @@ class HostUtilization(Record):
     idle: float
     yopp_cpu: float = 0.0
     runnable: int = 0
+    outside_waiting: float = -1.0
     memory_total: int = 0
     memory_available: int = 0
     swap_free: int = 0
     memory_stalled: float = -1.0
+    yields: bool = False
 
     @property
     def outside_cpu(self) -> float:

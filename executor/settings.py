@@ -190,12 +190,13 @@ class ExecutorSettings(Record, kw_only=True):
     """How long a container counts with its allocation after it has started, before it counts with its measured use.
     """
     pressure_enabled: bool = setting("yopp.nodemanager.pressure.enabled", False)
-    """Opportunistic containers give way to processes outside yopp: they are paused while those need the CPU,
-    whatever opportunistic-containers-use-pause-for-preemption says, and killed while this machine runs out of
+    """Opportunistic containers give way to processes outside yopp: they are paused while those need the CPU (with
+    yopp.nodemanager.group-weights: while those leave none), whatever
+    opportunistic-containers-use-pause-for-preemption says, and killed while this machine runs out of
     memory (with swap: paused, and their memory is reclaimed). They resume by themselves."""
     pressure_outside_cpu: float = setting("yopp.nodemanager.pressure.outside-cpu", 0.5, at_least=0.05)
-    """The number of cores that processes outside yopp must use, while no core is idle, to count as pressure. yopp's
-    own daemons and clients are not counted."""
+    """The number of cores that processes outside yopp must want (use, or wait for), while no core is idle, to count as
+    pressure. yopp's own daemons and clients are not counted."""
     pressure_sampling_ms: int = setting("yopp.nodemanager.pressure.sampling-interval-ms", 250, at_least=20)
     """How often the machine is measured while opportunistic containers run or wait and pressure or utilization
     matters. Otherwise container-monitor.interval-ms holds."""
@@ -228,9 +229,9 @@ class ExecutorSettings(Record, kw_only=True):
     """Limit each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are weights,
     which apply only when the machine is busy."""
     prepared_containers: int = setting("yopp.nodemanager.prepared-containers", 4, at_least=0, at_most=1000)
-    """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared where
-    there are no pooled groups, each with its directories, its cgroup and a waiting shell, so that they start at
-    once when their turn comes. 0 prepares none."""
+    """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared, each with
+    its directories and, where there are no pooled groups, its cgroup and a waiting shell, so that they start at once
+    when their turn comes. 0 prepares none."""
     pooled_groups: int = setting("yopp.nodemanager.pooled-groups", -1, at_least=-1, at_most=10000)
     """The most containers at a time that are started in cgroups made before them, each by a small process that lives
     there, so that none has to wait for a group or to enter one. They are made when they are needed, and go when
@@ -243,9 +244,10 @@ class ExecutorSettings(Record, kw_only=True):
     """The cgroup under which yopp makes its own, relative to the cgroup that yopp runs in."""
     group_weights: bool = setting("yopp.nodemanager.group-weights", True)
     """Give the cgroups above the containers, from the hierarchy's down to the node's, the CPU weight of all
-    guaranteed containers that run below them, and the smallest weight while only opportunistic containers run. So
-    each guaranteed vcore counts as much as a process outside yopp, and opportunistic containers get what others
-    leave. With false, as in YARN, these weights are not written: yopp as a whole counts as a single process."""
+    guaranteed containers that run below them, and the smallest weight while only opportunistic containers run or
+    use the CPU. So each guaranteed vcore counts as much as a process outside yopp, and opportunistic containers get
+    what others leave. All clusters of a host together weigh at most one process for each core, or what the largest
+    cluster weighs. With false, as in YARN, these weights are not written: yopp as a whole counts as one process."""
     cgroups_mount: str = setting(
         "yopp.nodemanager.cgroups.mode", "auto", choices=("auto", "v1", "v2", "none")
     )
@@ -276,6 +278,12 @@ class ExecutorSettings(Record, kw_only=True):
     monitor_enabled: bool = setting("yarn.nodemanager.container-monitor.enabled", True)
     """Measure what containers use. With false no figures are shown, and memory that no cgroup limits is not
     checked."""
+    confined_containers: bool = setting("yopp.nodemanager.confined-containers", True)
+    """Keep containers in slots (yopp.nodemanager.pooled-groups) of a node that root runs from changing their own
+    limits, groups and records: they see the cgroups and the node's records read-only, in a mount namespace of their
+    own, gain no privileges by programs (no_new_privs), and lack the capabilities by which that could be undone
+    (CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_DAC_READ_SEARCH). With false,
+    containers of root can mount file systems, and run other container engines. `yopp doctor` tells what holds."""
     log_monitor_enabled: bool = setting("yarn.nodemanager.container-log-monitor.enable", False)
     """End containers that write more into their log directory than the limits allow (KILLED_FOR_EXCESS_LOGS). Files
     that were removed and are still written to as standard output or error count too. Needs
@@ -320,5 +328,26 @@ class ExecutorSettings(Record, kw_only=True):
     (KILLED_EXCEEDED_VMEM). True in YARN; programs map far more than they use."""
     vmem_pmem_ratio: float = setting("yarn.nodemanager.vmem-pmem-ratio", 2.1, at_least=0.99)
     """Virtual memory that a container may have for each MB of its memory."""
+    disk_health_enabled: bool = setting("yarn.nodemanager.disk-health-checker.enable", True)
+    """Watch whether containers can be started here: a node whose disks are full or fail, or that can start no process,
+    is unhealthy. It says why, and gets nothing until it is well. What it could not start is tried elsewhere, or later,
+    and counts as no failure of the container."""
+    disk_health_interval_ms: int = setting(
+        "yarn.nodemanager.disk-health-checker.interval-ms", 120_000, at_least=10
+    )
+    """How often the disks are looked at while all is well. A container that could not be started has them looked at
+    each second, until the node is well again."""
+    disk_most_used_percentage: float = setting(
+        "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage",
+        100.0,
+        at_least=0,
+        at_most=100,
+    )
+    """The part of a disk that may be in use, in percent. In YARN it is 90; here a disk that takes what is written is
+    good, since yopp shares it with everything else on its host."""
+    disk_least_free_mb: int = setting(
+        "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb", 0, at_least=0
+    )
+    """How many MB of a disk must be free."""
     retain_finished: int = setting("yopp.nodemanager.retained-containers", 1000, at_least=0)
     """How many finished containers a node remembers."""

@@ -53,6 +53,8 @@ class ContainerActions(ContainerBook):
 
     def _start_fitting(self) -> None:
         while not self._recovering and (container := self._next_to_start()) is not None:
+            if self.health_report and container.state is SCHEDULED:
+                return
             self._dequeue(container)
             lowered = container.gave_memory and self._paused_memory.takes_back
             self._acquire(container, container.needed)
@@ -115,6 +117,8 @@ class ContainerActions(ContainerBook):
         What is being given back already counts. First of all comes what guaranteed containers hold beyond the total,
         after one of them grew.
         """
+        if self.health_report:
+            return  # nobody could start in that room
         if self._recovering:
             return
         needed = NOTHING

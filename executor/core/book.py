@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 
 from ..causes import PRESSURE
@@ -57,6 +57,8 @@ class ContainerBook:
         )
         self._lends = settings.utilization_tracker == "UTILIZATION"
         self._tracker = (UtilizationBasedTracker if self._lends else ResourceUtilizationTracker)(total)
+        #: why no container can be started here, "" if they can
+        self.health_report = ""
         #: all containers that have not ended, in order of arrival
         self._live: dict[str, Container] = {}
         #: those that hold resources, in order of start
@@ -100,7 +102,7 @@ class ContainerBook:
         self._now = 0.0
         self._commands: list[Command] = []
         #: the guaranteed vcores whose weight this node's group was last given
-        self._weighed: int | None = None
+        self._weighed: float | None = None
 
     def forget(self, container_ids: Iterable[str]) -> list[Command]:
         """The ends of these containers were reported: their records are removed.
@@ -302,22 +304,34 @@ class ContainerBook:
 
     def _settle_weight(self) -> None:
         """After each step: this node's group weighs as much as the guaranteed containers that run. A pause gives it
-        back.
+        back, and so does idling beside opportunistic containers, which would use that weight.
 
         A process stops and ends only when it is given a processor, so one that is to stop or end does not wait for
         lack of weight; nor does a master, for whose few milliseconds its whole job waits.
         """
         if self._recovering or not self._settings.group_weights:
             return
-        vcores = self._tracker.allocated_to(ExecutionType.GUARANTEED).vcores
-        if vcores < 1 and any(
-            one.state in (PAUSING, KILLING) or (one.spec.least_vcores and one.state is not PAUSED)
-            for one in self._active.values()
-        ):
-            vcores = 1
+        idle = self._idle_guaranteed()
+        vcores: float = self._tracker.allocated_to(ExecutionType.GUARANTEED).vcores - sum(idle.values())
+        if vcores < 1:
+            least = (self._least_weight(one, idle) for one in self._active.values())
+            vcores = max(vcores, max(least, default=0.0))
         if vcores != self._weighed:
             self._weighed = vcores
             self._emit(SetNodeWeight(vcores))
+
+    @staticmethod
+    def _least_weight(container: Container, idle: Mapping[str, float]) -> float:
+        """What the group weighs for this container alone, in vcores, even if it is accounted with fewer."""
+        if container.state in (PAUSING, KILLING):
+            return 1.0
+        is_master = container.spec.least_vcores and container.state is not PAUSED
+        return 1.0 if is_master and container.container_id not in idle else 0.0
+
+    def _idle_guaranteed(self) -> Mapping[str, float]:
+        """Guaranteed containers that use less than they have, and how many vcores less; those that were not measured
+        are not known to be idle."""
+        return {}
 
     def _store(self, container: Container) -> None:
         self._emit(StoreContainer(container.record()))

@@ -76,7 +76,7 @@ class SetNodeWeight(Record):
     """Give this node's group the weight of so many guaranteed vcores, and the groups above it theirs. Best effort; no
     event."""
 
-    vcores: int
+    vcores: float
 
 
 class ReportStatus(Record):

@@ -69,10 +69,12 @@ class ContainerLaunched(ContainerMessage):
 
 
 class ContainerLaunchFailed(ContainerMessage):
-    """It could not be started; ``exit_code`` as in a shell (125 for the executor's own failures)."""
+    """It could not be started; ``exit_code`` as in a shell (125 for the executor's own failures). ``node_status`` is
+    its exit status if that is the node's fault, else 0."""
 
     reason: str
     exit_code: int = 125
+    node_status: int = 0
 
 
 class ContainerPaused(ContainerMessage):
@@ -120,6 +122,13 @@ class GuaranteedAwaited(Record):
     waiting: bool
 
 
+class ApplicationPriorityChanged(Record):
+    """An application has another priority: what waits of it has another place."""
+
+    application_id: str
+    priority: int
+
+
 class UsageSampled(Record):
     """All containers were measured in one pass. ``node`` is the whole machine (or this node's share of it)."""
 
@@ -152,6 +161,12 @@ class RecoveryCompleted(Record):
     """Everything that was found has been posted; containers may start (RECOVERY_COMPLETED)."""
 
 
+class NodeHealthChanged(Record):
+    """No container can be started here, for this reason; or all is well, with an empty one."""
+
+    report: str
+
+
 ContainerEvent = (
     ContainerUpdated
     | ContainerKillRequested
@@ -173,9 +188,11 @@ Event = (
     | QueuingLimitReceived
     | NodeResized
     | GuaranteedAwaited
+    | ApplicationPriorityChanged
     | UsageSampled
     | NodeUtilizationSampled
     | ContainerRecovered
     | RecoveryCompleted
+    | NodeHealthChanged
 )
 """Everything a ContainerScheduler may be told."""

@@ -90,14 +90,20 @@ class WeightScale(Record):
     least: int
     most: int
 
-    def of_vcores(self, vcores: int) -> int:
-        """The weight of a group whose guaranteed containers have so many vcores together; the least for none."""
-        return min(max(self.per_vcore * vcores, self.least), self.most)
+    def of_vcores(self, vcores: float) -> int:
+        """The weight of a group whose guaranteed containers use so many vcores together; the least for none."""
+        return min(max(round(self.per_vcore * vcores), self.least), self.most)
 
-    def of_groups(self, weights: Iterable[int]) -> int:
+    def of_groups(self, weights: Iterable[int], cores: int = 0) -> int:
         """The weight of a group that holds groups of these weights. Those with the least add nothing, so that
-        opportunistic containers yield however many they are."""
-        return min(max(sum(weight for weight in weights if weight > self.least), self.least), self.most)
+        opportunistic containers yield however many they are.
+
+        With ``cores`` it is no more than a process on each of them has, or the largest of these groups alone: several
+        clusters do not add up.
+        """
+        counted = [weight for weight in weights if weight > self.least]
+        bound = max(self.per_vcore * cores, *counted, 0) if cores else self.most
+        return min(max(min(sum(counted), bound), self.least), self.most)
 
 
 SHARES = WeightScale(SHARES_PER_VCORE, OPPORTUNISTIC_SHARES, MAXIMUM_SHARES)

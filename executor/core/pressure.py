@@ -29,6 +29,15 @@ RELAPSE_SECONDS = 10.0
 
 LONGEST_QUIET_SECONDS = 30.0
 
+LEAST_LEFT = 0.1
+"""Where the kernel makes opportunistic containers yield, they run as long as others leave them so many cores."""
+
+LOSS = 0.2
+"""The kernel does not make them yield if processes outside go without so great a part of what they want."""
+
+RECENT_SECONDS = 1.0
+"""Over which time what is left, and what is lost, is averaged."""
+
 MIB = 1 << 20
 
 
@@ -36,11 +45,14 @@ class Demand(Record):
     """What yopp's containers need of the machine, in cores.
 
     ``rest`` is used by those that do not have to give way: guaranteed containers, and those of other nodes.
-    ``opportunistic`` is the appetite of this node's running opportunistic containers.
+    ``opportunistic`` is the appetite of this node's running opportunistic containers, ``used`` what they got of it.
+    ``runnable`` threads of containers ran or waited; of other nodes' containers those that ran.
     """
 
     rest: float = 0.0
     opportunistic: float = 0.0
+    used: float = 0.0
+    runnable: int = 0
 
 
 class CpuPressure:
@@ -60,6 +72,8 @@ class CpuPressure:
         self._quiet = quiet
         #: time, cores used outside, threads outside that ran or waited for a processor
         self._readings: deque[tuple[float, float, float]] = deque()
+        #: time, cores left for opportunistic containers, cores that outside ones lost to them, cores that those want
+        self._shares: deque[tuple[float, float, float, float]] = deque()
         self._since: float | None = None
         self._too_much_since: float | None = None
         self._changed_at = -math.inf
@@ -84,7 +98,13 @@ class CpuPressure:
 
     def sampled(self, host: HostUtilization, demand: Demand, now: float) -> float:
         """Take a reading; how many cores opportunistic containers have to give up now, 0.0 for none."""
-        outside = host.outside_cpu
+        if self._kernel_suffices(host, demand, now):
+            self._since = self._too_much_since = None
+            if self.is_on and now - self._changed_at >= self._shortest_quiet:
+                self._held, self._asked = 0, False
+            return 0.0
+        # What they want: also what they wait for in vain, where that is known.
+        outside = min(host.outside_cpu + max(host.outside_waiting, 0.0), float(host.cores))
         waiting = host.runnable - demand.opportunistic - round(demand.rest)
         self._readings.append((now, outside, waiting))
         while self._readings[0][0] < now - self._quiet:
@@ -107,6 +127,22 @@ class CpuPressure:
         if now - self._since < self._sustained:
             return 0.0
         return self._insist(host, demand, now)
+
+    def _kernel_suffices(self, host: HostUtilization, demand: Demand, now: float) -> bool:
+        """Whether opportunistic containers get but what processes outside leave, and these leave something: then
+        pausing would protect nobody, and leave cores idle."""
+        unserved = host.outside_waiting
+        if unserved < 0:
+            threads = min(max(0, host.runnable - demand.runnable), host.cores)
+            unserved = max(0.0, threads - host.outside_cpu)
+        lost = min(unserved, demand.used)
+        self._shares.append((now, host.idle + demand.used, lost, host.outside_cpu + lost))
+        while self._shares[0][0] < now - RECENT_SECONDS:
+            self._shares.popleft()
+        if not host.yields or self._lends:
+            return False
+        left, lost, wanted = (sum(reading[at] for reading in self._shares) for at in (1, 2, 3))
+        return left >= LEAST_LEFT * len(self._shares) and lost <= LOSS * wanted
 
     def _insist(self, host: HostUtilization, demand: Demand, now: float) -> float:
         """It has lasted. Containers that have to give way are given time to do so."""

@@ -8,6 +8,7 @@ is never touched.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, PRESSURE, Cause, CauseKind
@@ -32,6 +33,9 @@ LEAST_MEMORY = 4 * MIB
 
 VERIFY_SECONDS = 0.5
 """How long after one victim is gone the next may be chosen: a measurement without it must come first."""
+
+STEPS_OF_WEIGHT = 4
+"""In parts of a vcore the use of a guaranteed container counts in the weight of its node's group, rounded up."""
 
 UNITS = 20
 """Into how many units a core is divided when victims are chosen."""
@@ -104,6 +108,8 @@ class PressureActions(ContainerActions):
         self._use: dict[str, Use] = {}
         self._measured: dict[str, Use] = {}
         self._memory_given_at = float("-inf")
+        #: guaranteed containers that used less than they have when last measured, and how many vcores less
+        self._idle: dict[str, float] = {}
 
     # -- what is measured
 
@@ -118,6 +124,7 @@ class PressureActions(ContainerActions):
         self._watching = wanted
         if not wanted:
             self._host = None  # it says nothing about later
+            self._idle = {}
         self._emit(WatchHost(self._settings.pressure_sampling_ms if wanted else 0))
 
     def _measure(self, container: Container, usage: ContainerUsage) -> None:
@@ -134,8 +141,9 @@ class PressureActions(ContainerActions):
         if not stands:
             appetite *= 0.5 ** (seconds / HALF_LIFE_SECONDS)
             # A container with the least weight may get next to nothing, and so use nothing while it waits for the CPU.
-            # If it waits in two measurements in a row, that is no accident.
-            waits = min(usage.runnable, container.usage.runnable, self._physical_cores)
+            # If it waits in two measurements in a row, that is no accident. A guaranteed one need not wait that long.
+            before = container.usage.runnable if container.is_opportunistic else usage.runnable
+            waits = min(usage.runnable, before, self._physical_cores)
             appetite = max(appetite, float(waits))
         settled = container.ran_seconds(self._now) >= self._settings.overallocation_ramp_ms / 1000
         self._measured[container.container_id] = Use(
@@ -149,6 +157,30 @@ class PressureActions(ContainerActions):
             if container_id in self._active
         }
         self._measured.clear()
+
+    def _look_who_idles(self) -> None:
+        """A guaranteed container that has started lately, or that this is not known of, does not idle."""
+        self._idle = {}
+        for container in self._active.values():
+            use = self._use.get(container.container_id)
+            if container.is_opportunistic or container.state is not RUNNING or use is None or not use.settled:
+                continue
+            used = use.appetite * self.total.vcores / max(self._physical_cores, 1)
+            counted = 0.0 if use.appetite < LEAST_CORES else -(-used * STEPS_OF_WEIGHT // 1) / STEPS_OF_WEIGHT
+            if counted <= 0 or counted < container.resource.vcores:
+                self._idle[container.container_id] = max(0.0, container.resource.vcores - counted)
+
+    def _idle_guaranteed(self) -> Mapping[str, float]:
+        """While an opportunistic container runs beside them: else nobody here uses what they leave."""
+        beside = (one.is_opportunistic and one.state is not PAUSED for one in self._active.values())
+        if not self._idle or not any(beside):
+            return {}
+        live = (one for one in self._idle if one in self._active)
+        return {
+            one: self._idle[one]
+            for one in live
+            if self._active[one].state is RUNNING and not self._active[one].is_opportunistic
+        }
 
     def _appetite(self, container: Container) -> float:
         """Cores that it needs: what was measured, else what it was promised."""
@@ -175,10 +207,15 @@ class PressureActions(ContainerActions):
         self._host = host = event.host
         self._cores = host.cores
         self._take_measurements()
+        self._look_who_idles()
         mine = [c for c in self._active.values() if c.is_opportunistic]
         used = sum(use.cores for c in mine if (use := self._use.get(c.container_id)) is not None)
         wanted = sum(self._appetite(c) for c in mine if c.state is not PAUSED)
-        self._demand = Demand(max(0.0, host.yopp_cpu - used), wanted)
+        elsewhere = max(0.0, host.yopp_cpu - sum(use.cores for use in self._use.values()))
+        runnable = round(elsewhere) + sum(
+            c.usage.runnable for c in self._active.values() if c.state is not PAUSED
+        )
+        self._demand = Demand(max(0.0, host.yopp_cpu - used), wanted, used, runnable)
         surplus = self._cpu.sampled(host, self._demand, self._now)
         if surplus > 0:
             self._give_cpu(surplus)

@@ -22,8 +22,8 @@ from .container import Container
 class QueueOrder:
     """First in, first out; the base of the other orders.
 
-    An order sorts by urgency, and by arrival among equals. How often a container may be overtaken is not its business:
-    ``OpportunisticQueue`` bounds that for every order.
+    An order sorts by the application's priority, then by urgency, and by arrival among equals. How often a
+    container may be overtaken is not its business: ``OpportunisticQueue`` bounds that for every order.
     """
 
     overtakes = True
@@ -40,11 +40,19 @@ class QueueOrder:
         """The smallest goes first. It may change with every event."""
         return 0.0
 
+    def place(self, container: Container) -> tuple[float, float]:
+        """The smallest goes first: by the priority of its application, then by urgency."""
+        return -container.spec.application_priority, self.urgency(container)
+
 
 class StrictOrder(QueueOrder):
     """YARN's FIFO: nobody overtakes."""
 
     overtakes = False
+
+    def place(self, container: Container) -> tuple[float, float]:
+        """All alike: arrival alone counts."""
+        return 0.0, 0.0
 
 
 class ShortestFirst(QueueOrder):
@@ -205,7 +213,7 @@ class OpportunisticQueue:
         self._order = order
         self._counts_paused = counts_paused
         self._queued = ContainerQueue()
-        self._alike: dict[tuple[Resource, Hashable], ContainerQueue] = {}
+        self._alike: dict[tuple[Resource, int, Hashable], ContainerQueue] = {}
         self._paused: dict[str, Container] = {}
         self._overtakers: list[int] = []
 
@@ -250,13 +258,13 @@ class OpportunisticQueue:
         """Its place in ``in_order``, 1 for the first, 0 if it is not queued."""
         if container not in self._queued:
             return 0
-        urgency = self._order.urgency(container)
+        place = self._order.place(container)
         ahead = 0
         for same in self._alike.values():
-            theirs = self._order.urgency(next(iter(same)))
-            if theirs < urgency:
+            theirs = self._order.place(next(iter(same)))
+            if theirs < place:
                 ahead += len(same)
-            elif theirs == urgency:
+            elif theirs == place:
                 ahead += same.before(container.sequence)
         return ahead + 1
 
@@ -273,11 +281,23 @@ class OpportunisticQueue:
         self._queued.add(container)
         self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
 
+    def reprioritise(self, container: Container, priority: int) -> None:
+        """Its application has another priority. It keeps its arrival, and how often it was overtaken."""
+        queued = container in self._queued
+        if queued:
+            self._leave_kind(container)
+        container.change(application_priority=priority)
+        if queued:
+            self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
+
     def remove(self, container: Container) -> None:
         """Let it wait no longer. Raises KeyError if it does not."""
         if self._paused.pop(container.container_id, None) is not None:
             return
         self._queued.remove(container)
+        self._leave_kind(container)
+
+    def _leave_kind(self, container: Container) -> None:
         kind = self._kind(container)
         same = self._alike[kind]
         same.remove(container)
@@ -288,7 +308,7 @@ class OpportunisticQueue:
         """The most urgent that fits in ``spare`` and may start, None for none. ``now_ms`` is epoch milliseconds."""
         fitting = [container for container in self._paused.values() if container.needed.fits_in(spare)]
         first_to_resume = min((container.sequence for container in fitting), default=None)
-        for (need, _), same in self._alike.items():
+        for (need, _, _), same in self._alike.items():
             if need.fits_in(spare) and same.head is not None:
                 fitting.append(same.head)
         if not fitting:
@@ -318,11 +338,11 @@ class OpportunisticQueue:
     def _started_after(self, container: Container) -> int:
         return len(self._overtakers) - bisect_right(self._overtakers, container.sequence)
 
-    def _kind(self, container: Container) -> tuple[Resource, Hashable]:
-        return container.needed, self._order.kind(container)
+    def _kind(self, container: Container) -> tuple[Resource, int, Hashable]:
+        return container.needed, container.spec.application_priority, self._order.kind(container)
 
-    def _rank(self, container: Container) -> tuple[float, int]:
-        return self._order.urgency(container), container.sequence
+    def _rank(self, container: Container) -> tuple[tuple[float, float], int]:
+        return self._order.place(container), container.sequence
 
     def _last_to_start(self, now_ms: int) -> int | None:
         """The sequence of the first one that must not be overtaken any more, None if there is none.

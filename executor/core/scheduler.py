@@ -59,6 +59,8 @@ class ContainerScheduler(PressureActions):
                 self._on_resized(event.total)
             case events.GuaranteedAwaited():
                 self._handover.expects = event.waiting
+            case events.ApplicationPriorityChanged():
+                self._on_priority_changed(event)
             case events.UsageSampled():
                 self._on_usage(event)
             case events.NodeUtilizationSampled():
@@ -67,6 +69,9 @@ class ContainerScheduler(PressureActions):
                 self._on_recovered(event)
             case events.RecoveryCompleted():
                 self._on_recovery_completed()
+            case events.NodeHealthChanged():
+                self.health_report = event.report
+                self._start_pending()
             case _:
                 container = self._live.get(event.container_id)
                 if container is not None:  # else it has ended, and this was still under way
@@ -138,7 +143,7 @@ class ContainerScheduler(PressureActions):
             opportunistic=self._opportunistic,
             deadlines=self._deadlines,
         )
-        idle = None if self._recovering else self._next_to_start()
+        idle = None if self._recovering or self.health_report else self._next_to_start()
         assert idle is None, f"{idle and idle.container_id} waits although it could start"
 
     def _on_scheduled(self, event: events.ContainerScheduled) -> None:
@@ -194,7 +199,8 @@ class ContainerScheduler(PressureActions):
 
     def _on_queuing_limit(self, event: events.QueuingLimitReceived) -> None:
         """Shed what is beyond the limit: those that have waited for the shortest time (as in YARN), but those that were
-        shed elsewhere before last of all, so that none is moved to and fro."""
+        shed elsewhere before last of all, so that none is moved to and fro; and applications with a lower priority
+        first."""
         queued = list(self._opportunistic)
         limit = event.limit
         kept = limit.max_queue_length if limit.max_queue_length >= 0 else 0
@@ -204,12 +210,23 @@ class ContainerScheduler(PressureActions):
             kept = max(kept, within if starts else len(queued))
         elif limit.max_queue_length < 0:
             return
-        newest = sorted(queued, key=lambda one: (one.spec.waiting_since_ms > 0, -one.sequence))
+        newest = sorted(
+            queued,
+            key=lambda one: (one.spec.application_priority, one.spec.waiting_since_ms > 0, -one.sequence),
+        )
         for container in sorted(newest[: max(0, len(queued) - kept)], key=lambda one: one.sequence):
             self._shed += 1
             self._kill(container, BY_SCHEDULER, Cause(CauseKind.SHED))
         if kept < len(queued):
             self._start_pending()
+
+    def _on_priority_changed(self, event: events.ApplicationPriorityChanged) -> None:
+        for container in list(self._live.values()):
+            spec = container.spec
+            if spec.application_id == event.application_id and spec.application_priority != event.priority:
+                self._opportunistic.reprioritise(container, event.priority)
+                self._store(container)
+        self._start_pending()
 
     def _on_launched(self, container: Container, event: events.ContainerLaunched) -> None:
         self._move(container, events.ContainerLaunched)
@@ -243,6 +260,11 @@ class ContainerScheduler(PressureActions):
         end = outcome.Outcome(
             event.exit_code, event.exit_code, event.reason, Cause(CauseKind.LAUNCH_FAILED, text=event.reason)
         )
+        if event.node_status:
+            cause = Cause(CauseKind.NODE_FAULT, text=event.reason)
+            end = outcome.Outcome(event.node_status, None, event.reason, cause)
+            if self._settings.disk_health_enabled:
+                self.health_report = self.health_report or event.reason
         if container.killed_as is not None:
             end = replace(end, exit_status=container.killed_as, cause=container.cause)
         self._settle(container, end)

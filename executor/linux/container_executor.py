@@ -42,10 +42,11 @@ from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
+from .health import HealthChecker, node_status, os_error_of
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
-from .pool import Pool, most_slots
+from .pool import Pool, kept_from_containers, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
@@ -126,6 +127,7 @@ class LinuxContainerExecutor:
             settings.prepared_containers,
             make_request=self._request,
             in_use=self._held.__contains__,
+            pooled=lambda: self._pool.used,
             launcher=self._launcher,
             watcher=self._watcher,
         )
@@ -138,9 +140,12 @@ class LinuxContainerExecutor:
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
+            read_only=kept_from_containers(state_dir) if settings.confined_containers else (),
         )
         self._ender = Ender(context)
-        self._unrecorded: dict[str, str] = {}
+        self._unrecorded: dict[str, ExecutorError] = {}
+        folders = (self._directories.work, self._directories.logs, self._directories.state)
+        self._health = HealthChecker(context, settings, folders, post)
         self._user, self._home = _account()
 
     # ---- the life of the executor itself
@@ -152,6 +157,7 @@ class LinuxContainerExecutor:
             set_subreaper(True)
         if self._settings.monitor_enabled:
             self._monitor.start()
+        self._health.start()
 
     def expect_containers(self) -> None:
         """A container will come soon: what its start needs and takes long is begun."""
@@ -160,6 +166,7 @@ class LinuxContainerExecutor:
     async def close(self) -> None:
         """Finish what is under way, and watch nothing any more. Containers that still run continue."""
         await self._monitor.stop()
+        self._health.stop()
         self._weights.finish()
         await self._preparer.close()
         await self._pool.close()
@@ -204,8 +211,9 @@ class LinuxContainerExecutor:
             proc=self._proc,
             markers=self._own_markers,
             own_pids=self._own_pids,
-            hierarchy=hierarchy.strip("/"),
+            hierarchy=hierarchy.strip("/") if self._cgroups.mode != "none" else "",
             suspicious=0.5 * self._settings.pressure_outside_cpu,
+            yields=self._settings.group_weights and self._cgroups.weights() is not None,
             clock=self._context.clock,
         )
 
@@ -262,14 +270,13 @@ class LinuxContainerExecutor:
             self._store.store(record)
             self._unrecorded.pop(container_id, None)
             if record.state is ContainerState.SCHEDULED:
-                if not self._pool.used:
-                    self._preparer.waits(record.spec)
+                self._preparer.waits(record.spec)
             elif record.state is not ContainerState.LAUNCHING:
                 self._preparer.gone(container_id)
         except ExecutorError as error:
             # Running containers continue; but nothing is started that a restart would not find again.
             LOG.error("%s", error)
-            self._unrecorded[container_id] = str(error)
+            self._unrecorded[container_id] = error
 
     def _forget(self, container_id: str) -> None:
         self._unrecorded.pop(container_id, None)
@@ -286,8 +293,8 @@ class LinuxContainerExecutor:
             return
         try:
             check_name(container_id)
-            if container_id in self._unrecorded:
-                raise CannotLaunchError(self._unrecorded[container_id])
+            if (unrecorded := self._unrecorded.get(container_id)) is not None:
+                raise CannotLaunchError(str(unrecorded)) from unrecorded
             if self._launch_in_slot(spec, limits):
                 return
             ready = self._begin_prepared(spec, limits)
@@ -303,14 +310,27 @@ class LinuxContainerExecutor:
 
     def _cannot_launch(self, container_id: str, error: ExecutorError) -> None:
         code = error.exit_code if isinstance(error, CannotLaunchError) else 125
-        self._post(ContainerLaunchFailed(container_id, str(error), code))
+        said = os_error_of(error)
+        number = 0
+        if said is not None:
+            path = os.fsdecode(said.filename or "/sys/")
+            # A directory that somebody named for its logs is not the node's; its own are, and the kernel's.
+            number = said.errno or 0 if path.startswith("/sys/") or self._directories.has(path) else 0
+        self._tell_launch_failed(container_id, code, str(error), number)
+
+    def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
+        status = node_status(number)
+        self._post(ContainerLaunchFailed(container_id, reason, code, status))
+        if status:
+            self._health.suspect(reason)
 
     def _launch_in_slot(self, spec: ContainerSpec, limits: CgroupLimits) -> bool:
         """Whether the pool starts it. What came of that is posted later."""
         if not self._pool.used or self._preparer.has(spec.container_id):
             return False
         check_words(spec.command)
-        self._directories.prepare(spec)
+        if not self._preparer.takes_furnished(spec) or spec.files:
+            self._directories.prepare(spec)
         held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
         if not self._pool.launch(held, self._request(spec), limits):
             return False
@@ -324,9 +344,12 @@ class LinuxContainerExecutor:
     def _ended_in_slot(self, held: LiveContainer, settle: Callable[[], ContainerUsage], code: int) -> None:
         self._ender.pooled_ended(held, settle, code)
 
-    def _failed_in_slot(self, held: LiveContainer, code: int, reason: str) -> None:
+    def _failed_in_slot(
+        self, held: LiveContainer, request: LaunchRequest, code: int, reason: str, number: int = 0
+    ) -> None:
         del self._held[held.container_id]
-        self._post(ContainerLaunchFailed(held.container_id, reason, code))
+        ours = self._directories.has(request.stdout)
+        self._tell_launch_failed(held.container_id, code, reason, number if ours else 0)
 
     def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
         """The pool could not begin it."""

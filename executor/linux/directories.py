@@ -67,6 +67,10 @@ class Directories:
             return os.path.abspath(spec.log_directory)
         return os.path.join(self.logs, spec.application_id, spec.container_id)
 
+    def has(self, path: str) -> bool:
+        """Whether a file is, or would be, in one of these directories."""
+        return path.startswith((self.work + "/", self.logs + "/", self.state + "/"))
+
     def logs_are_its_own(self, spec: ContainerSpec) -> bool:
         """Whether a container's logs go where YARN puts them, and not into a directory that was asked for."""
         return self.log(spec) == os.path.join(self.logs, spec.application_id, spec.container_id)
@@ -89,6 +93,10 @@ class Directories:
                     file.write(text.encode("utf-8", "surrogateescape"))
         except (OSError, UnicodeEncodeError) as error:
             raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+
+    def are_there(self, spec: ContainerSpec) -> bool:
+        """Whether a container has what ``prepare`` makes. What files are in it is not looked at."""
+        return os.path.isdir(self.private(spec.container_id)) and os.path.isdir(self.log(spec))
 
     def _make(self, private: str) -> None:
         try:

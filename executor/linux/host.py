@@ -3,12 +3,14 @@
 ``host_limits``: what this process may use, which its own cgroups and CPU affinity limit. ``HostReader`` reads
 /proc/stat, /proc/meminfo and /proc/pressure in a fraction of a millisecond. Only while processes outside yopp seem to
 use much, it looks for yopp's own daemons and clients among all processes, which do not count as pressure; that takes
-some 20 microseconds a process. Sources: proc(5), Documentation/accounting/psi.rst.
+some 20 microseconds a process. While no core is idle it looks for those outside that wait for one, which takes some 20
+more, once a second. Sources: proc(5), Documentation/accounting/psi.rst, Documentation/scheduler/sched-stats.rst.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Collection
@@ -26,12 +28,21 @@ from .cgroups.files import (
     read_own_paths,
 )
 from .cgroups.v1 import UNLIMITED
-from .procfs import read_bytes, read_stat
+from .procfs import read_bytes, read_stat, waited_ns
 
 BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq and softirq of a cpu line; steal counts for nobody here, and guests are in user already."""
 IDLE = (3, 4)
 """idle and iowait."""
+
+FULL = 0.1
+"""The machine is full when less than this part of it is idle: then somebody may wait for a processor."""
+
+KTHREADD = 2
+"""The parent of all kernel threads."""
+
+WAITING_SECONDS = 1.0
+"""How often processes outside are asked for how long they waited, while the machine is full."""
 
 
 class HostLimits(Record):
@@ -123,7 +134,7 @@ class HostReader:
 
     Processes that run a program or module with one of the names ``markers``, and ``own_pids``, are yopp's own, unless
     they run in a group below ``hierarchy``: those are containers. They are looked for if others seem to use
-    ``suspicious`` cores.
+    ``suspicious`` cores. ``yields``: by their weights, the kernel gives opportunistic containers what others leave.
     """
 
     def __init__(
@@ -135,15 +146,18 @@ class HostReader:
         hierarchy: str = "",
         own_pids: Callable[[], Collection[int]] = tuple,
         suspicious: float = 0.3,
+        yields: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._yopp_seconds = yopp_seconds
         self._proc = proc
         self._suspicious = suspicious
+        self._yields = yields
         self._clock = clock
         self._own = OwnProcesses(
             proc, tuple(marker.encode() for marker in markers), hierarchy.encode(), own_pids
         )
+        self._waiting = WaitingProcesses(proc, self._own.is_yopps) if hierarchy else None
         self._last: _Reading | None = None
 
     def read(self) -> HostUtilization | None:
@@ -156,9 +170,13 @@ class HostReader:
         if ticks <= 0 or seconds <= 0:
             return None
         cpu = reading.cores * (reading.busy - last.busy) / ticks
+        idle = reading.cores * (reading.idle - last.idle) / ticks
         yopp = max(0.0, reading.yopp_seconds - last.yopp_seconds) / seconds
         if cpu - yopp >= self._suspicious:
             yopp += self._own.cores(reading.at)
+        waiting = -1.0
+        if self._waiting is not None:
+            waiting = self._waiting.cores(reading.at) if idle < FULL * reading.cores else 0.0
         stalled = -1.0
         if reading.stalled_us is not None and last.stalled_us is not None:
             stalled = min(1.0, (reading.stalled_us - last.stalled_us) / 1e6 / seconds)
@@ -166,9 +184,11 @@ class HostReader:
         return HostUtilization(
             cores=reading.cores,
             cpu=cpu,
-            idle=reading.cores * (reading.idle - last.idle) / ticks,
+            idle=idle,
             yopp_cpu=min(yopp, cpu),
             runnable=reading.runnable,
+            outside_waiting=waiting,
+            yields=self._yields,
             memory_total=memory.get("MemTotal", 0),
             memory_available=memory.get("MemAvailable", 0),
             swap_free=memory.get("SwapFree", 0),
@@ -258,6 +278,10 @@ class OwnProcesses:
         self._seen, self._others, self._at = seen, others, now
         return used
 
+    def is_yopps(self, pid: int) -> bool:
+        """Whether it is a daemon, a client, or in a container."""
+        return self._is_contained(pid) or pid in self._own_pids() or self._is_own(pid)
+
     def _is_own(self, pid: int) -> bool:
         words = read_bytes(f"{self._proc}/{pid}/cmdline", 4096).split(b"\0")[:5]
         name = words[0].rpartition(b"/")[2]
@@ -273,6 +297,53 @@ class OwnProcesses:
     def _is_contained(self, pid: int) -> bool:
         """Whether it runs in a container, whose use is counted there."""
         return self._hierarchy != b"" and self._hierarchy in read_bytes(f"{self._proc}/{pid}/cgroup", 8192)
+
+
+class WaitingProcesses:
+    """How long processes waited for a processor, but for those that ``is_yopps`` names."""
+
+    def __init__(self, proc: str, is_yopps: Callable[[int], bool]) -> None:
+        self._proc = proc
+        self._is_yopps = is_yopps
+        self._hertz = os.sysconf("SC_CLK_TCK")
+        self._known: dict[tuple[int, int], bool] = {}
+        self._waited: dict[tuple[int, int], int] = {}
+        self._at = -math.inf
+        self._cores = -1.0
+
+    def cores(self, now: float) -> float:
+        """Cores that they waited for since the last look, which is repeated once a second; -1 before the second, and
+        where nobody's wait is told.
+
+        What ended meanwhile, and kernel threads, count nothing.
+        """
+        seconds = now - self._at
+        if seconds < WAITING_SECONDS and self._cores >= 0:
+            return self._cores
+        booted = time.clock_gettime(time.CLOCK_BOOTTIME)
+        known, waited, waits, told = {}, {}, 0, False
+        for pid in map(int, filter(str.isdigit, os.listdir(self._proc))):
+            stat = read_stat(pid, proc=self._proc)
+            if stat is None or stat.parent == KTHREADD or pid == KTHREADD:
+                continue
+            key, age = (pid, stat.start), booted - stat.start / self._hertz
+            yopps = self._known.get(key)
+            if yopps is None:
+                yopps = self._is_yopps(pid)
+            if age > 1.0:  # a younger one may yet join a group, or execute another program
+                known[key] = yopps
+            if yopps:
+                continue
+            waited[key] = waited_ns(pid, stat.threads, proc=self._proc)
+            told = told or waited[key] > 0
+            if key in self._waited:
+                waits += max(0, waited[key] - self._waited[key])
+            elif age <= seconds:
+                waits += waited[key]
+        lately = told and seconds <= 2 * WAITING_SECONDS
+        self._known, self._waited, self._at = known, waited, now
+        self._cores = waits / 1e9 / seconds if lately and seconds > 0 else -1.0
+        return self._cores
 
 
 def node_utilization() -> ResourceUtilization:

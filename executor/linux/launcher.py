@@ -31,23 +31,62 @@ IGNORED = (1, 2, 3, 10, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 26, 27, 29, 30)
 """The numbers of the signals that a launcher ignores, since a container may signal all that it can reach: HUP, INT,
 QUIT, USR1, USR2, PIPE and all others that neither stop it nor tell of a fault. No container inherits that."""
 
+_CLONE_NEWNS = 0x20000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
+_RTLD_NOW = 2
+_DROPPED = (2, 16, 17, 19, 21, 22)
+"""DAC_READ_SEARCH (files by their handles), SYS_MODULE, SYS_RAWIO, SYS_PTRACE (others' /proc/PID/root), SYS_ADMIN
+(mounts and namespaces), SYS_BOOT: by these root undoes what ``confine`` does."""
+
 _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
 _UNPROTECTED = b"-1000"
 SHELL = "/bin/sh"
 
 
 class NotStartedError(Exception):
-    """A container that does not begin: its exit code, and why."""
+    """A container that does not begin: its exit code, and why; the system's error, if it may be the node's fault."""
+
+    def __init__(self, code: int, why: str, number: int = 0) -> None:
+        super().__init__(code, why, number)
 
 
 class CrowdedError(Exception):
     """There may be no more processes here: it can be begun elsewhere, by one that comes into the group afterwards."""
 
 
+def confine(read_only: list[str]) -> None:
+    """From now on these directories can only be read, here and in all that comes of this process, and nobody of them
+    can undo it, or gain privileges by a program. What the kernel refuses is left: the doctor tries what holds."""
+    try:
+        import _ctypes  # 0.6 ms; ctypes itself takes 10
+    except ImportError:
+        return
+    library = _ctypes.dlopen(None, _RTLD_NOW)  # type: ignore[arg-type]  # this program itself
+
+    def call(name: str, *arguments: object) -> int:
+        function = _ctypes.dlsym(library, name)
+        return int(_ctypes.call_function(function, arguments))
+
+    call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if call("unshare", _CLONE_NEWNS) != 0:
+        return
+    call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None)  # what the host mounts later is seen
+    for directory in read_only:
+        path = os.fsencode(directory)
+        call("mount", path, path, None, _MS_BIND | _MS_REC, None)
+        call("mount", None, path, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY, None)
+    for capability in _DROPPED:
+        call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
 def zygote(control: _socket.socket) -> None:
     """Fork a launcher for each message, which brings the launcher's socket, until the other end is closed."""
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # launchers need no reaping
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
+    root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    if read_only := sys.argv[2:]:
+        confine(read_only)
     gc.disable()
     gc.freeze()
     while True:
@@ -66,26 +105,32 @@ def zygote(control: _socket.socket) -> None:
             control.close()
             journal, joins = marshal.loads(message)
             try:
-                launcher(fd, journal, joins)
+                launcher(fd, root, journal, joins)
             finally:
                 os._exit(0)
         os.close(fd)
 
 
-def launcher(fd: int, journal_path: str, joins: list[str]) -> None:
-    """Join the group, then start what is told, until the other end of the socket is closed."""
+def launcher(fd: int, root: int, journal_path: str, joins: list[str]) -> None:
+    """Join the group, then start what is told, until the other end of the socket is closed.
+
+    ``root`` is the root directory as it was before ``confine``: below it, the group and the journal can be written.
+    """
+    before = f"/proc/self/fd/{root}"
     os.setsid()
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     for number in IGNORED:
         _signal.signal(number, _signal.SIG_IGN)
     try:
         for path in joins:
-            _write(path, b"0")
+            _write(before + path, b"0")
         pid, start = os.getpid(), _start_of(os.getpid())
-        journal = JournalFile(journal_path, b"launcher %d %d\n" % (pid, start))
+        journal = JournalFile(before + journal_path, b"launcher %d %d\n" % (pid, start))
+        os.close(root)
         shield = Shield()
     except OSError as error:
-        os.write(fd, marshal.dumps(("refused", f"{error.filename or journal_path}: {error.strerror}")))
+        path = (error.filename or journal_path).removeprefix(before)
+        os.write(fd, marshal.dumps(("refused", f"{path}: {error.strerror}")))
         return
     _tell(fd, ("ready", pid, start))
     room = bytearray(LARGEST)
@@ -97,7 +142,9 @@ def launcher(fd: int, journal_path: str, joins: list[str]) -> None:
         try:
             journal.begin(begin)
         except OSError as error:
-            _tell(fd, ("failed", name, 125, f"cannot write {journal_path}: {error.strerror}"))
+            _tell(
+                fd, ("failed", name, 125, f"cannot write {journal_path}: {error.strerror}", error.errno or 0)
+            )
             continue
         try:
             pid = _start(shield, *request)
@@ -234,7 +281,9 @@ def _start(
     except OSError as error:
         if error.errno == errno.EAGAIN:
             raise CrowdedError(error.strerror) from None
-        raise NotStartedError(125, f"cannot start {command[0]!r}: {error.strerror}") from None
+        raise NotStartedError(
+            125, f"cannot start {command[0]!r}: {error.strerror}", error.errno or 0
+        ) from None
     finally:
         shield.up()
         for fd in {stdout, stderr} - {-1}:
@@ -255,7 +304,7 @@ def _open(path: str) -> int:
         # An earlier run may have left a FIFO there: nobody waits for its reader.
         fd = os.open(path, _OUTPUT, 0o640)
     except OSError as error:
-        raise NotStartedError(125, f"cannot write {path}: {error.strerror}") from None
+        raise NotStartedError(125, f"cannot write {path}: {error.strerror}", error.errno or 0) from None
     os.set_blocking(fd, True)
     return fd
 

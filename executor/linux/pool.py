@@ -26,11 +26,13 @@ from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import MAGIC_NUMBER
+from pathlib import Path
 
 from ..errors import CgroupError
 from ..records import CgroupLimits, ContainerUsage
 from . import launcher
 from .cgroups.base import MIB
+from .cgroups.files import CGROUP_ROOT, read_mounts
 from .cgroups.slots import SLOT_PREFIX, SlotGroup
 from .context import ExecutorContext, LiveContainer
 from .procfs import read_bytes, read_stat, send
@@ -79,6 +81,15 @@ def most_slots(wanted: int, release: str) -> int:
     return USUAL_SLOTS if version and (int(version[1]), int(version[2])) >= QUICK_KERNEL else 0
 
 
+def kept_from_containers(state: str | Path) -> tuple[str, ...]:
+    """What a container may only read: the file systems of cgroups, and the node's records in ``state``."""
+    try:
+        mounts = read_mounts("/proc", CGROUP_ROOT)
+    except OSError:
+        mounts = ()
+    return (*(mount.point for mount in mounts), os.path.abspath(state))
+
+
 @dataclass(eq=False)
 class Slot:
     """One slot. ``held`` is the container in it, ``message`` what its launcher is still to be told."""
@@ -100,9 +111,11 @@ class Pool:
     """Up to ``limit`` slots; none if that is 0, or where there are no groups.
 
     ``began`` is called when a container runs, with its pid; ``ended`` when its process has ended, with a function that
-    frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be started, with its exit
-    code and why; ``refused`` when it has to be started without a pool. All from the loop, never from ``launch``.
-    ``trouble`` is why no slot can be made, "" while that is not known; it is logged once, unless ``quiet``.
+    frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be started, with its
+    request, exit code, why, and the system's error; ``refused`` when it has to be started without a pool. All from the
+    loop, never from ``launch``.
+    ``trouble`` is why no slot can be made, "" while that is not known; it is logged once, unless ``quiet``. Containers
+    can only read the directories ``read_only``, as far as the kernel grants that.
     """
 
     def __init__(
@@ -112,10 +125,12 @@ class Pool:
         *,
         began: Callable[[LiveContainer], None],
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int], None],
-        failed: Callable[[LiveContainer, int, str], None],
+        failed: Callable[[LiveContainer, LaunchRequest, int, str, int], None],
         refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
+        read_only: tuple[str, ...] = (),
         quiet: bool = False,
     ) -> None:
+        self._read_only = read_only
         self._context = context
         self._cgroups = context.cgroups
         self._loop = context.loop
@@ -216,7 +231,7 @@ class Pool:
             return None
         try:
             if self._zygote is None or not self._zygote.alive():
-                self._zygote = Zygote()
+                self._zygote = Zygote(self._read_only)
             group, joins = self._make_group()
         except (CgroupError, OSError) as error:
             self._cannot(str(error))
@@ -391,15 +406,20 @@ class Pool:
             self._begin_elsewhere(slot, held)
 
     def _readable(self, slot: Slot) -> None:
-        try:
-            data = slot.sock.recv(65536)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        if not data:
-            self._lost(slot)
-            return
+        """All that it has said: a short container has often ended by the time that its start is heard of."""
+        while slot.sock.fileno() >= 0:
+            try:
+                data = slot.sock.recv(65536)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._lost(slot)
+                return
+            self._heard(slot, data)
+
+    def _heard(self, slot: Slot, data: bytes) -> None:
         kind, *rest = marshal.loads(data)
         match kind:
             case "ready":
@@ -419,9 +439,9 @@ class Pool:
             case "started":
                 self._started(slot, *rest[1:])
             case "failed":
-                held = self._done(slot)
-                if held is not None:
-                    self._failed(held, *rest[1:])
+                request, held = slot.request, self._done(slot)
+                if held is not None and request is not None:
+                    self._failed(held, request, *rest[1:])
             case "ended":
                 held = slot.held
                 if held is not None:
@@ -523,13 +543,13 @@ def _continue(held: LiveContainer) -> None:
 class Zygote:
     """The process that forks launchers."""
 
-    def __init__(self) -> None:
+    def __init__(self, read_only: tuple[str, ...]) -> None:
         """Raises OSError if it cannot be started."""
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _program(), str(theirs.fileno())],
+                [sys.executable, "-I", "-S", _program(), str(theirs.fileno()), *read_only],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -5,6 +5,8 @@ spent waiting for the kernel. A container that is queued, or that waits for othe
 directories and its cgroup are made under its own name, and its shim is started up to the point where the command would
 begin (``Prepared``). No group is used twice.
 
+Where a slot of the pool awaits it, only its directories are made: the rest is there already.
+
 A prepared container has not begun: its end need not be reported. It ends when this process ends, so that the next run
 of the node finds it waiting, with at most an empty group and empty directories.
 """
@@ -16,6 +18,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 
 from ..errors import ExecutorError
 from ..records import ContainerSpec, ExecutionType
@@ -27,6 +30,9 @@ LOG = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 1.0
 """How long ``close`` waits for prepared shims to end by themselves."""
+
+FURNISH_SECONDS = 0.003
+"""How long directories for slots are not made: the start of the next container, and its news, are more urgent."""
 
 REMOVE_SECONDS = 0.05
 """How long the kernel may be busy with the group of a shell that has just ended."""
@@ -47,8 +53,8 @@ class Ready:
 class Preparer:
     """Keeps up to ``limit`` of the waiting guaranteed containers, and as many of the opportunistic ones, prepared.
 
-    ``make_request`` says how to start one, given the files to join; ``in_use`` whether a container has been launched.
-    Everything but ``close`` returns at once.
+    ``make_request`` says how to start one, given the files to join; ``in_use`` whether a container has been launched;
+    ``pooled`` whether slots are what they will be started in. Everything but ``close`` returns at once.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class Preparer:
         *,
         make_request: Callable[[ContainerSpec, tuple[str, ...]], LaunchRequest],
         in_use: Callable[[str], bool],
+        pooled: Callable[[], bool],
         launcher: ShimLauncher,
         watcher: ExitWatcher,
     ) -> None:
@@ -65,11 +72,14 @@ class Preparer:
         self._limit = limit
         self._make_request = make_request
         self._in_use = in_use
+        self._pooled = pooled
         self._launcher = launcher
         self._watcher = watcher
         self._loop = context.loop
         self._waiting: dict[ExecutionType, dict[str, ContainerSpec]] = {kind: {} for kind in ExecutionType}
         self._ready: dict[str, Ready] = {}
+        #: those that have their directories
+        self._furnished: dict[str, ContainerSpec] = {}
         self._ending: dict[int, Ready] = {}
         self._filling: asyncio.Handle | None = None
 
@@ -77,6 +87,9 @@ class Preparer:
         """A container waits, or the spec of one that does has changed."""
         if self._limit == 0 or not self._context.directories.logs_are_its_own(spec):
             return  # nothing is written to another's directory before the container begins
+        if spec.container_id in self._furnished:
+            self._furnished[spec.container_id] = spec
+            return
         ready = self._ready.get(spec.container_id)
         if ready is not None:
             if ready.spec == spec:
@@ -93,6 +106,17 @@ class Preparer:
         if ready is not None:
             self._abandon(ready)
             self._fill_soon()
+        elif (spec := self._furnished.pop(container_id, None)) is not None:
+            self._clear_away(spec)
+            self._fill_soon()
+
+    def takes_furnished(self, spec: ContainerSpec) -> bool:
+        """Whether its directories were made, and are there. It is launched now."""
+        self._forget(spec.container_id)
+        if self._furnished.pop(spec.container_id, None) is None:
+            return False
+        self._fill_soon()
+        return self._context.directories.are_there(spec)
 
     def has(self, container_id: str) -> bool:
         """Whether it is prepared."""
@@ -102,6 +126,7 @@ class Preparer:
         """The container, if it is prepared and has not changed: it belongs to the caller now."""
         container_id = spec.container_id
         self._forget(container_id)
+        self._furnished.pop(container_id, None)
         ready = self._ready.get(container_id)
         if ready is None:
             return None
@@ -121,6 +146,8 @@ class Preparer:
             waiting.clear()
         if self._filling is not None:
             self._filling.cancel()
+        while self._furnished:
+            self._clear_away(self._furnished.popitem()[1])
         for ready in list(self._ready.values()):
             self._abandon(ready)
         deadline = self._loop.time() + CLOSE_SECONDS
@@ -137,8 +164,33 @@ class Preparer:
 
     def _fill_soon(self) -> None:
         # What the loop has to do now is more urgent.
-        if self._filling is None and self._limit:
-            self._filling = self._loop.call_soon(self._fill)
+        if self._filling is None and self._limit and any(self._waiting.values()):
+            if self._pooled():
+                self._filling = self._loop.call_later(FURNISH_SECONDS, self._furnish)
+            else:
+                self._filling = self._loop.call_soon(self._fill)
+
+    def _furnish(self) -> None:
+        """Make the directories of those that will have slots next."""
+        self._filling = None
+        for kind, waiting in self._waiting.items():
+            room = self._limit - sum(spec.execution_type is kind for spec in self._furnished.values())
+            for container_id in list(islice(waiting, max(0, room))):
+                spec = waiting.pop(container_id)
+                try:
+                    self._context.directories.prepare(spec)
+                except ExecutorError as error:
+                    # It is tried again, and reported, when its turn comes.
+                    LOG.debug("%s has no directories yet: %s", container_id, error)
+                    self._clear_away(spec)
+                else:
+                    self._furnished[container_id] = spec
+
+    def _clear_away(self, spec: ContainerSpec) -> None:
+        if self._in_use(spec.container_id):
+            return
+        self._context.directories.remove_empty_logs(spec)
+        self._context.directories.remove_private(spec.container_id, thoroughly=True)
 
     def _fill(self) -> None:
         """Prepare one more; the next one after other work of the loop."""

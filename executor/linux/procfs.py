@@ -31,6 +31,7 @@ class ProcessStat(Record):
     resident_pages: int
     exiting: bool
     """The kernel is ending it (PF_EXITING): it runs nothing of its own any more, but is no zombie yet."""
+    threads: int = 1
 
 
 def read_bytes(path: str, length: int = 1 << 20) -> bytes:
@@ -64,6 +65,7 @@ def read_stat(pid: int, *, proc: str = "/proc") -> ProcessStat | None:
         start=int(fields[19]),
         resident_pages=max(0, int(fields[21])),
         exiting=bool(int(fields[6]) & _PF_EXITING),
+        threads=int(fields[17]),
     )
 
 
@@ -91,6 +93,18 @@ def runnable_threads(processes: list[int]) -> int:
             stat = read_stat(int(thread))
             found += stat is not None and stat.state == "R"
     return found
+
+
+def waited_ns(pid: int, threads: int, *, proc: str = "/proc") -> int:
+    """For how long its threads have waited for a processor so far (schedstat's run-queue delay); 0 if unknown."""
+    folders = [f"{proc}/{pid}"]
+    if threads > 1:
+        try:
+            folders = [f"{proc}/{pid}/task/{thread}" for thread in os.listdir(f"{proc}/{pid}/task")]
+        except OSError:
+            return 0
+    words = (read_bytes(f"{folder}/schedstat", 128).split() for folder in folders)
+    return sum(int(found[1]) for found in words if len(found) > 1)
 
 
 def send(pid: int, number: int) -> bool:

@@ -5,36 +5,54 @@ from __future__ import annotations
 import asyncio
 import time
 
+from ..light import Record
 from ..records import CgroupLimits, ContainerUsage
 from .cgroups.base import CgroupDriver
 from .context import ExecutorContext, LiveContainer
 from .directories import Directories
-from .pool import Pool
+from .pool import Pool, kept_from_containers
 from .shim import LaunchRequest
 
 NAME = "trial"
 SECONDS = 5.0
+_UNCONFINED = 3
+_TRY = f'for one; do [ ! -w "$one" ] || exit {_UNCONFINED}; done'
 
 
-def try_slot(cgroups: CgroupDriver, directory: str) -> str:
-    """Start a command in a slot below the groups of ``cgroups``, as a node does; "" or why that does not work.
+class Tried(Record):
+    """What came of a trial: ``trouble`` is why no container can be started in a slot, "" if one can; ``confined``
+    whether it could write neither its own groups nor the node's records."""
+
+    trouble: str = ""
+    confined: bool = False
+
+
+def try_slot(cgroups: CgroupDriver, directory: str) -> Tried:
+    """Start a command in a slot below the groups of ``cgroups``, as a node does that confines its containers.
 
     ``directory`` is for its files. Nothing of it is left but that. Blocks, mostly for some 50 ms.
     """
-    return asyncio.run(_try(cgroups, directory))
+    trouble = asyncio.run(_try(cgroups, directory))
+    if trouble is None:
+        return Tried(confined=False)
+    return Tried(trouble, confined=not trouble)
 
 
-async def _try(cgroups: CgroupDriver, directory: str) -> str:
+async def _try(cgroups: CgroupDriver, directory: str) -> str | None:
+    """Why that does not work, "" if it does, None if it does and the command could write what it must not."""
     loop = asyncio.get_running_loop()
-    told: asyncio.Future[str] = loop.create_future()
+    told: asyncio.Future[str | None] = loop.create_future()
 
-    def tell(why: str) -> None:
+    def tell(why: str | None) -> None:
         if not told.done():
             told.set_result(why)
 
     def ended(held: LiveContainer, settle: object, code: int) -> None:
         assert callable(settle)
         usage: ContainerUsage = settle()
+        if code == _UNCONFINED:
+            tell(None)
+            return
         tell("" if code == 0 else f"a command ended with {code} after {usage.cpu_seconds} s of CPU")
 
     places = Directories(directory, directory, directory)
@@ -44,11 +62,15 @@ async def _try(cgroups: CgroupDriver, directory: str) -> str:
         1,
         began=lambda held: None,
         ended=ended,
-        failed=lambda held, code, why: tell(why),
+        failed=lambda held, request, code, why, number: tell(why),
         refused=lambda held, request, limits: tell(pool.trouble),
         quiet=True,
+        read_only=kept_from_containers(directory),
     )
-    request = LaunchRequest(NAME, ("true",), {"PATH": "/usr/bin:/bin"}, "/", "/dev/null", "/dev/null", "")
+    kept = (*cgroups.describe().locations.values(), directory)
+    request = LaunchRequest(
+        NAME, ("sh", "-c", _TRY, "sh", *kept), {"PATH": "/usr/bin:/bin"}, "/", "/dev/null", "/dev/null", ""
+    )
     try:
         if not pool.launch(LiveContainer(NAME, 0, 0, ""), request, CgroupLimits()):
             return pool.trouble or "its limits cannot be written"

@@ -333,9 +333,9 @@ def test_while_containers_queue_news_go_together_and_else_at_once(node: World) -
     assert told(beat) == {"01": "DONE", "03": "LAUNCHING"}
     node.answer(at=100.601)
     assert beats(node.launched(3)) == beats(node.exited(3)) == []
-    assert node.machine.next_deadline() == pytest.approx(100.604)
-    assert beats(node.until(100.6035)) == []
-    (beat,) = beats(node.until(100.605))
+    assert node.machine.next_deadline() == pytest.approx(100.608)  # of opportunistic ones alone: two gaps
+    assert beats(node.until(100.6075)) == []
+    (beat,) = beats(node.until(100.609))
     assert told(beat) == {"01": "DONE", "03": "DONE", "04": "LAUNCHING"}
     node.answer()
     node.answer()
@@ -343,6 +343,26 @@ def test_while_containers_queue_news_go_together_and_else_at_once(node: World) -
     assert node.machine.scheduler.queue_length == 1
     (beat,) = beats(node.exited(4))  # the last one starts: nothing queues any more
     assert told(beat)["05"] == "LAUNCHING"
+
+
+def test_while_containers_queue_news_of_a_guaranteed_one_waits_for_one_gap_only(node: World) -> None:
+    node.start(to_start(1, execution_type="GUARANTEED"))
+    for number in range(2, 6):  # one runs, three queue
+        node.start(to_start(number))
+    node.launched(1)
+    node.launched(2)
+    node.until(100.5)
+    while len(node.unanswered) > 1:
+        node.answer()
+    node.until(100.6)
+    assert len(beats(node.exited(2))) == 1
+    node.answer(at=100.601)
+    assert beats(node.launched(3)) == []
+    assert node.machine.next_deadline() == pytest.approx(100.608)
+    assert beats(node.exited(1)) == []
+    assert node.machine.next_deadline() == pytest.approx(100.604)
+    (beat,) = beats(node.until(100.605))
+    assert told(beat)["01"] == "DONE"
 
 
 def test_periodic_heartbeats_wait_for_their_interval() -> None:
@@ -904,3 +924,29 @@ def test_a_node_without_an_rm_stops_at_once_when_asked(world: World) -> None:
     world.tell(happened.RecoveryCompleted())
     world.tell(lost("no such file"))
     assert world.tell(NodeStopRequested("stop")) == [StopDaemon("stop")]
+
+
+# -- a node that can start nothing ---------------------------------------------------------------------------
+
+
+def test_an_unhealthy_node_says_so_and_gives_back_what_has_not_begun(node: World) -> None:
+    node.run_one(1)
+    node.start(to_start(2), to_start(3))
+    commands = node.tell(happened.ContainerLaunchFailed(cid(2), "no space", node_status=-101))
+    node.answer()
+    last = beats(node.commands)[-1]
+    assert (last.healthy, last.health_report) == (False, "no space")
+    statuses = {one.container_id[-2:]: one for beat in beats(node.commands) for one in beat.containers}
+    assert (statuses["02"].exit_status, statuses["03"].exit_status) == (-101, -100)
+    assert {one.cause.kind.value for name, one in statuses.items() if name != "01"} == {"NODE_FAULT"}
+    assert not of(do.LaunchContainer, commands)
+    node.start(to_start(4))
+    assert node.status(4).state is DONE and node.status(4).exit_status == -100
+    assert node.status(1).state is RUNNING, "what runs is not touched"
+    node.tell(happened.NodeHealthChanged(""))
+    while node.unanswered:
+        node.answer(at=node.now + 0.01)
+        if beats(node.commands)[-1].healthy:
+            break
+    assert beats(node.commands)[-1].healthy and beats(node.commands)[-1].health_report == ""
+    node.run_one(5)

@@ -24,6 +24,7 @@ from yarnopp_cli.records.client_protocol import (
     StopJobRequest,
     SubmitApplicationResponse,
     SubmitJobRequest,
+    UpdateApplicationPriorityRequest,
     WatchJobRequest,
     WatchJobResponse,
 )
@@ -544,3 +545,20 @@ def test_a_container_is_known_by_its_task_after_a_retry_and_after_its_end() -> N
     }  # fmt: skip
     node.beat(said(again, DONE, 0), said(second, DONE, 0))
     assert [one.tasks for one in cluster.kept] == [(7, 8, 7)]
+
+
+def test_a_node_is_told_the_priority_of_an_application_and_when_it_changes() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, 8, submitted=ApplicationSubmissionContext("", "job", priority=3))
+    starts = node.beat().tasks_to_start
+    assert {one.application_priority for one in starts} == {3}
+    answer = node.beat(*[said(one, SCHEDULED) for one in starts])
+    assert not answer.application_priorities
+    cluster.ask(UpdateApplicationPriorityRequest(job.id, 9, dry_run=True))
+    assert not node.beat().application_priorities
+    held = node.send(wait_ms=1000)
+    cluster.ask(UpdateApplicationPriorityRequest(job.id, 9))
+    told = node.take(held)
+    assert told is not None, "it is told at once"
+    assert [(one.application_id, one.priority) for one in told.application_priorities] == [(job.id, 9)]
+    assert not node.beat().application_priorities, "once"

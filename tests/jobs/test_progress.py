@@ -25,6 +25,9 @@ def tally(paused: int = 0, preempted: int = 0, **counts: int) -> Tally:
 def test_words_tell_paused_from_running_and_count_preemptions() -> None:
     text = states_text(tally(paused=2, preempted=3, RUNNING=5, QUEUED=4, SUCCEEDED=1))
     assert text == "3 running, 2 paused, 4 queued, 1 ok, 3 preempted"
+    busy = tally(paused=2, RUNNING=2)
+    busy.paused_for = "LOAD"
+    assert states_text(busy) == "2 paused (load)"
     assert states_text(tally(RUNNING=1)) == "1 running"
     some = tally(preempted=3, RUNNING=1)
     some.noted["shed"] = 2

@@ -1,7 +1,8 @@
 """Real daemons for tests: a `yopp` of its own run directory, that must leave nothing behind.
 
 ``yopp(*args)`` runs the command line as a new user would, in a clean environment, and returns the finished process.
-What else this machine does is no part of most tests: nodes watch no pressure of it, unless ``yopp.watch_pressure()``.
+What else this machine does is no part of most tests: nodes watch no pressure of it, and make room by killing, unless
+``yopp.watch_pressure()``.
 """
 
 from __future__ import annotations
@@ -69,7 +70,10 @@ class Yopp:
             "YOPP_PORTS": "auto",  # several of these run at once
         }
         self.calm = home / "calm.toml"
-        self.calm.write_text("[yopp.nodemanager]\npressure.enabled = false\n")
+        self.calm.write_text(
+            "[yopp.nodemanager]\npressure.enabled = false\n"
+            "[yarn.nodemanager]\nopportunistic-containers-use-pause-for-preemption = false\n"
+        )
         self.environment["YOPP_CONF"] = f"{SHIPPED_SITE}:{self.calm}"
         self.started: list[subprocess.Popen[Any]] = []
 

@@ -308,3 +308,17 @@ def test_used_memory_costs_the_container_its_life(pausing: Yopp) -> None:
     assert "pausing would not have freed enough" in ended["diagnostics"]
     job.send_signal(signal.SIGINT)
     job.communicate(timeout=20)
+
+
+def test_the_shipped_site_makes_room_by_pausing(yopp: Yopp) -> None:
+    yopp.watch_pressure()
+    yopp("up", "--vcores", "1", "--memory", "512", "-Dyopp.nodemanager.pressure.enabled=false")
+    job = yopp.start("run", "-O", "--memory", "64", "sh", "-c", "sleep 2; echo whole")
+    wait_until(lambda: yopp.containers("--state", "RUNNING", "--type", "O"), what="it runs")
+    assert yopp("run", "-G", "--memory", "64", "echo", "at once").stdout == "at once\n"
+    out, said = job.communicate(timeout=60)
+    assert (job.returncode, out) == (0, "whole\n"), said
+    summary = yopp.json("app", "list", "-a", "--sort", "id")["apps"]["app"]
+    assert sorted(
+        (app["yopp"]["summary"]["preempted"], app["yopp"]["summary"]["paused"]) for app in summary
+    ) == [(0, 0), (0, 1)]

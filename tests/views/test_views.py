@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from executor.causes import Cause, CauseKind
 from executor.records import ContainerState, ExecutionType, Resource, ResourceUtilization
 from executor.settings import ExecutorSettings
 from yarnopp_cli.records.history import EventKind, HistoryEvent
@@ -108,6 +109,20 @@ def test_states_as_people_see_them(state: ContainerState | None, status: int, sh
     report = dataclasses.replace(REPORT, state=state, exit_status=status)
     assert containers.shown_state(report) == shown
     assert containers.document(report, 0)["yopp"]["state"] == shown
+
+
+def test_a_pause_says_for_what_it_is_in_a_word() -> None:
+    state = next(column for column in containers.columns(0) if column.key == "state")
+
+    def shown(cause: Cause | None, now: ContainerState = ContainerState.PAUSED) -> tuple[object, str]:
+        report = ContainerReport("container_1", "app_1", "h:1", ExecutionType.OPPORTUNISTIC, Resource(1, 1),
+                                 state=now, cause=cause)  # fmt: skip
+        return state.value(report), state.cell(report)
+
+    assert shown(Cause(CauseKind.OUTSIDE_CPU, cores=2)) == ("PAUSED", "PAUSED (load)")
+    assert shown(Cause(CauseKind.MAKE_ROOM, for_container="c")) == ("PAUSED", "PAUSED (guaranteed)")
+    assert shown(None) == ("PAUSED", "PAUSED")
+    assert shown(Cause(CauseKind.RESUMED), ContainerState.RUNNING) == ("RUNNING", "RUNNING")
 
 
 def test_times_count_from_where_the_state_began() -> None:

@@ -56,7 +56,10 @@ def take_down(
         _end(daemons, left, grace=min(TERM_SECONDS, timeout), force=force)
         cleared = cleanup.Cleared()
         if not keep_containers:
-            cleared = cleanup.clear(run_dir, cleanup.places(run_dir, running_configuration(run_dir)))
+            configuration = running_configuration(run_dir)
+            cleared = cleanup.clear(run_dir, cleanup.places(run_dir, configuration))
+            if configuration is not None:
+                RunDir.of(run_dir.path, state_dir=configuration.state_dir).forget_rm_state()
         run_dir.remove_stale_files()
         forget_cluster(run_dir, keep_plan=keep_containers)
     return DownReport(tuple(daemon.name for daemon in daemons), cleared)

@@ -36,6 +36,9 @@ _PID_FILE = pattern(r"(rm|nm-(\d{1,5}))\.pid")
 _PROXY_SOCKET = pattern(r"am-(\d{1,5})\.sock")
 _LOCK_POLL_SECONDS = 0.01
 
+RM_STATE_SUFFIXES = ("", "-wal", "-shm")
+"""The files of which the RM's state consists."""
+
 
 class Daemon(Record):
     """A running daemon of a run directory. ``port`` is 0 for the RM."""
@@ -139,6 +142,19 @@ class RunDir(Record):
     def history_dir(self) -> str:
         """Where the histories of ended applications are kept."""
         return os.path.join(self.state_dir, "history")
+
+    @property
+    def rm_state_file(self) -> str:
+        """Where the RM keeps what its next life has to know."""
+        return os.path.join(self.state_dir, "rm", "state.db")
+
+    def forget_rm_state(self) -> None:
+        """The next RM begins with nothing."""
+        for suffix in RM_STATE_SUFFIXES:
+            with contextlib.suppress(OSError):
+                os.unlink(self.rm_state_file + suffix)
+        with contextlib.suppress(OSError):
+            os.rmdir(os.path.dirname(self.rm_state_file))
 
     def nm_state_dir(self, port: int) -> str:
         """Where an NM keeps its containers' records."""

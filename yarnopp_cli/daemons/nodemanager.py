@@ -18,6 +18,7 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from executor.core.events import RecoveryCompleted
 from executor.core.limits import period_and_quota
@@ -52,11 +53,13 @@ from ..rpc.server import RpcServer
 from ..settings.declarations import HardwareSettings, NodeManagerSettings, ResourceManagerSettings, of_node
 from ..settings.loading import Configuration
 from ..views.containers import NodeFacts as ContainerLimitFacts
-from .amrmproxy import AMRMProxyShell
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
 from .upstream import Upstreams
 from .web import DaemonWeb
+
+if TYPE_CHECKING:
+    from .amrmproxy import AMRMProxyShell
 
 LOG = logging.getLogger(__name__)
 
@@ -132,6 +135,8 @@ class NodeManagerDaemon:
         """The AMRMProxy, which distributed scheduling switches on as well."""
         if not (self._settings.amrmproxy_enabled or self._settings.distributed_scheduling_enabled):
             return None
+        from .amrmproxy import AMRMProxyShell  # as its machine
+
         return AMRMProxyShell(
             str(node_id),
             run_dir.proxy_socket(node_id.port),

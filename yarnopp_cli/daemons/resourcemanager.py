@@ -7,6 +7,7 @@ shutdownCluster.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import random
@@ -18,10 +19,11 @@ from executor.runner import write_crash_report
 
 from .. import __version__
 from ..errors import YoppError
-from ..machine.calls import Reply, StopDaemon
+from ..machine.calls import Reply, ReplyError, StopDaemon
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
-from ..resourcemanager.context import Command, Identity, KeepCrash, KeepHistory, RMContext
+from ..records.state import StoreCommand, StoredCluster
+from ..resourcemanager.context import Command, ForgetState, Identity, KeepCrash, KeepHistory, RMContext
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
@@ -30,6 +32,7 @@ from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
 from .process import DaemonProcess, argument_parser, run
 from .retention import HistoryFiles
+from .state_file import StateFile
 from .web import DaemonWeb
 
 LOG = logging.getLogger(__name__)
@@ -44,10 +47,18 @@ class ResourceManagerDaemon:
         self._configuration = configuration
         self._settings = configuration.settings(ResourceManagerSettings)
         node_settings = configuration.settings(NodeManagerSettings)
+        now_ms = int(time.time() * 1000)
+        self._state = StateFile(process.run_dir.rm_state_file) if self._settings.recovery_enabled else None
+        self._records = self._state.load() if self._state is not None else []
+        cluster = next((one for one in self._records if isinstance(one, StoredCluster)), None)
+        self._unwritten: list[StoreCommand] = []
+        self._held: list[Command] = []
         context = RMContext(
             self._settings,
             Identity(
-                cluster_timestamp=int(time.time() * 1000),
+                cluster_timestamp=now_ms if cluster is None else cluster.cluster_timestamp,
+                started_at_ms=now_ms,
+                boot_id=read_boot_id(),
                 wall_offset=time.time() - time.monotonic(),
                 run_dir=process.run_dir.path,
                 address=f"unix:{process.run_dir.rm_socket}",
@@ -57,7 +68,7 @@ class ResourceManagerDaemon:
                 properties=configuration.non_default(),
             ),
             rng=random.Random(),
-            secret=os.urandom(32),
+            secret=os.urandom(32) if cluster is None else bytes.fromhex(cluster.secret),
             lifetime=self._lifetime,
             heartbeat_wait=node_settings.heartbeat_mode == "event-driven",
             distributed=node_settings.distributed_scheduling_enabled,
@@ -77,15 +88,42 @@ class ResourceManagerDaemon:
         self._web = DaemonWeb(process, configuration, "resourcemanager", self._driver.post)
 
     def _perform(self, command: Command) -> None:
+        """Perform a command; after a record, once the records of this turn of the loop are written."""
+        if self._state is not None and isinstance(command, StoreCommand):
+            if not self._held:
+                asyncio.get_running_loop().call_soon(self._write)
+            self._held.append(command)
+        elif self._held:
+            self._held.append(command)
+        else:
+            self._do(command)
+
+    def _write(self) -> None:
+        """Write the records that were held, and perform the other commands."""
+        held, self._held = self._held, []
+        if self._state is not None:
+            self._unwritten += [command for command in held if isinstance(command, StoreCommand)]
+            if self._state.write(self._unwritten):
+                self._unwritten = []
+        for command in held:
+            if not isinstance(command, StoreCommand):
+                self._do(command)
+
+    def _do(self, command: Command) -> None:
         if isinstance(command, StopDaemon):
             self._process.stop(command.reason)
+        elif isinstance(command, ForgetState):
+            if self._state is not None:
+                self._state.close()
+                self._state = None
+                self._process.run_dir.forget_rm_state()
         elif isinstance(command, KeepHistory):
             self._histories.keep(command.history)
         elif isinstance(command, KeepCrash):
             crash = command.crash
             path = write_crash_report(self._process.run_dir.path, crash.error, crash.history)
             LOG.error("the master of %s failed: %s; report: %s", command.application_id, crash, path)
-        else:
+        elif isinstance(command, Reply | ReplyError):
             if isinstance(command, Reply) and isinstance(command.response, SetLifetimeResponse):
                 if command.response.info.lifetime == "stay":
                     self._web.open_late(self._process.run_dir, self._configuration)
@@ -93,6 +131,11 @@ class ResourceManagerDaemon:
                 self._keep_queues(command.response.request)
             self._web.calls.perform(command)
             self._server.perform(command)
+
+    def _begin(self, now: float) -> list[Command]:
+        """Go on with what is written, and do what is due."""
+        records, self._records = self._records, []
+        return [*self._machine.recover(records, now), *self._machine.advance(now)]
 
     def _keep_queues(self, request: RefreshQueuesRequest) -> None:
         """Have the next life of this cluster's ResourceManager begin with the queues that hold now."""
@@ -115,13 +158,25 @@ class ResourceManagerDaemon:
             if self._lifetime == "stay":
                 self._web.open(self._process.run_dir, self._configuration)
             # The machine's own deadlines begin to count now, before anybody calls.
-            self._driver.step(self._machine.advance)
+            self._driver.step(self._begin)
             self._process.announce_ready()
             return await self._process.until_stopped()
         finally:
             self._driver.close()
+            self._write()
+            if self._state is not None:
+                self._state.close()
             await self._web.close()
             await self._server.close()
+
+
+def read_boot_id() -> str:
+    """Which start of the machine this is, "" where the kernel does not say."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -45,7 +45,7 @@ class JobFollower:
         self._signals = signals
         self._stops = Stops(observer, signals)
         self._rows = rows
-        self._position = self._notices = 0
+        self._position = self._notices = self._attempt = 0
         self._watch = -1
         self._stop: StopRequested | None = None
         self._retry_at: float | None = None
@@ -96,7 +96,9 @@ class JobFollower:
             return -1
 
     def _ask(self) -> None:
-        self._watch = self._send(WatchJobRequest(self._id, self._position, self._notices, tasks=self._rows))
+        self._watch = self._send(
+            WatchJobRequest(self._id, self._position, self._notices, tasks=self._rows, attempt=self._attempt)
+        )
 
     def _ask_to_stop(self, stop: StopRequested) -> None:
         if self._stop is None:
@@ -120,9 +122,12 @@ class JobFollower:
     def _hear(self, news: WatchJobResponse) -> None:
         self._position, self._notices = news.position, news.notices
         tally = self._tally
+        if news.attempt != self._attempt and self._rows:
+            tally.failures.clear()  # another life of the ResourceManager tells everything again
+        self._attempt = news.attempt
         if news.counts:
             tally.counts = {state: news.counts.get(state.value, 0) for state in TaskState}
-        tally.paused = news.paused
+        tally.paused, tally.paused_for = news.paused, news.paused_for
         tally.noted["preempted"], tally.noted["shed"] = news.preempted, news.shed
         for text in news.said:
             self._observer.notice(text)

@@ -53,8 +53,9 @@ def kinds_text(job: JobSpec) -> str:
 
 
 def states_text(tally: Tally) -> str:
-    """How many tasks are in each state, the empty ones left out."""
-    return ", ".join(f"{count} {word}" for word, count in _counted(tally).items() if count)
+    """How many tasks are in each state, the empty ones left out, and why most of the paused ones are."""
+    why = {"paused": f" ({tally.paused_for.lower()})"} if tally.paused_for else {}
+    return ", ".join(f"{count} {word}{why.get(word, '')}" for word, count in _counted(tally).items() if count)
 
 
 def _counted(tally: Tally) -> dict[str, int]:

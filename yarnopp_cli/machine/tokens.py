@@ -52,10 +52,12 @@ def container_token(
     user: str,
     expires_ms: int,
     waiting_since_ms: int = 0,
+    application_priority: int = 0,
 ) -> Token:
     """The facts of a container as its node is to enforce them (``ContainerTokenIdentifier``).
 
     ``waiting_since_ms`` is when its work began to wait, where that was as another container; 0 otherwise.
+    ``application_priority`` is that of its application.
     """
     payload = {
         "container_id": container.id,
@@ -72,6 +74,8 @@ def container_token(
     }
     if waiting_since_ms:
         payload["waiting_since_ms"] = waiting_since_ms
+    if application_priority:
+        payload["application_priority"] = application_priority
     return sign(key, CONTAINER_TOKEN, payload)
 
 

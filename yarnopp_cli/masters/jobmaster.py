@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 
+from executor.causes import CauseKind, of_kind
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import (
@@ -42,10 +43,12 @@ from ..records.master_protocol import (
 )
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Container, ContainerUpdateType, TaskAssignment, Token, UpdatedContainer
+from ..records.state import StoredTask
 from . import messages as m
 from .amrmclient import AMRMClient, update_request
 from .ends import PATIENCE_SECONDS, RETRY_SECONDS
 from .nmclient import NodeNews, Starts
+from .resuming import resume
 from .tasks import Tally, Task, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
@@ -89,6 +92,7 @@ class JobMaster:
         self._out: list[m.Command] = []
         # tasks: the present phase's, and who holds which container
         self._phase_index = -1
+        self._past: dict[int, list[StoredTask]] = {}
         self._tasks: list[Task] = []
         self._ahead: Iterator[Task] = iter(())
         self._unmade = 0
@@ -117,9 +121,11 @@ class JobMaster:
     def handle(self, event: m.Event, now: float) -> list[m.Command]:
         """Take one event; answer with commands, in the order in which they are to be performed."""
         match event:
-            case m.MasterStarted():
+            case m.MasterStarted(past, elapsed_ms):
+                for record in past:
+                    self._past.setdefault(record.phase_index, []).append(record)
                 if self.job.timeout_ms:
-                    self._timeout_at = now + self.job.timeout_ms / 1000
+                    self._timeout_at = now + (self.job.timeout_ms - elapsed_ms) / 1000
                 self._out.append(self._rm.register())
             case m.Answered(m.CallRM(), response):
                 self._on_rm_answered(response, now)
@@ -184,9 +190,12 @@ class JobMaster:
     def _pump(self, now: float) -> list[m.Command]:
         """After every event: ask, start, finish and report as far as possible now."""
         if self.stage is Stage.WORKING and self._rm.registered:
-            while not (self._unfinished or self._halted) and self._phase_index + 1 < len(self.job.phases):
+            more = len(self.job.phases) - 1
+            while not (self._unfinished or self._halted or self._is_stopping) and self._phase_index < more:
                 self._begin_phase(now)
-            if not self._unfinished:
+            if self._is_stopping:
+                pass  # a task that had failed ends it
+            elif not self._unfinished:
                 self._finish()
             else:
                 self._ask(now)
@@ -200,6 +209,10 @@ class JobMaster:
         commands, self._out = self._out, []
         return commands
 
+    @property
+    def _is_stopping(self) -> bool:
+        return self.stage is not Stage.WORKING
+
     def _begin_phase(self, now: float) -> None:
         self._phase_index += 1
         phase = self.job.phases[self._phase_index]
@@ -208,6 +221,27 @@ class JobMaster:
         self._tasks = []
         self._waiting = []
         self._launches = 0
+        if (past := self._past.pop(self._phase_index, None)) is not None:
+            self._take_up(past, now)
+
+    def _take_up(self, past: list[StoredTask], now: float) -> None:
+        """Go on with tasks of this phase where an earlier life of this master left them."""
+        known, self._ahead = resume(self._ahead, past, self.tally)
+        self._unmade -= len(known)
+        self._tasks += [task for task, _ in known]
+        for task, state in known:
+            if task.container is not None:
+                self._launches = max(self._launches, task.shown_number)
+            if state in _LIVE and task.container is not None:
+                self._by_container[task.container.id] = task
+                self._move(task, TaskState.STARTING)
+            elif state in ENDED:
+                self._close(task, state)
+            else:
+                self._waiting.append(task)
+        failed = next((task for task, state in known if state is TaskState.FAILED), None)
+        if failed is not None:
+            self._mind_failure(failed, now)
 
     def _make_tasks(self) -> None:
         """Make tasks that have not been made, where few others wait for containers."""
@@ -259,7 +293,7 @@ class JobMaster:
     def _on_registered(self, response: RegisterApplicationMasterResponse) -> None:
         self._rm.registered = True
         self._rm.take_token(response.token)
-        # containers of an earlier attempt: which tasks they ran is unknown
+        # containers of an earlier attempt: which tasks they ran is unknown, unless they were taken up
         self._rm.releases += [
             container.id
             for container in response.containers_from_previous_attempts
@@ -380,6 +414,8 @@ class JobMaster:
         if self.stage is not Stage.WORKING or stopped:
             task.exit_code = exit_code_of(status)
             self._close(task, TaskState.KILLED if task.exit_code else TaskState.SUCCEEDED)
+        elif of_kind(status.cause, CauseKind.NODE_FAULT):
+            self._again(task, now + task.backoff(status))
         elif self._is_asked_for_again(status.exit_status):
             self._on_preempted(task, status, now)
         elif (code := exit_code_of(status)) == 0:
@@ -447,6 +483,9 @@ class JobMaster:
 
     def _fail(self, task: Task, now: float) -> None:
         self._close(task, TaskState.FAILED)
+        self._mind_failure(task, now)
+
+    def _mind_failure(self, task: Task, now: float) -> None:
         if task.phase.fail_fast:
             self._stop(
                 f"task {task.shown_number} of the {task.phase.name} failed: {task.diagnostics}",

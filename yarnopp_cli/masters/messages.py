@@ -22,6 +22,7 @@ from ..records.master_protocol import (
     FinishApplicationMasterRequest,
     RegisterApplicationMasterRequest,
 )
+from ..records.state import StoredTask
 from .ends import EndMaster as EndMaster
 from .ends import StopRequested as StopRequested
 from .tasks import Task
@@ -87,7 +88,10 @@ Command = Call | StartTasks | TaskChanged | Notice | EndMaster
 
 
 class MasterStarted(Record):
-    """The first event."""
+    """The first event. ``past`` is what is written of the tasks of a job that goes on; it began ``elapsed_ms`` ago."""
+
+    past: tuple[StoredTask, ...] = ()
+    elapsed_ms: int = 0
 
 
 class Answered(Record):

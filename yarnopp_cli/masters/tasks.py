@@ -136,14 +136,15 @@ class Task(Record, frozen=False):
         """Seconds to wait before asking again after a preemption.
 
         None for a container that ran, or that was shed for the first time; more and more for one that comes
-        to a node again and again and never runs there. Where the node's queue was full, asking again at once would
-        be in vain, the first time too.
+        to a node again and again and never runs there. Where the node's queue was full, or it could start nothing,
+        asking again at once would be in vain, the first time too.
         """
-        if status.started_at_ms:
+        at_once = of_kind(status.cause, CauseKind.QUEUE_FULL, CauseKind.NODE_FAULT)
+        if status.started_at_ms and not at_once:
             self.refusals = 0
             return 0.0
         self.refusals += 1
-        doublings = self.refusals - (1 if of_kind(status.cause, CauseKind.QUEUE_FULL) else 2)
+        doublings = self.refusals - (1 if at_once else 2)
         if doublings < 0:
             return 0.0
         return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
@@ -165,8 +166,9 @@ class Task(Record, frozen=False):
 class Tally:
     """The counts over all tasks, kept as they change: reading them costs the same for 5 and 50,000.
 
-    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now; ``noted`` is what a
-    JobSummary tells of all that has happened, by the names of its fields.
+    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now, ``paused_for`` why most of
+    them are, where that is told; ``noted`` is what a JobSummary tells of all that has happened, by the names of its
+    fields.
     """
 
     def __init__(self, total: int) -> None:
@@ -175,6 +177,7 @@ class Tally:
         self.counts[TaskState.WAITING] = total
         self.noted: Counter[str] = Counter()
         self.paused = 0
+        self.paused_for = ""
         self.worst_code = 0
         self.failures: list[TaskReport] = []
         self._paused_ms: Counter[str] = Counter()

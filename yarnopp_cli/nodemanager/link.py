@@ -20,6 +20,9 @@ FIRST_RETRY_LASTS = 3.0
 BACKOFF_MIN = 0.05
 BACKOFF_MAX = 1.0
 """Seconds between attempts to connect again: doubled from the first to the second."""
+OPPORTUNISTIC_GAPS = 2
+"""How many gaps news of opportunistic containers alone waits: the node has started the next ones by then, and nobody
+is given what they leave."""
 QUICK_ANSWERS = 5
 """So many quick answers without news mean that the RM does not hold heartbeats: then the interval holds."""
 
@@ -77,6 +80,7 @@ class ResourceManagerLink:
         self._next_sequence = 1
         self._next_beat_at = 0.0
         self._dirty = False
+        self._of_others = False
         self._quick = 0
 
     @property
@@ -160,9 +164,10 @@ class ResourceManagerLink:
 
     # -- heartbeats ------------------------------------------------------------------------------------
 
-    def changed(self) -> None:
-        """There is something to tell."""
+    def changed(self, *, opportunistic: bool = False) -> None:
+        """There is something to tell, of an ``opportunistic`` container or of anything else."""
         self._dirty = True
+        self._of_others |= not opportunistic
 
     def heartbeat_due(self, now: float) -> bool:
         """Whether a heartbeat is to be sent now."""
@@ -177,14 +182,17 @@ class ResourceManagerLink:
     @property
     def _not_before(self) -> float:
         """When the next heartbeat may be sent."""
-        return self._last_sent + self._gap if self.queueing else self._last_sent
+        if not self.queueing:
+            return self._last_sent
+        waits = self._dirty and not self._of_others
+        return self._last_sent + self._gap * (OPPORTUNISTIC_GAPS if waits else 1)
 
     def sent(self, now: float) -> int:
         """A heartbeat goes out now; its sequence number."""
         sequence = self._next_sequence
         self._next_sequence += 1
         self._in_flight[sequence] = now
-        self._dirty = False
+        self._dirty = self._of_others = False
         self._last_sent = now
         self._next_beat_at = now + self.interval
         return sequence
@@ -232,6 +240,7 @@ def _has_news(response: NodeHeartbeatResponse) -> bool:
         or response.tasks_to_start
         or response.containers_to_cleanup
         or response.containers_to_update
+        or response.application_priorities
         or response.applications_to_cleanup
         or response.completed_acknowledged
     )

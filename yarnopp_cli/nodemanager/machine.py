@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from executor.causes import Cause, CauseKind
 from executor.core import commands as executor_commands
@@ -22,6 +22,7 @@ from executor.records import (
     ContainerSpec,
     ContainerState,
     ContainerStatus,
+    ExecutionType,
     Resource,
 )
 from executor.settings import ExecutorSettings
@@ -53,10 +54,12 @@ from .events import (
     UpstreamRefused,
 )
 from .link import LinkState, ResourceManagerLink
-from .proxy.amrmproxy import AMRMProxyService
 from .reports import NodeFacts, NodeReporter
 from .service import ContainerService, granted_by, spec_of
 from .templates import LaunchTemplates
+
+if TYPE_CHECKING:
+    from .proxy.amrmproxy import AMRMProxyService  # few nodes have one, and it imports much
 
 Event = (
     executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
@@ -82,6 +85,7 @@ ON_DEMAND_PATIENCE_SECONDS: Final = 5.0
 BY_RESOURCEMANAGER = "Container Killed by ResourceManager"
 NO_LIMIT: Final = ContainerQueuingLimit()
 APPLICATION_ENDED = "Container killed on application-finish event"
+NODE_UNHEALTHY = "Container returned because its node is unhealthy"
 NODE_ENDED = "Container killed because its NodeManager was stopped"
 
 
@@ -151,6 +155,7 @@ class NodeManager:
         self._lifetime = "stay"
         self._told_to_stay = False
         self._guaranteed_awaited = False
+        self._health_told = ""
         self._held: list[tuple[float, CallReceived]] = []
         self._ending: _Ending | None = None
         self._stopped = False
@@ -268,6 +273,11 @@ class NodeManager:
         """What may follow from any event: a heartbeat, or the next step to the end."""
         if self._stopped:
             return self._commands
+        if self._scheduler.health_report != self._health_told:
+            self._health_told = self._scheduler.health_report
+            self._link.changed()
+        if self._scheduler.health_report and self._scheduler.queue_length:
+            self._give_back_queued(self._scheduler.health_report)
         self._link.queueing = self._scheduler.queue_length > 0
         if self._ending is not None:
             self._go_on_ending(self._ending)
@@ -287,7 +297,7 @@ class NodeManager:
         for command in commands:
             if isinstance(command, executor_commands.ReportStatus):
                 self._containers.reported(command.status)
-                self._link.changed()
+                self._link.changed(opportunistic=command.status.execution_type is ExecutionType.OPPORTUNISTIC)
             else:
                 self._commands.append(command)
 
@@ -401,6 +411,8 @@ class NodeManager:
             self._start_master(grant, start.launch_context)
         if response.tasks_to_start:
             self._start_tasks(response)
+        for changed in response.application_priorities:
+            self._pass(executor_events.ApplicationPriorityChanged(changed.application_id, changed.priority))
         if self._proxy is not None and response.nodes_for_scheduling is not None:
             self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
         if response.resource is not None and response.resource != self._scheduler.total:
@@ -414,6 +426,14 @@ class NodeManager:
         if waiting is not self._guaranteed_awaited:
             self._guaranteed_awaited = waiting
             self._pass(executor_events.GuaranteedAwaited(waiting))
+
+    def _give_back_queued(self, why: str) -> None:
+        """Nothing can be started here: what has not begun is asked for again elsewhere."""
+        cause = Cause(CauseKind.NODE_FAULT, text=why)
+        for container_id in list(self._containers.live):
+            status = self._scheduler.status(container_id)
+            if status is not None and status.state is ContainerState.SCHEDULED:
+                self._kill(container_id, ContainerExitStatus.ABORTED, cause, f"{NODE_UNHEALTHY}: {why}")
 
     def _start_master(self, grant: ContainerSpec, context: ContainerLaunchContext) -> None:
         if self._scheduler.status(grant.container_id) is not None:

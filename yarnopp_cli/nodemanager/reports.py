@@ -114,6 +114,8 @@ class NodeReporter:
             running_applications=self._applications(),
             wait_ms=link.wait_ms,
             http_address=self._facts.http_address,
+            healthy=not self._scheduler.health_report,
+            health_report=self._scheduler.health_report,
         )
 
     def serves_pages(self, address: str) -> None:

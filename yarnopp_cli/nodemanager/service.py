@@ -66,6 +66,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Conta
             priority=int(payload.get("priority", 0)),
             version=int(payload.get("version", 0)),
             waiting_since_ms=int(payload.get("waiting_since_ms", 0)),
+            application_priority=int(payload.get("application_priority", 0)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidTokenError(

@@ -47,5 +47,6 @@ class LaunchTemplates:
             priority=task.priority,
             version=task.version,
             waiting_since_ms=task.waiting_since_ms,
+            application_priority=task.application_priority,
         )
         return context, grant

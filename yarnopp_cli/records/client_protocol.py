@@ -69,7 +69,8 @@ class WatchJobRequest(Request["WatchJobResponse"]):
 
     ``position`` and ``notices`` are what the last answer said, 0 at first. An attached job is followed by who watches
     it: a call over another connection, after its client's was lost, takes it over. Without ``tasks`` no rows are told:
-    the answer comes when the job ends, says something, or the time has passed.
+    the answer comes when the job ends, says something, or the time has passed. ``attempt`` is what the last answer
+    said: in another attempt, after the ResourceManager was restarted, everything is told again.
     """
 
     application_id: str
@@ -77,6 +78,7 @@ class WatchJobRequest(Request["WatchJobResponse"]):
     notices: int = 0
     wait_ms: int = 60_000
     tasks: bool = True
+    attempt: int = 0
 
 
 class JobEnd(Record):
@@ -99,8 +101,8 @@ class WatchJobResponse(Record):
     one whose container has ended without ending it is told for each such container.
 
     ``counts`` are the tasks in each state (those with none left out), ``paused`` those whose containers are paused now,
-    ``preempted`` and ``shed`` how often that has happened. ``end`` is there when the job has ended and every row was
-    told.
+    ``paused_for`` why most of them are (``causes.paused_for``), ``preempted`` and ``shed`` how often that has happened.
+    ``end`` is there when the job has ended and every row was told.
     """
 
     position: int
@@ -112,6 +114,8 @@ class WatchJobResponse(Record):
     preempted: int = 0
     shed: int = 0
     end: JobEnd | None = None
+    paused_for: str = ""
+    attempt: int = 0
 
 
 class StopJobRequest(Request["StopJobResponse"]):

@@ -102,6 +102,7 @@ class EventKind(enum.StrEnum):
     NODE_RESIZED = "NodeResized"
     QUEUE_LIMIT_TOLD = "QueueLimitTold"
     QUEUES_REFRESHED = "QueuesRefreshed"
+    RESOURCEMANAGER_RECOVERED = "ResourceManagerRecovered"
 
 
 class HistoryEvent(Record):

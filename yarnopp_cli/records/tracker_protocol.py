@@ -107,6 +107,14 @@ class TaskToStart(Record):
     duration_hint_ms: int = 0
     arguments: tuple[str, ...] = ()
     variables: dict[str, str] = field(default_factory=dict)
+    application_priority: int = 0
+
+
+class ApplicationPriority(Record):
+    """The priority that an application has now."""
+
+    application_id: str
+    priority: int
 
 
 class ContainerToUpdate(Record):
@@ -128,7 +136,7 @@ class NodeHeartbeatResponse(Record):
     ``next_interval_ms`` is the longest time until the next heartbeat from now on, 0 for as before.
     ``resource`` is the size that an administrator gave the node, None for none.
     ``guaranteed_awaited``: guaranteed containers wait for what others of their type hold here; None for as before.
-    ``templates`` are those of ``tasks_to_start`` that the node does not have.
+    ``templates`` are those of ``tasks_to_start`` that the node does not have. ``application_priorities`` have changed.
     """
 
     response_id: int
@@ -148,6 +156,7 @@ class NodeHeartbeatResponse(Record):
     guaranteed_awaited: bool | None = None
     templates: tuple[LaunchTemplate, ...] = ()
     tasks_to_start: tuple[TaskToStart, ...] = ()
+    application_priorities: tuple[ApplicationPriority, ...] = ()
 
 
 class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):

@@ -21,9 +21,12 @@ Four lives (``lives.py``, ``entities.py``)
 
 Applications, attempts, containers and nodes have tables of transitions, and each remembers its story;
 ``docs/states.md`` is made from the tables. Nobody changes a state but ``RMContext.move``, which notes the entity in
-``changes.moved``. What else belongs to a container changes through ``ContainerLedger``. These two are where a store
-that outlives the process is to listen: it writes down at the end of the step what moved in it, before the step's
-commands are performed.
+``changes.moved``. What else belongs to a container changes through ``ContainerLedger``.
+
+What outlives the process (``state_store.py``, ``recovery.py``)
+
+At the end of the step, what moved in it is written down before the step's other commands are performed. Its next life
+goes on with that, and with what nodes tell when they register.
 
 Held calls (``entities.Listener``, ``machine/mailbox.py``)
 
@@ -56,6 +59,7 @@ Where YARN's classes are
     RMAppImpl, RMAppAttemptImpl,
     RMContainerImpl, RMNodeImpl      lives.py (states), entities.py (books), reports.py (as people see them)
     RMContext                        context.py
+    RMStateStore                     state_store.py, recovery.py
     CapacityScheduler                scheduler/capacity_scheduler.py
     LeafQueue, ParentQueue,
     UsersManager                     scheduler/queues.py

@@ -32,6 +32,7 @@ from .scheduler.queues import LeafQueue
 FINISHING_GRACE = 5.0
 """Seconds that a master's container has to end by itself after its master has unregistered."""
 AM_SHUTDOWN = "AM_SHUTDOWN"
+AM_RESYNC = "AM_RESYNC"
 _ENDS = {
     YarnApplicationState.FINISHED: EventKind.APPLICATION_FINISHED,
     YarnApplicationState.FAILED: EventKind.APPLICATION_FAILED,
@@ -60,41 +61,59 @@ class RMAppManager:
         hosted: bool = False,
     ) -> RMApp:
         """Take a valid submission in and start its first attempt."""
-        app_id = str(application_id)
-        limit = self._rm.settings.max_attempts
+        submission = replace(submission, application_id=str(application_id))
+        app = self.enter(submission, user, leaf, self._rm.now_ms, hosted=hosted)
+        words = {"name": submission.name, "user": user, "queue": submission.queue}
+        self._rm.history.add(EventKind.APPLICATION_SUBMITTED, app=app.id, words=words)
+        self._rm.history.add(EventKind.APPLICATION_ACCEPTED, app=app.id)
+        attempt = self.new_attempt(app, connection_id)
+        app.leaf.enter(attempt)
+        if submission.begin_at_ms or submission.after:
+            self.postpone(app)
+        else:
+            self._begin(attempt)
+        return app
+
+    def enter(
+        self,
+        context: ApplicationSubmissionContext,
+        user: str,
+        leaf: LeafQueue[RMAppAttempt],
+        submitted_at_ms: int,
+        *,
+        hosted: bool,
+    ) -> RMApp:
+        """A new application, ACCEPTED, in all books."""
+        app_id, limit = context.application_id, self._rm.settings.max_attempts
         app = RMApp(
             id=app_id,
-            number=application_id.id,
-            context=replace(submission, application_id=app_id),
+            number=ApplicationId.parse(app_id).id,
+            context=context,
             user=user,
             log_directory=f"{self._rm.identity.log_dir}/{app_id}",
-            max_attempts=min(submission.max_attempts, limit) if submission.max_attempts > 0 else limit,
-            submitted_at_ms=self._rm.now_ms,
+            max_attempts=min(context.max_attempts, limit) if context.max_attempts > 0 else limit,
+            submitted_at_ms=submitted_at_ms,
             leaf=leaf,
             hosted=hosted,
             counted_until=self._rm.now,
             tracking_url=self._rm.proxy_url(app_id),
         )
-        if submission.map_reduce is not None:
-            self._rm.task_books[app_id] = TaskBook(submission.map_reduce)
+        if context.map_reduce is not None:
+            self._rm.task_books[app_id] = TaskBook(context.map_reduce)
         self._rm.applications[app_id] = app
         self._rm.live[app_id] = app
         self._rm.applications_started += 1
         self._rm.move(app, AppEvent.SUBMIT)
-        words = {"name": submission.name, "user": user, "queue": submission.queue}
-        self._rm.history.add(EventKind.APPLICATION_SUBMITTED, app=app_id, words=words)
         self._rm.move(app, AppEvent.ACCEPT)
-        self._rm.history.add(EventKind.APPLICATION_ACCEPTED, app=app_id)
-        attempt = self._new_attempt(app, connection_id)
-        if submission.deadline_at_ms:
-            self._rm.deadlines.set(Due(DueKind.DEADLINE, app_id), self._rm.moment(submission.deadline_at_ms))
-        if submission.begin_at_ms or submission.after:
-            app.postponed = True
-            self._rm.postponed[app_id] = app
-            self._rm.changes.postponed.append(app)
-        else:
-            self._begin(attempt)
+        if context.deadline_at_ms:
+            self._rm.deadlines.set(Due(DueKind.DEADLINE, app_id), self._rm.moment(context.deadline_at_ms))
         return app
+
+    def postpone(self, app: RMApp) -> None:
+        """It is to begin when what its submission names has come."""
+        app.postponed = True
+        self._rm.postponed[app.id] = app
+        self._rm.changes.postponed.append(app)
 
     def begin(self, app: RMApp) -> None:
         """One that was to begin later begins."""
@@ -106,12 +125,13 @@ class RMAppManager:
 
     def _begin(self, attempt: RMAppAttempt) -> None:
         app = attempt.app
-        self._start(attempt)
+        self.start(attempt)
         if app.context.timeout_ms > 0:
             due = self._rm.now + app.context.timeout_ms / 1000
             self._rm.deadlines.set(Due(DueKind.LIFETIME, app.id), due)
 
-    def _new_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
+    def new_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
+        """Another attempt, the last one from now on, in no state yet."""
         record = ApplicationAttemptId(ApplicationId.parse(app.id), len(app.attempts) + 1)
         attempt_id = str(record)
         attempt = RMAppAttempt(
@@ -126,10 +146,9 @@ class RMAppManager:
         attempt.opportunistic_asks.watch = self._rm.opportunistic_waiting.asked
         attempt.guaranteed_asks.watch = lambda size: self._rm.scheduler.asked(attempt, size)
         app.attempts.append(attempt)
-        app.leaf.enter(attempt)
         return attempt
 
-    def _start(self, attempt: RMAppAttempt) -> None:
+    def start(self, attempt: RMAppAttempt) -> None:
         """Its master is to be started, or is there."""
         app = attempt.app
         place = "ResourceManager" if app.hosted else "client" if app.unmanaged else "container"
@@ -188,7 +207,7 @@ class RMAppManager:
     def unregistered(self, attempt: RMAppAttempt, request: FinishApplicationMasterRequest) -> None:
         """Its master says that the job has ended."""
         app = attempt.app
-        self._leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics)
+        self.leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics)
         if request.summary is not None:
             app.summary = request.summary
         self._end(app, AppEvent.ATTEMPT_UNREGISTERED, request.final_status, request.diagnostics)
@@ -198,12 +217,12 @@ class RMAppManager:
         if not app.ended:
             if exit_code >= 0:
                 app.summary = replace(app.summary or JobSummary(), exit_code=exit_code)
-            self._leave(app.attempt, AttemptEvent.KILL, diagnostics)
+            self.leave(app.attempt, AttemptEvent.KILL, diagnostics)
             self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
 
     def refuse(self, app: RMApp, diagnostics: str) -> None:
         """Its master can never run: another attempt would fare no better."""
-        self._leave(app.attempt, AttemptEvent.FAIL, diagnostics)
+        self.leave(app.attempt, AttemptEvent.FAIL, diagnostics)
         self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
 
     def fail_attempt(self, attempt: RMAppAttempt, diagnostics: str, *, counted: bool = True) -> None:
@@ -212,7 +231,7 @@ class RMAppManager:
         Another follows if any is left.
         """
         app = attempt.app
-        self._leave(attempt, AttemptEvent.FAIL, diagnostics)
+        self.leave(attempt, AttemptEvent.FAIL, diagnostics)
         app.failures += counted
         if app.unmanaged or app.failures >= app.max_attempts:
             told = diagnostics
@@ -228,8 +247,9 @@ class RMAppManager:
         app, kept = attempt.app, attempt.app.context.keep_containers_across_attempts
         self._silence(attempt)
         self._rm.move(app, AppEvent.ATTEMPT_RETRIED)
-        following = self._new_attempt(app)
-        self._start(following)
+        following = self.new_attempt(app)
+        app.leaf.enter(following)
+        self.start(following)
         for container in list(attempt.containers.values()):
             if container.is_am or not kept:
                 self._end_container(container)
@@ -266,14 +286,15 @@ class RMAppManager:
         app.attempt.finished_at_ms = self._rm.now_ms
         self._rm.deadlines.clear(Due(DueKind.FINISHING, app.id))
         self._clean_up(app, spared=None)
-        self._retire(app)
+        self.retire(app)
 
     def timed_out(self, application_id: str) -> None:
         """An application has lived as long as it may."""
         if (app := self._rm.live.get(application_id)) is not None:
             self.kill(app, f"Application timed out after {app.context.timeout_ms} ms.")
 
-    def _leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str) -> None:
+    def leave(self, attempt: RMAppAttempt, event: AttemptEvent, diagnostics: str) -> None:
+        """An attempt has ended, or is about to."""
         self._rm.move(attempt, event)
         attempt.diagnostics = diagnostics
 
@@ -304,7 +325,7 @@ class RMAppManager:
         if app.finishing:
             self._rm.deadlines.set(Due(DueKind.FINISHING, app.id), self._rm.now + FINISHING_GRACE)
         else:
-            self._retire(app)
+            self.retire(app)
 
     def _silence(self, attempt: RMAppAttempt) -> None:
         """Nothing is asked for, told to or expected of this attempt any more."""
@@ -351,13 +372,15 @@ class RMAppManager:
         cause = Cause(CauseKind.RESOURCEMANAGER)
         self._ledger.end_at_node(container, cause, "Ended by the ResourceManager")
 
-    def _retire(self, app: RMApp) -> None:
+    def retire(self, app: RMApp) -> None:
         """Move an application to the history, and the oldest out of it."""
         self._rm.live.pop(app.id, None)
         self._rm.completed.append(app.id)
         self._rm.retired[app.id] = app
         while len(self._rm.completed) > self._rm.settings.max_completed_applications:
-            self._rm.applications.pop(self._rm.completed.popleft(), None)
+            forgotten = self._rm.completed.popleft()
+            self._rm.applications.pop(forgotten, None)
+            self._rm.changes.forgotten.append(forgotten)
         self._rm.changes.awaited = True
 
 

@@ -27,7 +27,7 @@ from ..records.container_protocol import FailedContainer, UpdateContainersRespon
 from ..records.ids import ContainerId
 from ..records.requests import Container
 from ..records.tracker_protocol import ContainerToUpdate
-from .context import Due, DueKind, RMContext
+from .context import Due, DueKind, Expected, RMContext
 from .entities import GONE, RMAppAttempt, RMContainer, RMNode
 from .lives import CONTAINERS, AttemptEvent, AttemptState, ContainerEvent, Phase
 from .metrics import PerSecond
@@ -66,6 +66,8 @@ YARN's are negative, and its printed ids keep 40 bits of them: the same numbers.
 """
 _REMOTE_FROM: Final = 1 << 39
 LOST = "Container released on a *lost* node"
+NUMBERS_AHEAD = 1000
+"""So many numbers of containers of a master that lives elsewhere are taken at once, so that they are rarely written."""
 ENDING_PATIENCE = 60.0
 """Seconds after which a container that its node was told to end is taken to have ended unreported."""
 
@@ -88,6 +90,9 @@ class ContainerLedger:
     ) -> RMContainer:
         """Allocate one container of ``ask`` on ``node``."""
         attempt.last_container += 1
+        if attempt.last_container > attempt.numbers_taken and not attempt.app.hosted:
+            attempt.numbers_taken = attempt.last_container + NUMBERS_AHEAD
+            self._rm.changes.lives[attempt.app.id] = attempt.app
         submitted_at_ms, is_am = attempt.app.submitted_at_ms, ask is attempt.am_ask
         container = RMContainer(
             str(ContainerId(attempt.record, attempt.last_container)),
@@ -168,6 +173,38 @@ class ContainerLedger:
         size = status.resource
         return self._adopt(container_id, attempt, node, size, (0, 0, size.memory, size.vcores), None)
 
+    def adopt_expected(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
+        """``node`` registers with a container from an earlier life of the RM: take it in if it is expected, or is one
+        of a living application whose master lives elsewhere. None if it belongs to nobody."""
+        expected = self._rm.expected.pop(status.container_id, None)
+        if expected is None:
+            app = self._rm.live.get(status.application_id)
+            known = self._rm.find_container(status.container_id) is not None
+            if app is None or known or app.hosted or not app.recovered or app.ended:
+                return None
+            record = ContainerId.parse(status.container_id).application_attempt_id
+            if record != app.attempt.record and not app.context.keep_containers_across_attempts:
+                return None
+            expected = Expected(app.attempt, node.node_id)
+        attempt, size = expected.attempt, status.resource
+        if attempt.ended:
+            return None
+        container = RMContainer(
+            status.container_id,
+            attempt,
+            node,
+            size,
+            status.execution_type,
+            (expected.priority, 0, size.memory, size.vcores),
+            version=status.version,
+            is_am=expected.is_am,
+            acquired=True,
+            eligible_at_ms=attempt.app.submitted_at_ms,
+        )
+        if expected.is_am:
+            attempt.am_container = container
+        return self._take(container, None, "by an earlier life of the ResourceManager")
+
     def _adopt(
         self,
         container_id: str,
@@ -238,6 +275,7 @@ class ContainerLedger:
             user=container.app.user,
             expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
             waiting_since_ms=container.waiting_since_ms,
+            application_priority=container.app.context.priority,
         )
 
     def observe(self, container: RMContainer, status: ContainerStatus) -> None:

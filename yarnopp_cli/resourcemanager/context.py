@@ -29,13 +29,15 @@ from ..errors import (
 )
 from ..machine.calls import Reply, ReplyError, StopDaemon
 from ..machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
+from ..masters.tasks import Task
 from ..records.client_protocol import ApplicationResponse
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
 from ..records.history import ApplicationHistory
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
-from ..records.tracker_protocol import LaunchTemplate
+from ..records.state import RemoveRecords, StoreRecord
+from ..records.tracker_protocol import ApplicationPriority, LaunchTemplate
 from ..settings.declarations import ResourceManagerSettings
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
 from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
@@ -108,6 +110,8 @@ class DueKind(enum.Enum):
     HOSTED_MASTER = "HOSTED_MASTER"
     #: those who watch a hosted master's job are to hear of it (application)
     HOSTED_NEWS = "HOSTED_NEWS"
+    #: nodes of an earlier life of the RM had their time to come
+    RECOVERY = "RECOVERY"
 
 
 class Due(NamedTuple):
@@ -125,7 +129,24 @@ class KeepCrash:
     crash: MachineCrashed
 
 
-Command = Reply | ReplyError | StopDaemon | KeepHistory | KeepCrash
+@dataclass(frozen=True, slots=True)
+class ForgetState:
+    """The cluster has ended in order: the next RM begins with nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A container of which its node has not spoken since the RM's earlier life ended."""
+
+    attempt: RMAppAttempt
+    node_id: str
+    priority: int = 0
+    is_am: bool = False
+
+
+Command = (
+    Reply | ReplyError | StopDaemon | KeepHistory | KeepCrash | StoreRecord | RemoveRecords | ForgetState
+)
 EventT = TypeVar("EventT", contravariant=True)
 
 
@@ -140,9 +161,9 @@ class Living(Protocol[EventT]):
 class Identity:
     """What the RM says of itself.
 
-    ``cluster_timestamp`` is its start in epoch milliseconds and names its applications; ``wall_offset`` is what to add
-    to ``now`` for people's time, in seconds. ``address`` is where it listens, ``properties`` those that are not
-    default.
+    ``cluster_timestamp`` names its applications: the start of its first life in epoch milliseconds; ``started_at_ms``
+    that of this life, 0 where it is the first. ``wall_offset`` is what to add to ``now`` for people's time, in seconds.
+    ``address`` is where it listens, ``properties`` those that are not default. ``boot_id`` is the kernel's.
     """
 
     cluster_timestamp: int
@@ -153,6 +174,13 @@ class Identity:
     pid: int
     version: str
     properties: dict[str, str]
+    started_at_ms: int = 0
+    boot_id: str = ""
+
+    @property
+    def began_at_ms(self) -> int:
+        """When this life began."""
+        return self.started_at_ms or self.cluster_timestamp
 
 
 class Changes:
@@ -162,7 +190,7 @@ class Changes:
     """
 
     def __init__(self) -> None:
-        #: took a transition in this step: what a store would write down before the step's commands are performed
+        #: took a transition in this step: the store writes it down before the step's commands are performed
         self.moved: list[Living[Any]] = []
         #: there may be news for their masters, by id
         self.attempts: dict[str, RMAppAttempt] = {}
@@ -182,6 +210,16 @@ class Changes:
         self.awaited = False
         #: answers to hosted masters, which wait for their next turn in the step: number of the call, response or error
         self.hosted: list[tuple[int, Any]] = []
+        #: tasks of hosted masters' jobs that are to be written down, with the ids of their applications
+        self.tasks: dict[Task, str] = {}
+        #: applications of whose submission something was changed, by id
+        self.applications: dict[str, RMApp] = {}
+        #: applications of whose life the store has to know more than their state, by id
+        self.lives: dict[str, RMApp] = {}
+        #: ids of applications that are remembered no more
+        self.forgotten: list[str] = []
+        #: nodes that have registered for the first time in this life of the RM
+        self.arrived: list[str] = []
         #: the answers of the step, in order
         self.commands: list[Command] = []
 
@@ -252,6 +290,14 @@ class RMContext:
         self.ending = False
         self.lifetime = lifetime
         self.applications_started = 0
+        self.last_application = 0
+        #: applications up to this number had their ids from an earlier life of this RM
+        self.recovered_applications = 0
+        self.expected: dict[str, Expected] = {}
+        #: nodes that somebody drained in an earlier life, and that have not come since
+        self.drained: set[str] = set()
+        self.rebooted = False
+        self.keeps_state = settings.recovery_enabled
         self.http_address = ""
         self.warnings: tuple[str, ...] = ()
 
@@ -332,10 +378,19 @@ class RMContext:
         shown = {name: value for name, value in changes.items() if hasattr(report, name)}
         if not dry_run:
             app.context = replace(app.context, **changes)
+            self.changes.applications[app.id] = app
             self.opportunistic_waiting.weight_changed(app)
+            if "priority" in changes:
+                self._tell_priority(app)
             if app.attempts:
                 app.leaf.asks(app.attempt)
         return ApplicationResponse(replace(report, **shown))
+
+    def _tell_priority(self, app: RMApp) -> None:
+        """The nodes where its containers may wait are told its new priority."""
+        for node in {container.node.node_id: container.node for container in app.containers()}.values():
+            node.priorities.put(app.id, ApplicationPriority(app.id, app.context.priority))
+            self.news_for_node(node)
 
     # -- answers ---------------------------------------------------------------------------------------------
 

@@ -46,6 +46,7 @@ from ..records.requests import (
     UpdatedContainer,
 )
 from ..records.tracker_protocol import (
+    ApplicationPriority,
     ContainerToStart,
     ContainerToUpdate,
     RegisterNodeManagerRequest,
@@ -180,6 +181,7 @@ class RMNode(Listener):
     templates_told: set[str] = field(default_factory=set)
     to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
     to_update: Mailbox[ContainerToUpdate] = field(default_factory=Mailbox)
+    priorities: Mailbox[ApplicationPriority] = field(default_factory=Mailbox)
     applications_to_cleanup: Mailbox[str] = field(default_factory=Mailbox)
 
     def move(self, event: NodeEvent, now: float) -> None:
@@ -232,6 +234,7 @@ class RMNode(Listener):
             self.tasks_to_start,
             self.to_cleanup,
             self.to_update,
+            self.priorities,
             self.applications_to_cleanup,
         )
 
@@ -271,6 +274,7 @@ class RMNode(Listener):
         """
         self.to_cleanup.acknowledge(response_id)
         self.to_update.acknowledge(response_id)
+        self.priorities.acknowledge(response_id)
         if len(self.applications_to_cleanup):
             running = set(running_applications)
             for application_id in self.applications_to_cleanup.keys_received(response_id):
@@ -412,6 +416,7 @@ class RMAppAttempt(Listener):
 
     ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal`` is
     what is wrong with asks that were taken and no node can serve: the answer to its master's next call.
+    ``numbers_taken``: no container's number above it was ever given out.
     ``paused_told`` is how many paused containers its master knows of.
     """
 
@@ -424,6 +429,7 @@ class RMAppAttempt(Listener):
     am_container: RMContainer | None = None
     since_call: int = 0
     last_container: int = 0
+    numbers_taken: int = 0
     diagnostics: str = ""
     started_at_ms: int = 0
     finished_at_ms: int = 0
@@ -498,6 +504,7 @@ class RMApp:
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
+    ``recovered``: it began in an earlier life of the RM.
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
     ``postponed``: it has not begun, and asks for nothing.
     """
@@ -511,6 +518,7 @@ class RMApp:
     submitted_at_ms: int
     leaf: LeafQueue[RMAppAttempt]
     hosted: bool = False
+    recovered: bool = False
     postponed: bool = False
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED

@@ -15,7 +15,7 @@ from ..records.client_protocol import (
     ShutdownClusterResponse,
 )
 from .app_manager import RMAppManager
-from .context import Due, DueKind, RMContext
+from .context import Due, DueKind, ForgetState, RMContext
 from .services.client_rm_service import ClientRMService
 from .services.resource_tracker_service import ResourceTrackerService
 
@@ -45,7 +45,7 @@ class Lifetime:
         self._reason = ""
         if context.lifetime == ON_DEMAND:
             identity = context.identity
-            started_at = identity.cluster_timestamp / 1000 - identity.wall_offset
+            started_at = identity.began_at_ms / 1000 - identity.wall_offset
             context.deadlines.set(_IDLE, started_at + FIRST_JOB_WITHIN)
 
     def set_lifetime(self, request: SetLifetimeRequest) -> SetLifetimeResponse:
@@ -129,4 +129,6 @@ class Lifetime:
                 self._rm.refuse(
                     held.call_id, ShuttingDownError("the cluster has ended", because=self._reason)
                 )
+        if not self._tracker.keep_containers:
+            self._rm.changes.commands.append(ForgetState())
         self._rm.changes.commands.append(StopDaemon(self._reason))

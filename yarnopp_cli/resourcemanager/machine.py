@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, assert_never
 
 from ..errors import NotYetSupportedError, YoppError
@@ -19,6 +19,7 @@ from ..records import explanation, history
 from ..records import master_protocol as master
 from ..records import scheduler_protocol as scheduling
 from ..records import tracker_protocol as tracker
+from ..records.state import Stored
 from .allocation import ContainerAllocation
 from .app_manager import RMAppManager
 from .container_ledger import ContainerLedger
@@ -27,6 +28,7 @@ from .context import Command, DueKind, RMContext
 from .hosting.masters import HostedMasters
 from .invariants import check_invariants
 from .lifetime import Lifetime
+from .recovery import Recovered, Recovery
 from .scheduler.preemption import PreemptionMonitor
 from .services.admin_service import AdminService
 from .services.application_master_service import ApplicationMasterService
@@ -36,6 +38,7 @@ from .services.history_service import HistoryService
 from .services.postponing import Postponed
 from .services.queue_service import QueueReader, QueueService
 from .services.resource_tracker_service import ResourceTrackerService
+from .state_store import RMStateStore
 
 Event = CallReceived | ConnectionLost | PagesServed
 
@@ -62,6 +65,8 @@ class ResourceManager:
         self._history = HistoryService(context)
         self._admin = administration = AdminService(context, ledger)
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
+        self._store = RMStateStore(context, hosting)
+        self._recovery = recovery = Recovery(context, manager, hosting, queues, self._store)
         explaining = ExplainService(context)
         #: requests that are answered at once, whoever asks
         self._answers: dict[type, Callable[[Any], Any]] = {
@@ -130,7 +135,14 @@ class ResourceManager:
             DueKind.ENDING: lifetime.stop,
             DueKind.HOSTED_MASTER: hosting.due,
             DueKind.HOSTED_NEWS: hosting.tell,
+            DueKind.RECOVERY: recovery.over,
         }
+
+    def recover(self, records: Iterable[Stored], now: float) -> list[Command]:
+        """Go on with what an earlier life has written: before anything else happens."""
+        self._rm.begin(now)
+        self._recovery.restore(Recovered.of(records))
+        return self._settle()
 
     # -- the machine -----------------------------------------------------------------------------------------
 
@@ -189,6 +201,8 @@ class ResourceManager:
     def _settle(self) -> list[Command]:
         """Everything that may follow from what a step has changed, in one order, until nothing more does."""
         changes = self._rm.changes
+        if changes.arrived:
+            self._recovery.check()
         while changes.masters_ended:
             self._manager.master_ended(changes.masters_ended.pop(0))
         if self._rm.draining:
@@ -211,10 +225,9 @@ class ResourceManager:
         self._preemption.check()
         ending = self._rm.ending and any(isinstance(command, StopDaemon) for command in changes.commands)
         kept = self._history.keep(everything=ending)
-        # Here a store would write ``changes.moved`` down: before anybody hears of it.
-        changes.moved.clear()
+        written = self._store.writes()  # before anybody hears of it
         commands, changes.commands = changes.commands, []
-        return [*kept, *commands]
+        return [*written, *kept, *commands]
 
     def _serve_masters(self) -> None:
         """Allocate, and tell masters, until those that live here ask for nothing more in answer."""

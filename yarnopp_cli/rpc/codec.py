@@ -104,17 +104,17 @@ def decode_answer(line: Line, calls: Calls) -> Answer:
 def encode_call(call_id: int, request: Request[Any]) -> bytes:
     """One line that makes a call."""
     method = request.METHOD.encode()
-    return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (call_id, method, _encode(request))
+    return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (call_id, method, encode(request))
 
 
 def encode_response(call_id: CallId, response: Any) -> bytes:
     """One line that answers a call."""
-    return b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (_encode(call_id), _encode(response))
+    return b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (encode(call_id), encode(response))
 
 
 def encode_error(call_id: CallId, error: YoppError) -> bytes:
     """One line that refuses a call, with all that a YoppError says."""
-    return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode(call_id), _encode(error_object(error)))
+    return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (encode(call_id), encode(error_object(error)))
 
 
 def encode_wire_error(error: WireError) -> bytes:
@@ -124,10 +124,11 @@ def encode_wire_error(error: WireError) -> bytes:
         "message": error.message,
         "data": {"type": "UsageError", "exception": UsageError.exception, "exit": UsageError.exit_code},
     }
-    return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (_encode(error.call_id), _encode(body))
+    return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (encode(error.call_id), encode(body))
 
 
-def _encode(value: Any) -> bytes:
+def encode(value: Any) -> bytes:
+    """A message, or another value of declared types, as JSON."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:

@@ -115,6 +115,10 @@ class ResourceManagerSettings(Record, kw_only=True):
     """How long a node may send no heartbeat before it is LOST and its containers with it."""
     am_expiry_interval_ms: int = setting("yarn.am.liveness-monitor.expiry-interval-ms", 600_000, at_least=100)
     """How long an application master may send no heartbeat before its attempt has failed."""
+    recovery_enabled: bool = setting("yarn.resourcemanager.recovery.enabled", False)
+    """Whether the RM writes down what its next life has to know: after any end of the RM but that of the whole
+    cluster, applications go on, and containers that run are kept. With false, as in YARN's default, the next
+    RM knows nothing of before."""
     client_am_grace_ms: int = setting("yopp.resourcemanager.client-am-grace-ms", 2000, at_least=0)
     """How long a job whose master runs in the client continues after the client's connection is lost."""
     allocation_expiry_interval_ms: int = setting(
@@ -196,8 +200,9 @@ class NodeManagerSettings(Record, kw_only=True):
     the delay that this causes."""
     heartbeat_gap_ms: int = setting("yopp.nodemanager.heartbeat-gap-ms", 4, at_least=0, at_most=1000)
     """The shortest time between two heartbeats while containers queue at the node: with short containers, what
-    changes meanwhile is reported together. The first news after a pause is reported at once, and everything while
-    nothing queues. 0: no pause. It has no meaning with periodic heartbeats."""
+    changes meanwhile is reported together; twice as long where that concerns opportunistic containers alone. The first
+    news after a pause is reported at once, and everything while nothing queues. 0: no pause. It has no meaning with
+    periodic heartbeats."""
     racks: str = setting("yopp.nodemanager.racks", "/default-rack")
     """The racks of the nodes, which asks may name: one for all, or some by their ports: 45454=/rack1, 45455=/rack2.
     """

@@ -168,8 +168,7 @@ def _resource_info(app: ApplicationReport) -> dict[str, Any] | None:
 
 def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
     """One AppInfo."""
-    usage, summary = app.usage, app.summary
-    counted = summary and {key: getattr(summary, field) for field, key in SUMMARY.items()}
+    usage = app.usage
     preempted = (usage.preempted_memory_seconds, usage.preempted_vcore_seconds)
     return {
         "id": app.application_id,
@@ -218,27 +217,33 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "amNodeLabelExpression": usage.node_label_expression,
         "resourceInfo": _resource_info(app),
         "timeouts": {"timeout": [timeout_document(app, now_ms)]},
-        "yopp": {
-            "containers": {key: getattr(app, field) for field, key in COUNTS.items()},
-            "exit": exit_code(app),
-            "opportunistic": {
-                "asked": app.opportunistic_allocated_total + app.opportunistic_pending,
-                "allocated": app.opportunistic_allocated_total,
-                "promoted": app.promoted_total,
-            },
-            "guaranteed": {"allocated": app.guaranteed_allocated_total},
-            "summary": counted,
-            "command": app.command_line,
-            "currentAttempt": app.current_attempt_id,
-            "attempts": app.attempts,
-            "amContainer": app.am_container_id,
-            "hostedMaster": app.hosted,
-            "postponed": app.postponed,
-            "beginAt": app.begin_at_ms,
-            "after": list(app.after),
-            "deadlineAt": app.deadline_at_ms,
-            "logDirectory": app.log_directory,
+        "yopp": _ours(app),
+    }
+
+
+def _ours(app: ApplicationReport) -> dict[str, Any]:
+    """What YARN's AppInfo does not have."""
+    summary = app.summary
+    return {
+        "containers": {key: getattr(app, field) for field, key in COUNTS.items()},
+        "exit": exit_code(app),
+        "opportunistic": {
+            "asked": app.opportunistic_allocated_total + app.opportunistic_pending,
+            "allocated": app.opportunistic_allocated_total,
+            "promoted": app.promoted_total,
         },
+        "guaranteed": {"allocated": app.guaranteed_allocated_total},
+        "summary": summary and {key: getattr(summary, field) for field, key in SUMMARY.items()},
+        "command": app.command_line,
+        "currentAttempt": app.current_attempt_id,
+        "attempts": app.attempts,
+        "amContainer": app.am_container_id,
+        "hostedMaster": app.hosted,
+        "postponed": app.postponed,
+        "beginAt": app.begin_at_ms,
+        "after": list(app.after),
+        "deadlineAt": app.deadline_at_ms,
+        "logDirectory": app.log_directory,
     }
 
 

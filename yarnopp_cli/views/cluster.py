@@ -114,6 +114,18 @@ def cause_document(cause: Cause | None) -> dict[str, Any] | None:
     return {"kind": cause.kind.value} | {name: value for name, value in facts.items() if value}
 
 
+_COUNTED = ("Running", "Queued", "Paused")
+_NODES_IN = {
+    "lostNodes": NodeState.LOST,
+    "unhealthyNodes": NodeState.UNHEALTHY,
+    "decommissioningNodes": NodeState.DECOMMISSIONING,
+    "decommissionedNodes": NodeState.DECOMMISSIONED,
+    "rebootedNodes": NodeState.REBOOTED,
+    "activeNodes": NodeState.RUNNING,
+    "shutdownNodes": NodeState.SHUTDOWN,
+}
+
+
 def metrics(
     info: ClusterInfo,
     applications: Sequence[ApplicationReport],
@@ -129,69 +141,63 @@ def metrics(
     ResourceManager's one loop used lately, ``assigned_per_second`` the containers allocated in the last whole second.
     Nothing is ever reserved: what does not fit now is not half given.
     """
-    states = Counter(one.state for one in applications)
+    states = Counter(one.state.value for one in applications)
     running = [node for node in nodes if node.state is NodeState.RUNNING]
     by_state = Counter(node.state for node in nodes)
-    used_mb = sum(one.node_utilization.memory_bytes for one in running) / (1 << 20)
-    used_cores = sum(one.node_utilization.cpu for one in running)
-    total_mb, total_vcores = (
-        sum(one.total.memory for one in running),
-        sum(one.total.vcores for one in running),
-    )
-    available = (info.total - info.used).at_least_zero()
+    sizes = {
+        "reserved": Resource(),
+        "available": (info.total - info.used).at_least_zero(),
+        "allocated": info.used,
+        "pending": pending,
+    }
     containers = sum(node.num_containers for node in running)
-    failed, killed = states[YarnApplicationState.FAILED], states[YarnApplicationState.KILLED]
-    live = info.applications_running + info.applications_pending
     return {
         "clusterMetrics": {
-            "appsSubmitted": info.applications_finished + live,
-            "appsCompleted": info.applications_finished - failed - killed,
+            "appsSubmitted": info.applications_finished
+            + info.applications_running
+            + info.applications_pending,
+            "appsCompleted": info.applications_finished - states["FAILED"] - states["KILLED"],
             "appsPending": info.applications_pending,
             "appsRunning": info.applications_running,
-            "appsFailed": failed,
-            "appsKilled": killed,
-            "reservedMB": 0,
-            "availableMB": available.memory,
-            "allocatedMB": info.used.memory,
-            "pendingMB": pending.memory,
-            "reservedVirtualCores": 0,
-            "availableVirtualCores": available.vcores,
-            "allocatedVirtualCores": info.used.vcores,
-            "pendingVirtualCores": pending.vcores,
+            "appsFailed": states["FAILED"],
+            "appsKilled": states["KILLED"],
+            **{f"{what}MB": size.memory for what, size in sizes.items()},
+            **{f"{what}VirtualCores": size.vcores for what, size in sizes.items()},
             "containersAllocated": containers,
             "containersReserved": 0,
             "containersPending": sum(one.pending_containers for one in applications),
             "totalMB": info.total.memory,
             "totalVirtualCores": info.total.vcores,
-            "utilizedMB": int(used_mb),
-            "utilizedVirtualCores": round(used_cores),
-            "utilizedMBPercent": round(100 * used_mb / total_mb) if total_mb else 0,
-            "utilizedVirtualCoresPercent": round(100 * used_cores / total_vcores) if total_vcores else 0,
+            **_utilized(running),
             "rmSchedulerBusyPercent": busy_percent,
             "totalNodes": len(nodes),
-            "lostNodes": by_state[NodeState.LOST],
-            "unhealthyNodes": by_state[NodeState.UNHEALTHY],
-            "decommissioningNodes": by_state[NodeState.DECOMMISSIONING],
-            "decommissionedNodes": by_state[NodeState.DECOMMISSIONED],
-            "rebootedNodes": by_state[NodeState.REBOOTED],
-            "activeNodes": len(running),
-            "shutdownNodes": by_state[NodeState.SHUTDOWN],
+            **{key: by_state[state] for key, state in _NODES_IN.items()},
             "containerAssignedPerSecond": assigned_per_second,
             # A call is served to its end when it is read, and this one is no exception: nothing can wait here.
-            "rmEventQueueSize": 0,
-            "schedulerEventQueueSize": 0,
+            **dict.fromkeys(("rmEventQueueSize", "schedulerEventQueueSize"), 0),
             "totalUsedResourcesAcrossPartition": resource_document(info.used),
             "totalClusterResourcesAcrossPartition": resource_document(info.total),
             "totalReservedResourcesAcrossPartition": resource_document(Resource()),
             "totalAllocatedContainersAcrossPartition": containers,
             "crossPartitionMetricsAvailable": True,
             "yopp": {
-                "containersRunning": info.containers_running,
-                "containersQueued": info.containers_queued,
-                "containersPaused": info.containers_paused,
+                **{f"containers{what}": getattr(info, f"containers_{what.lower()}") for what in _COUNTED},
                 "opportunistic": opportunistic_totals(one.opportunistic for one in running),
             },
         }
+    }
+
+
+def _utilized(nodes: Sequence[NodeReport]) -> dict[str, int]:
+    """What the machines of these nodes use, of what the nodes have."""
+    used_mb = sum(one.node_utilization.memory_bytes for one in nodes) / (1 << 20)
+    used_cores = sum(one.node_utilization.cpu for one in nodes)
+    total = sum((one.total for one in nodes), Resource())
+    return {
+        "utilizedMB": int(used_mb),
+        "utilizedVirtualCores": round(used_cores),
+        "utilizedMBPercent": round(100 * used_mb / total.memory) if total.memory else 0,
+        "utilizedVirtualCoresPercent": round(100 * used_cores / total.vcores) if total.vcores else 0,
     }
 
 

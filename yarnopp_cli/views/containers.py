@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from executor.causes import paused_for
 from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, pattern
 from executor.records import (
@@ -51,6 +52,13 @@ def shown_state(report: ContainerReport) -> str:
     if report.state is ContainerState.DONE and report.exit_status < 0:
         return "KILLED"
     return _SHOWN.get(report.state, report.state.value)
+
+
+def _state_cell(report: ContainerReport) -> str:
+    """What is paused says for what in a word: ``PAUSED (load)``."""
+    paused = report.cause is not None and report.state is ContainerState.PAUSED
+    word = paused_for(report.cause).lower() if paused and report.cause is not None else ""
+    return f"{shown_state(report)} ({word})" if word else shown_state(report)
 
 
 def is_live(report: ContainerReport) -> bool:
@@ -129,7 +137,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
             kind=ID,
         ),
         Column("type", "TYPE", lambda one: one.execution_type.value),
-        Column("state", "STATE", shown_state, kind=STATE),
+        Column("state", "STATE", shown_state, _state_cell, kind=STATE),
         Column("position", "POS", lambda one: one.position, _position, kind=NUMBER, spare=7, ours=True),
         Column("node", "NODE", lambda one: one.node_id, short=_port, spare=3),
         Column("time", "TIME", lambda one: time_ms(one, now_ms), kind=SPAN, spare=6),

@@ -19,6 +19,12 @@ def queue_text(node: NodeReport) -> str:
     return str(status.queued) if status.queue_capacity < 0 else f"{status.queued}/{status.queue_capacity}"
 
 
+def paused_text(node: NodeReport) -> str:
+    """How many containers are paused there, and whether that is for the load of other programs."""
+    status = node.opportunistic
+    return f"{status.paused} (load)" if status.paused and status.lent_vcores < 0 else str(status.paused)
+
+
 def limit_text(node: NodeReport) -> str:
     """The queue length that the RM asks the node to keep to."""
     return str(node.queue_limit) if node.queue_limit >= 0 else "-"
@@ -70,7 +76,15 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("runningO", "RUN O", lambda node: node.opportunistic.running, kind=COUNT),
     Column("queued", "QUEUED", lambda node: node.opportunistic.queued, queue_text, kind=COUNT),
     Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, kind=NUMBER, wide=True, ours=True),
-    Column("paused", "PAUSED", lambda node: node.opportunistic.paused, kind=COUNT, wide=True, ours=True),
+    Column(
+        "paused",
+        "PAUSED",
+        lambda node: node.opportunistic.paused,
+        paused_text,
+        kind=COUNT,
+        spare=3,
+        ours=True,
+    ),
     Column("memG", "MEM G", lambda node: node.used.memory, kind=MEGABYTES),
     Column("memO", "MEM O", lambda node: node.opportunistic.memory_used, kind=MEGABYTES),
     Column("memory", "MEM", lambda node: node.total.memory, kind=MEGABYTES),
@@ -197,7 +211,7 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Last-Health-Update", timestamp(node.last_heartbeat_ms)),
         ("Health-Report", node.health_report),
         ("Containers", f"{node.num_containers} guaranteed, {opportunistic.running} opportunistic"),
-        ("Queued", queue_text(node) + (f", {opportunistic.paused} paused" if opportunistic.paused else "")),
+        ("Queued", queue_text(node) + (f", {paused_text(node)} paused" if opportunistic.paused else "")),
         ("Queue-Limit", limit_text(node) + (f", {opportunistic.shed} shed" if opportunistic.shed else "")),
         ("Queue-Wait", _wait_text(opportunistic)),
         ("Memory-Used", f"{used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),

@@ -191,7 +191,7 @@ class V1Driver(GroupDriver):
         if "cpu" not in self._bases:
             return None
         groups = weighed_groups(self._bases["cpu"], self._relative, self.hierarchy)
-        return GroupWeights(groups, "cpu.shares", SHARES)
+        return GroupWeights(groups, "cpu.shares", SHARES, os.cpu_count() or 1)
 
     def path(self, container_id: str) -> str:
         """Its group in the memory hierarchy."""

@@ -140,7 +140,8 @@ class V2Driver(GroupDriver):
         """cpu.weight."""
         if "cpu" not in self._controllers:
             return None
-        return GroupWeights(weighed_groups(self._base, self._relative, self.hierarchy), "cpu.weight", WEIGHT)
+        groups = weighed_groups(self._base, self._relative, self.hierarchy)
+        return GroupWeights(groups, "cpu.weight", WEIGHT, os.cpu_count() or 1)
 
     def path(self, container_id: str) -> str:
         """Its group."""

@@ -2,7 +2,8 @@
 
 Several nodes and clusters share the upper groups, and none is in charge of them: a node that has changed its own weight
 makes each group above the sum of its children, as their files say. A writer checks again afterwards, so that of
-two who do it at the same time the last leaves the right value.
+two who do it at the same time the last leaves the right value. The uppermost weighs no more than a process on each
+core, or its largest child alone: several clusters do not add up.
 """
 
 from __future__ import annotations
@@ -28,13 +29,15 @@ ATTEMPTS = 5
 class GroupWeights:
     """``groups`` are the node's own, then those above it; ``file`` is the name of the weight's file in each of them.
 
-    What the kernel refuses stays as it is, and is logged once: containers run without it.
+    With ``cores`` all together weigh no more than so many processes, or the largest cluster alone. What the kernel
+    refuses stays as it is, and is logged once: containers run without it.
     """
 
-    def __init__(self, groups: tuple[str, ...], file: str, scale: WeightScale) -> None:
+    def __init__(self, groups: tuple[str, ...], file: str, scale: WeightScale, cores: int = 0) -> None:
         self._groups = groups
         self._file = file.encode()
         self._scale = scale
+        self._cores = cores
         self._refused: set[str] = set()
 
     @property
@@ -42,7 +45,7 @@ class GroupWeights:
         """The groups whose weights are written, the node's own first."""
         return self._groups
 
-    def set(self, vcores: int) -> None:
+    def set(self, vcores: float) -> None:
         """Give the node's group the weight of so many guaranteed vcores, and those above it theirs.
 
         Only what differs is written.
@@ -64,10 +67,11 @@ class GroupWeights:
         return take_back
 
     def correct_above(self) -> None:
-        """Make each group above the node's the sum of its children."""
+        """Make each group above the node's the sum of its children, the uppermost within its bound."""
         for group in self._groups[1:]:
+            cores = self._cores if group == self._groups[-1] else 0
             for _ in range(ATTEMPTS):
-                if not self._settle(group, self._scale.of_groups(self._children(group))):
+                if not self._settle(group, self._scale.of_groups(self._children(group), cores)):
                     break
 
     def _settle(self, group: str, wanted: int) -> bool:
@@ -119,10 +123,10 @@ class NodeWeight:
     def __init__(self, weights: GroupWeights | None, loop: asyncio.AbstractEventLoop) -> None:
         self._weights = weights
         self._loop = loop
-        self._vcores: int | None = None
+        self._vcores: float | None = None
         self._soon: asyncio.Handle | None = None
 
-    def set(self, vcores: int) -> None:
+    def set(self, vcores: float) -> None:
         """From now on guaranteed containers have so many vcores together."""
         self._vcores = vcores
         if self._soon is None:

@@ -222,6 +222,20 @@ def test_a_full_queue_is_asked_again_later_and_later() -> None:
     assert pauses == [0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]
 
 
+def test_what_its_node_could_not_start_is_asked_for_again_at_no_cost() -> None:
+    spec = JobSpec("job", "YARN", job(1, max_attempts=1).phases, max_preemptions=2)
+    script, ids = begin(spec)
+    fault = Cause(CauseKind.NODE_FAULT, text="no space left on device")
+    for status in (-101, -100, -101, -101):
+        assert not asks_of(script.news(completed=(ended(ids[0], status, cause=fault),))), "not at once"
+        due = script.master.next_deadline()
+        assert due is not None
+        ids, _ = script.grant(asks_of(script.at(due)))
+    script.news(completed=(ended(ids[0], 0),))
+    end = end_of(script)
+    assert (end.exit_code, end.summary.preempted, end.summary.failed) == (0, 0, 0)
+
+
 def test_who_is_shed_again_and_again_asks_later_and_later_until_it_ran() -> None:
     script, ids = begin(job(1))
     pauses = []

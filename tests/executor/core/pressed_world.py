@@ -39,7 +39,8 @@ def divided(cores: float, wants: Mapping[str, tuple[float, float]]) -> dict[str,
 
 class PressedWorld(World):
     """``wants`` is what each container would use, in cores, and ``holds`` in MiB; ``outside`` threads of processes
-    outside yopp, each of which wants a core, or a part of one. ``other_memory`` is theirs, in MiB."""
+    outside yopp, each of which wants a core, or a part of one. ``other_memory`` is theirs, in MiB. ``yields``: the node
+    is told that its weights count."""
 
     def __init__(
         self, cores: int = 2, *, machine_memory: int = 8192, tick: float = 0.25, **node: object
@@ -57,6 +58,7 @@ class PressedWorld(World):
         self.used: dict[str, float] = {}
         self.got: dict[str, float] = {}
         self.watched_ms = 0
+        self.yields = False
 
     def statuses_live(self) -> list[str]:
         return [s.container_id for s in self.machine.statuses() if s.state is not ContainerState.DONE]
@@ -115,6 +117,7 @@ class PressedWorld(World):
             memory_total=self.machine_memory * MIB,
             memory_available=max(self.machine_memory - memory, 0) * MIB,
             swap_free=self.swap * MIB,
+            yields=self.yields,
         )
         self.tell_more(NodeUtilizationSampled(host))
 

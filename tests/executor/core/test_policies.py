@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -14,11 +14,11 @@ from executor.core import applications
 from executor.core.applications import Applications
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
 from executor.core.container import Container
-from executor.core.events import ContainerLaunched
+from executor.core.events import ApplicationPriorityChanged, ContainerLaunched, QueuingLimitReceived
 from executor.core.queues import ORDERS
 from executor.core.reclaim import POLICIES, NewestFirst, Reclaimable
 from executor.core.victims import EXACT_EFFORT, cheapest
-from executor.records import ContainerExitStatus, ContainerState, Resource
+from executor.records import ContainerExitStatus, ContainerQueuingLimit, ContainerState, Resource
 from executor.settings import ExecutorSettings, properties_of
 
 from .world import G, O, World, a_spec
@@ -47,6 +47,53 @@ def run_dry(world: World, seconds: float = 1.0) -> None:
     while running := [s.container_id for s in world.machine.statuses() if s.state.value == "RUNNING"]:
         world.now += seconds
         world.exit(running[0])
+
+
+class TestApplicationPriority:
+    """Larger numbers go first, whatever the policy, except for YARN's own."""
+
+    PLACES: ClassVar[dict[str, dict[str, int]]] = {
+        "FIFO_BACKFILL": {"low1": 3, "low2": 4, "high1": 1, "high2": 2},
+        "SHORTEST_FIRST": {"low1": 4, "low2": 3, "high1": 2, "high2": 1},
+        "FIFO": {"low1": 1, "low2": 2, "high1": 3, "high2": 4},
+    }
+
+    @staticmethod
+    def queued(policy: str, **node: Any) -> World:
+        world = busy(queue_policy=policy, **node)
+        for name, hint in (("low1", 9000), ("low2", 1000), ("high1", 9000), ("high2", 1000)):
+            priority = 9 if name.startswith("high") else 0
+            world.schedule(
+                name, O, 256, duration_hint_ms=hint, application_id=name[:-1], application_priority=priority
+            )
+        return world
+
+    @pytest.mark.parametrize("policy", PLACES)
+    def test_who_goes_first(self, policy: str) -> None:
+        world = self.queued(policy)
+        expected = self.PLACES[policy]
+        assert {name: world.status(name).position for name in expected} == expected
+        run_dry(world)
+        assert launched(world) == sorted(expected, key=expected.__getitem__)
+
+    def test_a_change_reaches_what_waits(self) -> None:
+        world = self.queued("FIFO_BACKFILL")
+        world.tell(ApplicationPriorityChanged("low", 10), ApplicationPriorityChanged("nobody", 99))
+        run_dry(world)
+        assert launched(world) == ["low1", "low2", "high1", "high2"]
+
+    def test_overtaking_stays_bounded(self) -> None:
+        world = self.queued("FIFO_BACKFILL", max_overtakes=1)
+        run_dry(world)
+        assert launched(world) == ["high1", "low1", "low2", "high2"]
+
+    def test_the_lower_one_is_shed_first(self) -> None:
+        world = self.queued("FIFO_BACKFILL")
+        world.tell(QueuingLimitReceived(ContainerQueuingLimit(max_queue_length=2)))
+        assert [world.status(name).state.value for name in ("high1", "high2")] == ["SCHEDULED"] * 2
+        assert {world.status(name).exit_status for name in ("low1", "low2")} == {
+            ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
+        }
 
 
 class TestShortestFirst:

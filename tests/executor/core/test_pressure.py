@@ -253,6 +253,84 @@ def test_the_machine_is_watched_only_while_it_could_matter() -> None:
     assert [c.interval_ms for c in world.exit("o") if isinstance(c, WatchHost)] == [0]
 
 
+# -- where the kernel's weights make them yield
+
+
+def yielding(**node: object) -> PressedWorld:
+    """Two spinners on two cores, whose node knows that its weights count."""
+    world = with_spinners(**node)  # type: ignore[arg-type]
+    world.yields = True
+    return world
+
+
+def test_what_yields_by_its_weight_is_not_paused_while_something_is_left() -> None:
+    world = yielding()
+    world.outside = [1.0]
+    world.tick(60)
+    assert world.changes("o1", PAUSED) == world.changes("o2", PAUSED) == 0
+    assert world.got["outside 0"] > 0.97 and world.got["o1"] + world.got["o2"] > 0.97
+
+
+def test_gaps_that_others_leave_are_used_and_nobody_dances() -> None:
+    world = yielding(tick=0.125, pressure_sampling_ms=125)
+    before = world.used["o1"] + world.used["o2"]
+    for _ in range(60):
+        world.outside = [1.0, 1.0]
+        world.tick(0.75)
+        world.outside = [1.0]
+        world.tick(0.25)
+    assert world.changes("o1", PAUSED) == world.changes("o2", PAUSED) == 0
+    assert world.used["o1"] + world.used["o2"] - before > 0.97 * 60 * 0.25
+
+
+def test_who_would_get_nothing_is_paused_and_says_why_and_is_back_soon() -> None:
+    world = yielding()
+    for _ in range(5):
+        world.outside = [1.0, 1.0]
+        world.tick(3)
+        assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
+        assert "processes outside yopp want 2 of this machine's cores" in world.status("o1").diagnostics
+        world.outside = [1.0]
+        world.tick(3)
+        assert world.states("o1", "o2") == ["RUNNING", "RUNNING"], "one core is left, each time as soon"
+
+
+def test_short_ones_fill_what_is_left_side_by_side() -> None:
+    world = yielding()
+    world.outside = [1.0]
+    world.tick(3)
+    world.exit("o1")
+    world.exit("o2")
+    ended = 0
+    for number in range(80):
+        world.wants[f"s{number}"] = 0.1
+        world.schedule(f"s{number}", O, 10, 1)
+        live = [name for name in world.statuses_live() if world.state(name) is RUNNING]
+        assert live, "one starts at once"
+        if len(live) == 2:
+            world.tick()
+            world.exit(live[0])
+            ended += 1
+    assert ended == 79
+
+
+def test_what_does_not_yield_although_it_should_is_paused() -> None:
+    world = yielding(group_weights=False)
+    world.outside = [1.0, 1.0]
+    world.tick(2)
+    assert world.states("o1", "o2") == ["PAUSED", "PAUSED"], "they had half of what the others want"
+
+
+def test_who_is_kept_from_the_processors_counts_with_what_it_waits_for() -> None:
+    watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)
+    starved = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.8, runnable=4, outside_waiting=1.8)
+    asked = [watch.sampled(starved, Demand(opportunistic=2.0, used=1.8), at / 4) for at in range(3)]
+    assert asked[:2] == [0.0, 0.0] and asked[2] > 1.5, "0.2 cores used, 1.8 waited for"
+    light = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.8, runnable=4, outside_waiting=0.1)
+    calm = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)
+    assert not any(calm.sampled(light, Demand(opportunistic=2.0, used=1.8), at / 4) for at in range(8))
+
+
 # -- memory
 
 

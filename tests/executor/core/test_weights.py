@@ -8,6 +8,7 @@ from executor.core.events import ContainerPauseRequested, ContainerResumeRequest
 from executor.core.limits import SHARES, WEIGHT
 from executor.records import ContainerState, ExecutionType
 
+from .pressed_world import PressedWorld
 from .recovering import Finding, reconcile
 from .test_recovery import a_record
 from .world import World, a_scheduler, a_spec
@@ -79,6 +80,44 @@ def test_masters_weigh_a_vcore_together_though_they_are_accounted_with_none() ->
     assert world.weight == 1
     world.exit("m2")
     assert world.weight == 0, "one that asks for no vcores and is no master is given none"
+
+
+def test_a_guaranteed_one_that_idles_lends_its_weight_to_no_opportunistic_one() -> None:
+    world = PressedWorld(4, pressure_enabled=True)
+    world.wants = {"g": 0.0, "o": 1.0}
+    world.schedule("m", G, 128, 0, least_vcores=1)
+    world.schedule("g", G, 128, 2)
+    world.tick(4)
+    assert world.weight == 2, "nobody is beside them"
+    world.schedule("o", O, 128, 1)
+    assert world.weight == 2, "nothing is known yet"
+    world.tick(1)
+    assert world.weight == 0
+    world.outside = [1.0] * 4
+    world.wants["g"] = 2.0
+    world.tick(0.75)
+    assert world.weight == 2, "it has what it was promised as soon as it wants it"
+    world.wants |= {"g": 0.4, "m": 0.1}
+    world.outside = []
+    world.tick(30)
+    assert world.weight == 1, "a master that works beside it: no less than a vcore"
+    world.wants["m"] = 0.0
+    world.tick(30)
+    assert world.weight == 0.5
+    world.exit("o")
+    assert world.weight == 2
+
+
+def test_a_guaranteed_one_that_has_just_started_counts_as_it_was_promised() -> None:
+    world = PressedWorld(pressure_enabled=True, vcores=4)
+    world.wants = {"o": 1.0}
+    world.schedule("o", O, 128, 1)
+    world.tick(3)
+    world.schedule("g", G, 128, 1)
+    world.tick(1)
+    assert world.weight == 1
+    world.tick(2)
+    assert world.weight == 0
 
 
 def test_after_a_crash_it_is_told_once_when_everything_is_known() -> None:

@@ -43,8 +43,10 @@ class FakeProc:
         stalled = f"avg10=0.00 avg60=0.00 avg300=0.00 total={self.stalled_us}"
         self._put("pressure/memory", f"some {stalled}\nfull {stalled}\n")
 
-    def process(self, pid: int, command: str, seconds: float, age: float, cgroup: str = "0::/") -> None:
-        """A process with that command line, CPU time and age in seconds."""
+    def process(
+        self, pid: int, command: str, seconds: float, age: float, cgroup: str = "0::/", waited: float = 0.0
+    ) -> None:
+        """A process with that command line, CPU time, age and time that it waited for a processor, in seconds."""
         folder = self.root / str(pid)
         folder.mkdir(exist_ok=True)
         new = round((time.clock_gettime(time.CLOCK_BOOTTIME) - age) * HERTZ)
@@ -53,6 +55,7 @@ class FakeProc:
         self._put(f"{pid}/stat", f"{pid} (a (strange) name) " + " ".join(fields) + " 0 0 0\n")
         self._put(f"{pid}/cmdline", command.replace(" ", "\0") + "\0")
         self._put(f"{pid}/cgroup", cgroup + "\n")
+        self._put(f"{pid}/schedstat", f"{round(seconds * 1e9)} {round(waited * 1e9)} 9\n")
 
     def _put(self, name: str, text: str) -> None:
         path = self.root / name

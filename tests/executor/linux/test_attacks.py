@@ -13,6 +13,7 @@ import pytest
 from executor.core.commands import CleanUpContainer, KillContainer
 from executor.core.events import ContainerExited
 from executor.linux.cgroups.base import GroupDriver
+from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 
 from .node import a_group, a_node, a_spec, running, soon
@@ -152,7 +153,9 @@ def test_it_ends_and_the_next_one_starts(
     script += "groups = [f'{one}/{own}' for one in groups]\n" + ATTACKS[attack]
 
     async def scenario() -> None:
-        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+        async with a_node(
+            tmp_path, cgroups, ExecutorSettings(pooled_groups=slots, confined_containers=False)
+        ) as node:
             await node.launch(a_spec("c1", sys.executable, "-S", "-E", "-c", script, *parents))
             written = tmp_path / "work" / "c1" / "pids"
             await soon(written.exists, "it has attacked")
@@ -163,5 +166,89 @@ def test_it_ends_and_the_next_one_starts(
             node.executor.perform(CleanUpContainer("c1"))
             exited = await node.run(a_spec("c2", "sh", "-c", "exit 3"))
             assert exited.exit_code == 3
+
+    asyncio.run(scenario())
+
+
+FORGERIES = """
+import os, sys
+own, state = sys.argv[1:]
+mounts = [line.split()[4] for line in open("/proc/self/mountinfo") if " - cgroup" in line]
+groups = {}
+for line in open("/proc/self/cgroup"):
+    _, names, path = line.rstrip().split(":", 2)
+    for mount in mounts:
+        if os.path.basename(mount) in (names, "memory" if "memory" in names else names) or not names:
+            groups[mount] = mount + path
+def attempt(what, path, text, flags=os.O_WRONLY):
+    try:
+        fd = os.open(path, flags)
+        os.write(fd, text)
+        print("done:", what, path, flush=True)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        print("refused:", what, error.strerror, flush=True)
+def everything():
+    for mount, group in groups.items():
+        attempt("leaves its group", mount + "/cgroup.procs", b"0")
+        for name in ("memory.limit_in_bytes", "memory.max", "memory.memsw.limit_in_bytes", "pids.max", "cpu.weight"):
+            attempt("raises its limit", f"{group}/{name}", b"1000000000")
+        try:
+            os.mkdir(group + "/inner")
+            print("done: makes a group", flush=True)
+        except OSError as error:
+            print("refused: makes a group", error.strerror, flush=True)
+    attempt("forges its record", f"{state}/{own}.exit1", b"1\\n0\\n", os.O_WRONLY | os.O_CREAT)
+    for name in os.listdir(state):
+        attempt("forges its record", f"{state}/{name}", b"end 0\\n", os.O_WRONLY | os.O_APPEND)
+everything()
+for mount in [*mounts, state]:
+    print(os.system(f"mount -o remount,bind,rw {mount} 2>/dev/null && echo done: mounts"), flush=True)
+    print(os.system(f"umount {mount} 2>/dev/null && echo done: unmounts"), flush=True)
+attempt("goes by another's root", f"/proc/1/root{state}/forged", b"x", os.O_WRONLY | os.O_CREAT)
+attempt("goes by its parent's root", f"/proc/{os.getppid()}/root{state}/forged", b"x", os.O_WRONLY | os.O_CREAT)
+print(os.system("nsenter -t 1 -m true 2>/dev/null && echo done: enters"), flush=True)
+everything()
+for line in open("/proc/self/status"):
+    if line.startswith("NoNewPrivs"):
+        print(line, flush=True)
+"""
+
+
+def test_it_changes_neither_its_limits_nor_its_group_nor_its_record(
+    tmp_path: Path, cgroups: GroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=1)) as node:
+            state = os.fspath(tmp_path / "state")
+            spec = a_spec("c1", sys.executable, "-S", "-E", "-c", FORGERIES, "c1", state)
+            exited = await node.run(spec, CgroupLimits(memory_max=64 << 20))
+            said = node.output("c1").decode()
+            assert exited.exit_code == 0, node.output("c1", "stderr")
+            assert "done" not in said
+            assert said.count("refused: leaves its group") >= 2 and "NoNewPrivs:\t1" in said
+            assert "refused: forges its record" in said and "refused: goes by another's root" in said
+            assert (
+                not list((tmp_path / "state").glob("*exit*")) and not (tmp_path / "state" / "forged").exists()
+            )
+
+    asyncio.run(scenario())
+
+
+def test_one_that_is_not_confined_may_write_its_group(tmp_path: Path, cgroups: GroupDriver) -> None:
+    """So the attacks above are not refused for another reason. No more than its own group is tried here."""
+    script = (
+        "echo 77 >$1/pids.max && cat $1/pids.max; echo end 0 >>$2/yopp-slot-1.journal && echo forged; exit 3"
+    )
+
+    async def scenario() -> None:
+        settings = ExecutorSettings(pooled_groups=1, confined_containers=False)
+        locations = cgroups.describe().locations
+        own = f"{locations.get('pids', locations.get('unified'))}/yopp-slot-1"
+        async with a_node(tmp_path, cgroups, settings) as node:
+            spec = a_spec("c1", "sh", "-c", script, "sh", own, os.fspath(tmp_path / "state"))
+            assert (await node.run(spec)).exit_code == 3
+            assert node.output("c1") == b"77\nforged\n"
 
     asyncio.run(scenario())

@@ -109,6 +109,43 @@ def test_they_are_not_looked_for_where_nobody_uses_much(tmp_path: Path) -> None:
     assert next_reading(reader, proc, clock, busy=0.2, yopp=0.0).yopp_cpu == 0.0
 
 
+def test_those_outside_are_asked_for_what_they_waited_while_no_core_is_idle(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+
+    def told(waited: float, busy: float) -> float:
+        proc.process(7, "make all", 1.0, 1000, waited=waited)
+        proc.process(8, "sh task", 1.0, 1000, "4:cpu:/hadoop-yarn/x", waited=100 * waited)
+        proc.process(9, "python3 -m yarnopp_cli.daemons nodemanager", 1.0, 1000, waited=100 * waited)
+        return next_reading(reader, proc, clock, busy=busy, yopp=0.0).outside_waiting
+
+    assert told(5.0, 1.0) == 0.0, "a core is idle"
+    assert told(6.0, 2.0) == -1.0, "since when is not known"
+    assert told(6.4, 2.0) == pytest.approx(0.8)
+    assert told(9.0, 2.0) == pytest.approx(0.8), "it is not looked at so soon again"
+    assert told(6.9, 2.0) == pytest.approx(0.5), "since the last look"
+    assert told(7.0, 1.0) == 0.0
+    (tmp_path / "7" / "stat").unlink()
+    for _ in range(5):
+        clock.now += 0.5
+    assert told(30.0, 2.0) == -1.0, "of what was long ago nothing is told"
+
+
+def test_a_kernel_that_tells_nobodys_wait_is_not_believed(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    proc.process(7, "make all", 1.0, 1000)
+    for _ in range(4):
+        assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).outside_waiting == -1.0
+
+
+def test_without_groups_nobody_knows_who_is_a_container(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock)
+    proc.process(7, "sh task", 1.0, 1000, waited=5)
+    assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).outside_waiting == -1.0
+
+
 def test_the_real_machine_is_read_at_little_cost() -> None:
     reader = HostReader(lambda: 0.0)
     reader.read()

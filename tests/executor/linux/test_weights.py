@@ -91,6 +91,21 @@ def test_each_level_is_the_sum_of_those_below(tree: Tree) -> None:
     assert tree("") == 1024, "what is above is not ours"
 
 
+def test_several_clusters_weigh_no_more_than_the_machine_or_the_largest(tree: Tree) -> None:
+    def node(name: str) -> GroupWeights:
+        return GroupWeights(weighed_groups(str(tree.root), f"yarn/{name}", "/yarn"), "cpu.shares", SHARES, 2)
+
+    node("a/nm-1").set(1)
+    node("b/nm-1").set(1)
+    assert tree("yarn") == 2048
+    node("a/nm-2").set(1)
+    assert (tree("yarn/a"), tree("yarn")) == (2048, 2048), (
+        "three would outweigh a process on each of two cores"
+    )
+    node("b/nm-1").set(4)
+    assert tree("yarn") == 4096, "what one cluster alone has been promised stays"
+
+
 def test_nothing_is_written_that_is_so_already(tree: Tree) -> None:
     node = tree.node("a/nm-1")
     node.set(1)

@@ -43,7 +43,7 @@ from .options import (
     Yes,
 )
 from .output import FORMS, Printer
-from .reading import Parameter, parameters, read
+from .reading import Parameter, grouped, parameters, read
 from .session import Context, Session, chosen, words_of
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ def _limits(one: Command) -> Iterator[HereOnlyOption]:
 def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
     """Run a command with the values of all its options: what all commands have is handled here, and the function called
     with its session."""
-    own = {parameter.name for parameter in own_parameters(one)}
-    mine = {name: value for name, value in values.items() if name in own}
+    declared = own_parameters(one)
+    own = {parameter.name for parameter in declared}
     if one.bounded and not one.waits and "timeout" not in own and values.get("timeout") is not None:
         _arm(float(values["timeout"]))
     if one.needs is Needs.NOTHING:
@@ -224,7 +224,7 @@ def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
         dry_run=bool(values.get("dry_run")),
         no_wait=bool(values.get("no_wait")),
     ) as session:
-        return one.function(session, **mine)
+        return one.function(session, **grouped(declared, values))
 
 
 # -- the options that all commands have --------------------------------------------------------------------------

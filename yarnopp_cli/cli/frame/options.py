@@ -217,6 +217,10 @@ Limit = Annotated[int | None, option("--limit N", "Show at most N.", min=0)]
 NEWEST = "Show at most N: the newest, or with --sort the first ones."
 
 
+class Options(Record):
+    """Options that belong together, as the fields of a record: a command's function takes the record."""
+
+
 class Live(Record):
     """On the type of an argument or option: the kinds of things whose ids completion offers for it (app, container,
     node, queue), of containers those that ``fits``."""

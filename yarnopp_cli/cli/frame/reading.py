@@ -8,14 +8,15 @@ declarations. A test checks that both read the same values. Never prints and nev
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from types import NoneType, UnionType
 
 from executor.hints import Any
-from executor.light import MISSING, Record
+from executor.light import MISSING, Record, defaults_of
 
-from .options import BadValueError, Declared
+from .options import BadValueError, Declared, Options
 
 
 class Parameter(Record):
@@ -28,6 +29,7 @@ class Parameter(Record):
     annotated: Any
     default: Any = MISSING
     marks: tuple[Any, ...] = ()
+    group: tuple[str, type[Options]] | None = None
 
     @property
     def several(self) -> bool:
@@ -86,17 +88,42 @@ def parameters(function: Callable[..., Any]) -> Sequence[Parameter]:
     code, defaults = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     given = dict(zip(reversed(names), reversed(defaults), strict=False))
-    return [
-        parameter(name, eval(function.__annotations__[name], function.__globals__), given.get(name, MISSING))
-        for name in names
-        if name != "session"
-    ]
+    found: list[Parameter] = []
+    for name in names:
+        if name == "session":
+            continue
+        annotation = eval(function.__annotations__[name], function.__globals__)
+        if isinstance(annotation, type):
+            found += _parts(name, annotation)
+        else:
+            found.append(parameter(name, annotation, given.get(name, MISSING)))
+    return found
 
 
-def parameter(name: str, annotation: Any, default: Any) -> Parameter:
+def _parts(group: str, kind: type[Options]) -> Iterator[Parameter]:
+    """The options of a group."""
+    defaults, scope = defaults_of(kind), vars(sys.modules[kind.__module__])
+    for name, default in defaults.items():
+        yield parameter(name, eval(kind.__annotations__[name], scope), default, (group, kind))
+
+
+def parameter(
+    name: str, annotation: Any, default: Any, group: tuple[str, type[Options]] | None = None
+) -> Parameter:
     """A parameter from its evaluated type, ``Annotated[TYPE, option(…), MARKS…]``."""
     declared, *marks = annotation.__metadata__
-    return Parameter(name, declared, annotation.__origin__, default, tuple(marks))
+    return Parameter(name, declared, annotation.__origin__, default, tuple(marks), group)
+
+
+def grouped(own: Iterable[Parameter], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a command's function from the values of its own options, those of a group as one."""
+    arguments: dict[str, Any] = {}
+    groups: dict[tuple[str, type[Options]], dict[str, Any]] = {}
+    for one in own:
+        if one.name in values:
+            into = arguments if one.group is None else groups.setdefault(one.group, {})
+            into[one.name] = values[one.name]
+    return arguments | {name: kind(**parts) for (name, kind), parts in groups.items()}
 
 
 def read(

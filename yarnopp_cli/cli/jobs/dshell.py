@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from executor.hints import Any
 from executor.records import ExecutionType, Resource
@@ -26,7 +26,18 @@ from ...masters import commands as shell
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import REGISTERED, Needs, command
-from ..frame.options import Annotated, BadValueError, ExitCode, ExitRule, argument, duration, option, size_mb
+from ..frame.options import (
+    Annotated,
+    BadValueError,
+    ExitCode,
+    ExitRule,
+    Options,
+    Queue,
+    argument,
+    duration,
+    option,
+    size_mb,
+)
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
 from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_size, tags
@@ -104,74 +115,163 @@ def resources(text: str) -> Resource:
     return Resource(memory, vcores)
 
 
-AppName = Annotated[str, option("--appname, --name NAME", "The application's name.")]
-Priority = Annotated[int, option("--priority P", "The application's priority.")]
-Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to.")]
-TimeoutMs = Annotated[
-    int,
-    option(
-        "--timeout MS",
-        "Stop the job itself after this time, in ms or as 90s, 5m; 0 for never; exit 124.",
-        parser=milliseconds,
-    ),
-]
-MasterMemory = Annotated[int | None, option("--master-memory MB", "Memory of a detached master.")]
-MasterVcores = Annotated[int | None, option("--master-vcores V", "Vcores of a detached master.")]
-MasterResources = Annotated[
-    str, option("--master-resources R=N,...", "Memory and vcores together: memory-mb=100,vcores=1.")
-]
-ShellCommand = Annotated[
-    str, option("--shell-command LINE", "The command line that bash runs in each container.")
-]
-ShellScript = Annotated[
-    str, option("--shell-script FILE", "A script that bash runs in each container."), WITHOUT_UPLOAD
-]
-ShellArgs = Annotated[
-    list[str] | None, option("--shell-args ARG", "Arguments of the command or script (repeatable).")
-]
-ShellEnv = Annotated[list[str] | None, option("--shell-env K=V", "Variables of the containers (repeatable).")]
-ShellPriority = Annotated[
-    int, option("--shell-cmd-priority, --container-priority P", "Priority of the containers.")
-]
-ContainerType = Annotated[str, option("--container-type TYPE", "GUARANTEED or OPPORTUNISTIC.")]
-Opportunistic = Annotated[bool, option("-O, --opportunistic", "Short for --container-type OPPORTUNISTIC.")]
-Guaranteed = Annotated[bool, option("-G, --guaranteed", "Short for --container-type GUARANTEED.")]
-ContainerMemory = Annotated[int, option("--container-memory MB", "Memory of each container.", parser=size_mb)]
-ContainerVcores = Annotated[int, option("--container-vcores V", "Vcores of each container.")]
-ContainerResources = Annotated[str, option("--container-resources R=N,...", "Memory and vcores together.")]
-Promote = Annotated[
-    bool, option("--promote-opportunistic-after-start", "Promote opportunistic containers that have started.")
-]
-Enforce = Annotated[
-    bool, option("--enforce-execution-type", "Never use an execution type other than the requested one.")
-]
-Keep = Annotated[
-    bool,
-    option(
-        "--keep-containers-across-application-attempts", "A new master takes over the old one's containers."
-    ),
-]
-RetryPolicy = Annotated[
-    int,
-    option(
-        "--container-retry-policy 0|1|2",
-        "Retry failed containers: never, always, or on certain codes.",
-        min=0,
-        max=2,
-    ),
-]
-RetryCodes = Annotated[str, option("--container-retry-error-codes A,B", "The exit codes for policy 2.")]
-MaxRetries = Annotated[
-    int, option("--container-max-retries N", "Retries of each container, at most; -1 for no limit.")
-]
-RetryInterval = Annotated[
-    int, option("--container-retry-interval MS", "The delay before a retry.", parser=milliseconds)
-]
-Tags = Annotated[str, option("--application-tags A,B", "Tags of the application.")]
-NodeLabel = Annotated[str, option("--node-label-expression LABEL", "Run only on nodes with this label.")]
 Follow = Annotated[bool, option("-f, --follow", "Show the containers' output here."), WITHOUT_UPLOAD]
 Debug = Annotated[bool, option("--debug", "The same as -v.")]
-Argv = Annotated[list[str] | None, argument("[-- COMMAND ARG...]", "A command, run without a shell.")]
+
+
+class Program(Options):
+    """What the containers run: one of a command, a command line and a script."""
+
+    argv: Annotated[list[str] | None, argument("[-- COMMAND ARG...]", "A command, run without a shell.")] = (
+        None
+    )
+    shell_command: Annotated[
+        str, option("--shell-command LINE", "The command line that bash runs in each container.")
+    ] = ""
+    shell_script: Annotated[
+        str, option("--shell-script FILE", "A script that bash runs in each container."), WITHOUT_UPLOAD
+    ] = ""
+    shell_args: Annotated[
+        list[str] | None, option("--shell-args ARG", "Arguments of the command or script (repeatable).")
+    ] = None
+    shell_env: Annotated[
+        list[str] | None, option("--shell-env K=V", "Variables of the containers (repeatable).")
+    ] = None
+
+    def check(self, environment: dict[str, str], *, elsewhere: bool) -> None:
+        """Raise UsageError for what cannot be run; ``elsewhere`` on other hosts than this one."""
+        shell.check_one(bool(self.shell_command), bool(self.shell_script), bool(self.argv))
+        check_text(
+            [*(self.argv or ()), self.shell_command, *(self.shell_args or ()), self.shell_script],
+            "the argument",
+        )
+        if self.argv and not elsewhere:
+            find_command(self.argv[0], {**os.environ, **environment}, os.getcwd())
+
+
+class Containers(Options):
+    """How many containers there are, and what each is."""
+
+    count: Count = 1
+    container_type: Annotated[str, option("--container-type TYPE", "GUARANTEED or OPPORTUNISTIC.")] = (
+        "GUARANTEED"
+    )
+    opportunistic: Annotated[
+        bool, option("-O, --opportunistic", "Short for --container-type OPPORTUNISTIC.")
+    ] = False
+    guaranteed: Annotated[bool, option("-G, --guaranteed", "Short for --container-type GUARANTEED.")] = False
+    container_memory: Annotated[
+        int, option("--container-memory MB", "Memory of each container.", parser=size_mb)
+    ] = 10
+    container_vcores: Annotated[int, option("--container-vcores V", "Vcores of each container.")] = 1
+    container_resources: Annotated[
+        str, option("--container-resources R=N,...", "Memory and vcores together.")
+    ] = ""
+    shell_cmd_priority: Annotated[
+        int, option("--shell-cmd-priority, --container-priority P", "Priority of the containers.")
+    ] = 0
+    promote: Annotated[
+        bool,
+        option("--promote-opportunistic-after-start", "Promote opportunistic containers that have started."),
+    ] = False
+    enforce: Annotated[
+        bool, option("--enforce-execution-type", "Never use an execution type other than the requested one.")
+    ] = False
+
+    def task(self) -> TaskSpec:
+        """One of them. Raises UsageError."""
+        return TaskSpec(
+            1,
+            container_size(self.container_memory, self.container_vcores, self.container_resources),
+            execution_kind(self.container_type, self.opportunistic, self.guaranteed),
+            self.shell_cmd_priority,
+            self.enforce,
+        )
+
+
+class Retries(Options):
+    """When a container is run again."""
+
+    container_retry_policy: Annotated[
+        int,
+        option(
+            "--container-retry-policy 0|1|2",
+            "Retry failed containers: never, always, or on certain codes.",
+            min=0,
+            max=2,
+        ),
+    ] = shell.NEVER_RETRY
+    container_retry_error_codes: Annotated[
+        str, option("--container-retry-error-codes A,B", "The exit codes for policy 2.")
+    ] = ""
+    container_max_retries: Annotated[
+        int, option("--container-max-retries N", "Retries of each container, at most; -1 for no limit.")
+    ] = 0
+    container_retry_interval: Annotated[
+        int, option("--container-retry-interval MS", "The delay before a retry.", parser=milliseconds)
+    ] = 0
+
+    def context(self) -> shell.ContainerRetryContext:
+        """In YARN's words. Raises BadValueError."""
+        return shell.ContainerRetryContext(
+            self.container_retry_policy,
+            error_codes(self.container_retry_error_codes),
+            self.container_max_retries,
+            self.container_retry_interval,
+        )
+
+
+class Application(Options):
+    """The application and its master."""
+
+    appname: Annotated[str, option("--appname, --name NAME", "The application's name.")] = "DistributedShell"
+    queue: Queue = "default"
+    priority: Annotated[int, option("--priority P", "The application's priority.")] = 0
+    application_tags: Annotated[str, option("--application-tags A,B", "Tags of the application.")] = ""
+    timeout: Annotated[
+        int,
+        option(
+            "--timeout MS",
+            "Stop the job itself after this time, in ms or as 90s, 5m; 0 for never; exit 124.",
+            parser=milliseconds,
+        ),
+    ] = DEFAULT_TIMEOUT_MS
+    master_memory: Annotated[int | None, option("--master-memory MB", "Memory of a detached master.")] = None
+    master_vcores: Annotated[int | None, option("--master-vcores V", "Vcores of a detached master.")] = None
+    master_resources: Annotated[
+        str, option("--master-resources R=N,...", "Memory and vcores together: memory-mb=100,vcores=1.")
+    ] = ""
+    keep_containers: Annotated[
+        bool,
+        option(
+            "--keep-containers-across-application-attempts",
+            "A new master takes over the old one's containers.",
+        ),
+    ] = False
+    node_label_expression: Annotated[
+        str, option("--node-label-expression LABEL", "Run only on nodes with this label.")
+    ] = ""
+    exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest
+
+    def master(self) -> Resource | None:
+        """The size of its master, None for that of the configuration. Raises UsageError."""
+        return master_size(self.master_memory, self.master_vcores, self.master_resources)
+
+    def context(self, name: str, master: Resource, words: Sequence[str]) -> ApplicationSubmissionContext:
+        """Its submission, with a master of that size; ``words`` are the variables, whose values are no one's."""
+        from .running import command_line
+
+        return ApplicationSubmissionContext(
+            "",
+            name,
+            queue=self.queue,
+            priority=self.priority,
+            tags=tags([self.application_tags]),
+            keep_containers_across_attempts=self.keep_containers,
+            node_label_expression=self.node_label_expression,
+            am_resource=master,
+            command_line=command_line(words),
+        )
 
 
 @functools.cache
@@ -207,36 +307,10 @@ def _without_meaning(name: str) -> Parameter:
 
 def dshell(
     session: Session,
-    argv: Argv = None,
-    shell_command: ShellCommand = "",
-    shell_script: ShellScript = "",
-    shell_args: ShellArgs = None,
-    shell_env: ShellEnv = None,
-    count: Count = 1,
-    container_type: ContainerType = "GUARANTEED",
-    opportunistic: Opportunistic = False,
-    guaranteed: Guaranteed = False,
-    container_memory: ContainerMemory = 10,
-    container_vcores: ContainerVcores = 1,
-    container_resources: ContainerResources = "",
-    shell_cmd_priority: ShellPriority = 0,
-    promote: Promote = False,
-    enforce: Enforce = False,
-    container_retry_policy: RetryPolicy = shell.NEVER_RETRY,
-    container_retry_error_codes: RetryCodes = "",
-    container_max_retries: MaxRetries = 0,
-    container_retry_interval: RetryInterval = 0,
-    appname: AppName = "DistributedShell",
-    queue: Queue = "default",
-    priority: Priority = 0,
-    application_tags: Tags = "",
-    timeout: TimeoutMs = DEFAULT_TIMEOUT_MS,
-    master_memory: MasterMemory = None,
-    master_vcores: MasterVcores = None,
-    master_resources: MasterResources = "",
-    keep_containers: Keep = False,
-    node_label_expression: NodeLabel = "",
-    exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
+    program: Program,
+    containers: Containers,
+    retries: Retries,
+    application: Application,
     follow: Follow = False,
     detach: Detach = False,
     debug: Debug = False,
@@ -250,60 +324,39 @@ def dshell(
     -container_type.
     """
     from .console import Shown
-    from .running import Outcome, client_of, command_line, start
+    from .running import Outcome, client_of, start
 
     printer = session.printer
     printer.verbose += debug
     for name in without_meaning or []:
         if WITHOUT_MEANING[name]:
             printer.warn(f"--{name.replace('_', '-')} does nothing: {WITHOUT_MEANING[name]}")
-    shell.check_one(bool(shell_command), bool(shell_script), bool(argv))
-    check_text([*(argv or ()), shell_command, *(shell_args or ()), appname, shell_script], "the argument")
-    environment, _ = portable_environment(assignments(shell_env or []))
+    check_text([application.appname], "the argument")
+    words = program.shell_env or []
+    environment, _ = portable_environment(assignments(words))
     elsewhere = session.yarn is not None
-    if argv and not elsewhere:
-        find_command(argv[0], {**os.environ, **environment}, os.getcwd())
+    program.check(environment, elsewhere=elsewhere)
+    endless = elsewhere and detach and application.timeout == DEFAULT_TIMEOUT_MS
     planned = shell.plan_shell(
-        TaskSpec(
-            1,
-            container_size(container_memory, container_vcores, container_resources),
-            execution_kind(container_type, opportunistic, guaranteed),
-            shell_cmd_priority,
-            enforce,
-        ),
-        count,
-        shell_command=shell_command,
-        shell_script=read_script(shell_script) if shell_script else None,
-        argv=tuple(argv or ()),
-        shell_args=tuple(shell_args or ()),
+        containers.task(),
+        containers.count,
+        shell_command=program.shell_command,
+        shell_script=read_script(program.shell_script) if program.shell_script else None,
+        argv=tuple(program.argv or ()),
+        shell_args=tuple(program.shell_args or ()),
         shell=shell_program(),
         environment=environment,
-        retry=shell.ContainerRetryContext(
-            container_retry_policy,
-            error_codes(container_retry_error_codes),
-            container_max_retries,
-            container_retry_interval,
-        ),
-        promote=promote,
-        name=appname,
-        timeout_ms=0 if elsewhere and detach and timeout == DEFAULT_TIMEOUT_MS else max(0, timeout),
-        exit_rule=exit_code.value,
+        retry=retries.context(),
+        promote=containers.promote,
+        name=application.appname,
+        timeout_ms=0 if endless else max(0, application.timeout),
+        exit_rule=application.exit_code.value,
     )
-    master = master_size(master_memory, master_vcores, master_resources)
+    master = application.master()
     client = client_of(session)
     job = shell.under(planned, client.settings)
-    submission = ApplicationSubmissionContext(
-        "",
-        job.name,
-        queue=queue,
-        priority=priority,
-        tags=tags([application_tags]),
-        keep_containers_across_attempts=keep_containers,
-        node_label_expression=node_label_expression,
-        am_resource=master or client.settings.am_resource,
-        command_line=command_line(shell_env or ()),
-    )
-    shown = Shown(stream=follow and not (printer.ids_only or printer.is_json), prefixed=count > 1)
+    submission = application.context(job.name, master or client.settings.am_resource, words)
+    shown = Shown(stream=follow and not (printer.ids_only or printer.is_json), prefixed=containers.count > 1)
 
     def ended(outcome: Outcome) -> dict[str, Any]:
         if not (follow or printer.is_json or printer.ids_only):
@@ -311,16 +364,7 @@ def dshell(
             printer.note(f"output: {told.log_directory}/ (`yopp logs {told.application_id}` shows it)")
         return {}
 
-    return start(
-        session,
-        client,
-        job,
-        submission,
-        shown,
-        detach=detach,
-        debug=debug,
-        ended=ended,
-    )
+    return start(session, client, job, submission, shown, detach=detach, debug=debug, ended=ended)
 
 
 command(

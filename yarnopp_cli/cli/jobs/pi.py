@@ -21,6 +21,7 @@ from ..frame.options import (
     ExitCode,
     ExitRule,
     JobTimeout,
+    Options,
     Queue,
     Tags,
     argument,
@@ -30,6 +31,7 @@ from ..frame.session import Session
 from .run import tags
 
 if TYPE_CHECKING:
+    from ...jobs.client import JobClient
     from ...records.requests import JobProperty
     from ...settings.declarations import ApplicationSettings
     from ...settings.loading import Configuration
@@ -53,6 +55,17 @@ Percent = Annotated[
 Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job continues in the cluster.")]
 
 
+class Job(Options):
+    """The job that is made of it."""
+
+    percent: Percent = None
+    detach: Annotated[Detach, HERE_ONLY] = False
+    exit_code: Annotated[ExitCode, HERE_ONLY] = ExitRule.highest
+    queue: Annotated[Queue, HERE_ONLY] = "default"
+    tag: Annotated[Tags, HERE_ONLY] = None
+    timeout: Annotated[JobTimeout, HERE_ONLY] = None
+
+
 @command(
     "pi",
     "yopp pi 10 1000",
@@ -66,12 +79,7 @@ def pi(
     session: Session,
     maps: Maps,
     samples: Samples,
-    percent: Percent = None,
-    detach: Annotated[Detach, HERE_ONLY] = False,
-    exit_code: Annotated[ExitCode, HERE_ONLY] = ExitRule.highest,
-    queue: Annotated[Queue, HERE_ONLY] = "default",
-    tag: Annotated[Tags, HERE_ONLY] = None,
-    timeout: Annotated[JobTimeout, HERE_ONLY] = None,
+    job: Job,
 ) -> int:
     """Estimate pi with NMAPS maps of NSAMPLES points each, exactly as Hadoop's example does.
 
@@ -79,54 +87,21 @@ def pi(
     and they are spread evenly. The output has Hadoop's lines in Hadoop's order, and depends only on NMAPS *
     NSAMPLES.
     """
-    from ...jobs.pifiles import PiDirectory, program, read_result
-    from .console import Shown
-    from .running import Outcome, client_here, start
+    from ...jobs.pifiles import PiDirectory
+    from .running import client_here
 
     printer = session.printer
     masters_pi.check_size(maps, samples)
     if session.yarn is not None:
         from .on_yarn import hadoops_pi
 
-        return hadoops_pi(session, maps, samples, percent)
+        return hadoops_pi(session, maps, samples, job.percent)
     client = client_here(session)
-    settings = _with_share(client.settings, percent)
-    silent = printer.is_json or printer.ids_only or detach or session.dry_run
+    silent = printer.is_json or printer.ids_only or job.detach or session.dry_run
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
     parent = f"{session.run_dir.state_dir}/jobs"
-
-    def started_in(directory: str) -> int:
-        job = masters_pi.plan(
-            maps,
-            samples,
-            directory,
-            program(),
-            settings,
-            timeout_ms=round((timeout or 0) * 1000),
-            exit_rule=exit_code.value,
-            properties=_properties(session.configuration, maps, settings, client.settings),
-        )
-        shown = Shown(show_summary=True)
-        submission = ApplicationSubmissionContext(
-            "", job.name, queue=queue, tags=tags(tag), am_resource=settings.am_resource
-        )
-        began = time.time()
-
-        def ended(outcome: Outcome) -> dict[str, Any]:
-            seconds = time.time() - began
-            counted = read_result(directory) if outcome.succeeded else None
-            say(masters_pi.last_lines(outcome.response.application_id, seconds, counted))
-            if counted is None:
-                return {}
-            total = sum(counted)
-            told = {"estimate": masters_pi.estimate(counted[0], total), "inside": counted[0], "total": total}
-            return {"pi": told}
-
-        say("Starting Job")
-        return start(session, client, job, submission, shown, detach=detach, ended=ended)
-
     if session.dry_run:
-        return started_in(f"{parent}/{masters_pi.NAME}")
+        return _started(session, client, job, maps, samples, f"{parent}/{masters_pi.NAME}", say)
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
     client.open()
     directory = PiDirectory(parent, round(time.time() * 1000))
@@ -134,14 +109,59 @@ def pi(
     try:
         for index in directory.write_inputs(maps, samples):
             say(f"Wrote input for Map #{index}")
-        if detach:
+        if job.detach:
             directory.hand_over()
-        code = started_in(directory.path)
-        is_ours = not detach
+        code = _started(session, client, job, maps, samples, directory.path, say)
+        is_ours = not job.detach
         return code
     finally:
         if is_ours:
             directory.remove()
+
+
+def _started(
+    session: Session,
+    client: JobClient,
+    wanted: Job,
+    maps: int,
+    samples: int,
+    directory: str,
+    say: Callable[[str], None],
+) -> int:
+    """Run the job with its files in ``directory``; its exit code."""
+    from ...jobs.pifiles import program, read_result
+    from .console import Shown
+    from .running import Outcome, start
+
+    settings = _with_share(client.settings, wanted.percent)
+    job = masters_pi.plan(
+        maps,
+        samples,
+        directory,
+        program(),
+        settings,
+        timeout_ms=round((wanted.timeout or 0) * 1000),
+        exit_rule=wanted.exit_code.value,
+        properties=_properties(session.configuration, maps, settings, client.settings),
+    )
+    submission = ApplicationSubmissionContext(
+        "", job.name, queue=wanted.queue, tags=tags(wanted.tag), am_resource=settings.am_resource
+    )
+    began = time.time()
+
+    def ended(outcome: Outcome) -> dict[str, Any]:
+        seconds = time.time() - began
+        counted = read_result(directory) if outcome.succeeded else None
+        say(masters_pi.last_lines(outcome.response.application_id, seconds, counted))
+        if counted is None:
+            return {}
+        total = sum(counted)
+        told = {"estimate": masters_pi.estimate(counted[0], total), "inside": counted[0], "total": total}
+        return {"pi": told}
+
+    say("Starting Job")
+    shown = Shown(show_summary=True)
+    return start(session, client, job, submission, shown, detach=wanted.detach, ended=ended)
 
 
 def _properties(

@@ -85,6 +85,16 @@ Priority = Annotated[
         "Priority of these containers: smaller numbers go first (larger ones with `app priority`).",
     ),
 ]
+ApplicationPriority = Annotated[
+    int,
+    option("--app-priority P", "Priority of the job: larger numbers go first.", min=0),
+    WITHOUT_UPLOAD,
+]
+Exclusive = Annotated[
+    bool,
+    option("--exclusive", "Give each container a node of its own: all that can be promised there."),
+    WITHOUT_UPLOAD,
+]
 Expected = Annotated[
     float | None,
     option(
@@ -178,6 +188,8 @@ def run(
     no_prefix: NoPrefix = False,
     node: Node = ANY,
     priority: Priority = 0,
+    app_priority: ApplicationPriority = 0,
+    exclusive: Exclusive = False,
     expect: Expected = None,
     max_running: MaxRunning = 0,
     halt: HaltOption = None,
@@ -229,12 +241,17 @@ def run(
 
     client = client_of(session)
     settings = client.settings
+    size = Resource(
+        settings.run_memory_mb if memory is None else memory,
+        settings.run_vcores if vcores is None else vcores,
+    )
+    if exclusive:
+        from .exclusive import size_of_node
+
+        size = size_of_node(session, client, node, memory, vcores)
     task = TaskSpec(
         1,
-        Resource(
-            settings.run_memory_mb if memory is None else memory,
-            settings.run_vcores if vcores is None else vcores,
-        ),
+        size,
         ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
         priority,
         enforce,
@@ -266,6 +283,7 @@ def run(
         "",
         job.name,
         queue=queue,
+        priority=app_priority,
         tags=tags(tag),
         am_resource=settings.am_resource,
         command_line=command_line(env),

@@ -44,7 +44,7 @@ BEGIN_SECONDS = 2.0
 KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
 JOB_FILE = "job.json"
-_MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
+MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
 _HOSTED = "yopp.resourcemanager.hosted-masters"
 _DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"
 _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
@@ -140,7 +140,7 @@ def _foretell(
         known = info.properties
         if _may_be_hosted(client) and known.get(_HOSTED) != "false" and known.get(_DISTRIBUTED) != "true":
             master = master if job.pi is not None else None
-        least = Resource(int(known.get(_MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
+        least = Resource(int(known.get(MINIMUM_MB, "1024")), int(known.get(_MINIMUM_VCORES, "1")))
         nodes = session.client.nodes()
         found = forecast(
             job,

@@ -29,6 +29,13 @@ _APP_ORDER = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _CONTAINER_ORDER = ("ALLOCATED", "QUEUED", "LAUNCHING", "RUNNING")
 _ENDS = ("DONE", "FINISHED", "FAILED", "KILLED")
 _ORDER = tuple(dict.fromkeys((*_APP_ORDER[:4], *_CONTAINER_ORDER)))
+Any = Annotated[bool, option("--any", "Wait for any one of them, not for all.")]
+For = Annotated[
+    str | None,
+    option("--for STATE", "Wait for this state or a later one, instead of the end."),
+    Words(lambda: (*_ORDER, *_ENDS)),
+]
+Kill = Annotated[bool, option("--kill", "When --timeout expires, kill those that have not ended.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +55,11 @@ class Seen:
 def wait(
     session: Session,
     ids: JobIds,
-    any_of_them: Annotated[bool, option("--any", "Wait for any one of them, not for all.")] = False,
-    state: Annotated[
-        str | None,
-        option("--for STATE", "Wait for this state or a later one, instead of the end."),
-        Words(lambda: (*_ORDER, *_ENDS)),
-    ] = None,
+    any_of_them: Any = False,
+    state: For = None,
     exit_code: ExitCode = ExitRule.highest,
     timeout: Timeout = None,
-    kill: Annotated[
-        bool, option("--kill", "When --timeout expires, kill those that have not ended.")
-    ] = False,
+    kill: Kill = False,
 ) -> int:
     """Wait until applications or containers have ended, and exit with their exit code (of several the
     highest, or as --exit-code selects).
@@ -102,18 +103,21 @@ def wait(
             _kill(session, [one.id for one in missing])
         if not printer.for_people and not printer.quiet:  # how far they have come is an answer, too
             print_seen(printer, seen, EXIT_TIMEOUT)
-        raise YoppError(
-            f"{', '.join(one.id for one in missing)} did not {f'reach {target}' if target else 'end'} "
-            f"within {timeout:g} s",
-            because=", ".join(f"{one.id} is {one.state}" for one in missing),
-            hint="killed, as --kill says: `yopp logs` shows how far it came"
-            if kill
-            else "it goes on; `yopp wait` again, or --kill",
-            exit_code=EXIT_TIMEOUT,
-        )
+        raise _out_of_time(missing, f"reach {target}" if target else "end", timeout, killed=kill)
     code = code_of(done, target, exit_code)
     print_seen(printer, seen, code)
     return code
+
+
+def _out_of_time(missing: list[Seen], what: str, seconds: float | None, *, killed: bool) -> YoppError:
+    return YoppError(
+        f"{', '.join(one.id for one in missing)} did not {what} within {seconds:g} s",
+        because=", ".join(f"{one.id} is {one.state}" for one in missing),
+        hint="killed, as --kill says: `yopp logs` shows how far it came"
+        if killed
+        else "it goes on; `yopp wait` again, or --kill",
+        exit_code=EXIT_TIMEOUT,
+    )
 
 
 def target_of(state: str | None) -> str:

@@ -25,6 +25,16 @@ HOLD_SECONDS = 30.0
 SHOWN = 100
 BATCH = 1000
 
+Since = Annotated[
+    str | None,
+    option("--since T|SEQ", "Only events after number 12, of the last 10m, or since 2026-01-31T12:00Z."),
+]
+Kind = Annotated[
+    str | None,
+    option("--kind K,…", "Only these kinds; a word (shed, node) selects all kinds that contain it."),
+    Words(lambda: [one.value for one in EventKind], several=True),
+]
+
 
 @command(
     "events", "yopp events -f --json", "yopp events --since 10m --kind preempted", "yopp events --app last"
@@ -32,18 +42,8 @@ BATCH = 1000
 def events(
     session: Session,
     follow: Annotated[bool, option("-f, --follow", "Follow new events until Ctrl-C.")] = False,
-    since: Annotated[
-        str | None,
-        option(
-            "--since T|SEQ",
-            "Only events after number 12, of the last 10m, or since 2026-01-31T12:00Z.",
-        ),
-    ] = None,
-    kind: Annotated[
-        str | None,
-        option("--kind K,…", "Only these kinds; a word (shed, node) selects all kinds that contain it."),
-        Words(lambda: [one.value for one in EventKind], several=True),
-    ] = None,
+    since: Since = None,
+    kind: Kind = None,
     app: OfApplication = None,
     container: Annotated[
         str | None, option("--container ID", "Only of this container."), Live(("container",))

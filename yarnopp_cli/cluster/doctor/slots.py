@@ -13,7 +13,7 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.files import group_processes, root_of
 from executor.linux.cgroups.slots import SLOT_PREFIX
 from executor.linux.pool import most_slots
-from executor.linux.slot_trial import try_slot
+from executor.linux.slot_trial import Tried, try_slot
 from executor.linux.slots import journal_path, read_journal
 from executor.settings import ExecutorSettings
 
@@ -65,16 +65,27 @@ def _tried(name: str, driver: CgroupDriver, most: int) -> Check:
     try:
         driver.create_parent()
         with tempfile.TemporaryDirectory(prefix="yopp-doctor-") as directory:
-            trouble = try_slot(driver, directory)
+            tried = try_slot(driver, directory)
     except ExecutorError as error:
         return _cannot(name, error.message, error.because, error.hint)
     except OSError as error:
         return _cannot(name, str(error))
-    if not trouble:
-        return Check(name, OK, f"a command runs in one; up to {most}")
+    if not tried.trouble:
+        return Check(name, OK, f"a command runs in one; up to {most}; {_held(tried)}")
     full = driver.full_group()
     fix = f"a greater number, or none: `echo max > {full}/pids.max`" if full else ""
-    return _cannot(name, trouble, fix=fix or "; ".join(driver.describe().hints))
+    return _cannot(name, tried.trouble, fix=fix or "; ".join(driver.describe().hints))
+
+
+def _held(tried: Tried) -> str:
+    if tried.confined:
+        return "containers there cannot change their limits, groups or records"
+    why = (
+        "a kernel without mount namespaces, or not permitted"
+        if os.geteuid() == 0
+        else "yopp does not run as root"
+    )
+    return f"containers can change their own limits and records: {why}"
 
 
 class Strangers(Record):

@@ -3,8 +3,8 @@
 What a master says to the RM is a call of the service that answers masters elsewhere; what it wants of a node goes with
 the answer to the node's next heartbeat. A client submits, watches and stops; it drives nothing.
 
-A job's machine is told everything by ``_tell`` and ``_perform`` alone: a store that is to outlive this process writes
-the events down there. A bug in it ends its job, and nothing else.
+A bug in a job's machine ends its job, and nothing else. What is to be written of tasks is noted where their changes
+come out of it (``_perform``).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ...errors import (
 from ...machine.calls import CallReceived
 from ...masters import messages as m
 from ...masters.jobmaster import JobMaster
+from ...masters.resuming import is_written
 from ...records import client_protocol as client
 from ...records.container_protocol import (
     StopContainersRequest,
@@ -45,6 +46,7 @@ from ...records.master_protocol import (
     RegisterApplicationMasterRequest,
 )
 from ...records.reports import FinalApplicationStatus
+from ...records.state import StoredApplication, StoredLife
 from ...records.tracker_protocol import LaunchTemplate, TaskToStart
 from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
@@ -52,7 +54,7 @@ from ..context import Due, DueKind, KeepCrash, RMContext
 from ..entities import HOSTED, HeldCall, RMApp
 from ..services.application_master_service import ApplicationMasterService
 from ..services.client_rm_service import ClientRMService
-from .news import MOST_ROWS, TaskNews
+from .news import MOST_ROWS, TaskNews, why_paused
 
 NEWS_SECONDS = 0.1
 """How long an answer to a watcher collects what happens."""
@@ -127,6 +129,7 @@ class HostedMasters:
         self._masters = masters
         self._clients = clients
         self._jobs: dict[str, HostedJob] = {}
+        self._stops: dict[str, client.StopJobRequest] = {}
         self._ends: dict[str, client.JobEnd] = {}
         self._calls: dict[int, tuple[HostedJob, m.Call]] = {}
         self._last_call = 0
@@ -189,6 +192,8 @@ class HostedMasters:
         if job.client_connection == -1:
             job.client_connection = call.connection_id
             self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, job.id))
+        if request.attempt not in (0, len(job.app.attempts)):  # its position is one in an earlier life
+            request = replace(request, position=0, notices=0)
         watcher = Watcher(call, request, self._rm.now + min(max(0, request.wait_ms), _NOT_SOON) / 1000)
         job.watchers.append(watcher)
         self._show(job)
@@ -213,6 +218,8 @@ class HostedMasters:
         elif job.app.postponed:
             self._manager.kill(job.app, request.reason, request.exit_code)
         else:
+            self._stops[job.id] = request
+            self._rm.changes.lives[job.id] = job.app
             self._tell(job, m.StopRequested(request.reason, request.exit_code, request.final_status))
         return client.StopJobResponse()
 
@@ -258,6 +265,49 @@ class HostedMasters:
                 continue
             grace = self._rm.settings.client_am_grace_ms / 1000
             self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, job.id), self._rm.now + grace)
+
+    # -- another life of the RM ------------------------------------------------------------------------------
+
+    def submitted(self, application_id: str) -> tuple[JobSpec | None, bool]:
+        """The job that was submitted, None where its master is not here, and whether its client has to stay."""
+        job = self._jobs.get(application_id)
+        return (None, False) if job is None else (job.master.job, job.client_connection is not None)
+
+    def end_of(self, application_id: str) -> tuple[client.StopJobRequest | None, client.JobEnd | None]:
+        """The wish to end a job, and its end, where these are."""
+        job = self._jobs.get(application_id)
+        end = job.end if job is not None else self._ends.get(application_id)
+        return self._stops.get(application_id), end
+
+    def restore_end(self, application_id: str, end: client.JobEnd | None) -> None:
+        """A job had ended so in an earlier life of the RM."""
+        if end is not None:
+            self._ends[application_id] = end
+
+    def resume(
+        self,
+        app: RMApp,
+        stored: StoredApplication,
+        life: StoredLife,
+        started: m.MasterStarted,
+        notice: str,
+    ) -> None:
+        """A job of an earlier life goes on, as another attempt of its application, or waits to begin."""
+        assert stored.job is not None
+        attempt = app.attempt
+        master = JobMaster(stored.job, attempt.id, attempt.token, hosted=True)
+        job = HostedJob(app, master, -1 if stored.attached else None, self._rm.now)
+        self._jobs[app.id] = job
+        if stored.attached:
+            grace = self._rm.settings.client_am_grace_ms / 1000
+            self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, job.id), self._rm.now + grace)
+        if app.postponed:
+            return
+        job.notices.append(notice)
+        self._tell(job, started)
+        self._rm.changes.tasks.clear()  # that is what is written
+        if life.stop is not None:
+            self.stop(life.stop)
 
     # -- what masters are told -------------------------------------------------------------------------------
 
@@ -310,6 +360,8 @@ class HostedMasters:
         for command in commands:
             match command:
                 case m.TaskChanged(task, report):
+                    if is_written(task):
+                        self._rm.changes.tasks[task] = job.id
                     if report is not None:
                         job.news.left(task, report)
                     else:
@@ -376,6 +428,7 @@ class HostedMasters:
                 task.spec.duration_hint_ms,
                 arguments,
                 variables,
+                job.app.context.priority,
             )
             node.tasks_to_start.put(container.id, start)
             job.app.note_task(container.id, task.shown_number)
@@ -455,6 +508,8 @@ class HostedMasters:
             tally.noted["preempted"],
             tally.noted["shed"],
             job.end if complete else None,
+            why_paused(job.app) if tally.paused else "",
+            len(job.app.attempts),
         )
         self._rm.reply(watcher.call.call_id, response)
         return response.end is not None
@@ -487,6 +542,7 @@ class HostedMasters:
 
     def _ended(self, job: HostedJob, end: client.JobEnd) -> None:
         job.end = end
+        self._rm.changes.lives[job.id] = job.app
         job.events.clear()
         for template_id in job.templates:
             self._rm.templates.pop(template_id, None)
@@ -506,6 +562,7 @@ class HostedMasters:
         self._rm.unheard.discard(job.id)
         for kind in (DueKind.HOSTED_MASTER, DueKind.HOSTED_NEWS):
             self._rm.deadlines.clear(Due(kind, job.id))
+        self._stops.pop(job.id, None)
         self._ends[job.id] = job.end
         while len(self._ends) > max(1, self._rm.settings.max_completed_applications):
             del self._ends[next(iter(self._ends))]

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from executor.causes import paused_for
+from executor.records import ContainerState
+
 from ...masters.tasks import Task
 from ...records.jobs import TaskReport
+from ..entities import RMApp
 
 MOST_ROWS = 1000
 """How many tasks one answer tells of at most."""
@@ -52,3 +58,11 @@ class TaskNews:
             place += 1
         self._heard = max(self._heard, place)
         return found, place
+
+
+def why_paused(app: RMApp) -> str:
+    """Why most of its paused containers are paused now, in the words of ``causes.paused_for``."""
+    told = (one.status for one in app.attempt.containers.values())
+    paused = (status.cause for status in told if status is not None and status.state is ContainerState.PAUSED)
+    words = Counter(paused_for(cause) for cause in paused if cause is not None)
+    return max(words, key=words.__getitem__, default="")

@@ -30,7 +30,7 @@ from ...records import distributed_protocol as distributed
 from ...records import master_protocol as master
 from ...records.ids import ApplicationAttemptId
 from ...records.requests import ANY, Container, ResourceRequest, TaskAssignment, Token
-from ..app_manager import AM_SHUTDOWN, RMAppManager
+from ..app_manager import AM_RESYNC, AM_SHUTDOWN, RMAppManager
 from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
@@ -115,6 +115,8 @@ class ApplicationMasterService:
         """The job has ended. Saying so again does no harm."""
         attempt = self._attempt(request.attempt_id, request.token)
         if not attempt.app.ended:
+            if attempt.app.recovered and attempt.awaits_master and attempt.state is not AttemptState.RUNNING:
+                self._manager.registered(attempt)  # it was, in the RM's earlier life
             if attempt.state is not AttemptState.RUNNING:
                 raise InvalidStateError(
                     f"the master of {attempt.id} is not registered", because=f"it is {attempt.state.value}"
@@ -162,6 +164,9 @@ class ApplicationMasterService:
             self._rm.reply_to_master(held, response)
             return
         if attempt.state is not AttemptState.RUNNING:
+            if app.recovered:  # YARN's ApplicationMasterNotRegisteredException
+                self._rm.reply_to_master(held, master.AllocateResponse(0, command=AM_RESYNC))
+                return
             raise InvalidStateError(f"the master of {app.id} has not registered yet")
         if connection_id != HOSTED:
             self._spoke(attempt, connection_id)

@@ -48,7 +48,6 @@ class ClientRMService:
         self._manager = manager
         self._queues = queues
         self.waits = Waits(context, DueKind.WAIT)
-        self._last_application = 0
         self._promised: dict[str, None] = {}
 
     # -- submission and kill ---------------------------------------------------------------------------------
@@ -110,12 +109,13 @@ class ClientRMService:
             leaf.check_size(normalise(submission.am_resource, self._rm.settings))
         if submission.application_id:
             application_id = ApplicationId.parse(submission.application_id)
-            if submission.application_id not in self._promised:
+            earlier = application_id.id <= self._rm.recovered_applications
+            if submission.application_id not in self._promised and not earlier:
                 raise InvalidStateError(
                     f"{submission.application_id} was not given out by this cluster",
                     hint="leave the id empty, or request a new one",
                 )
-            del self._promised[submission.application_id]
+            self._promised.pop(submission.application_id, None)
         else:
             application_id = self._next_id()
         connection_id = HOSTED if hosted else call.connection_id
@@ -139,8 +139,8 @@ class ClientRMService:
         check_label(submission.node_label_expression, scheduler.label_sets(), what=what)
 
     def _next_id(self) -> ApplicationId:
-        self._last_application += 1
-        return ApplicationId(self._rm.identity.cluster_timestamp, self._last_application)
+        self._rm.last_application += 1
+        return ApplicationId(self._rm.identity.cluster_timestamp, self._rm.last_application)
 
     def _refuse_if_ending(self) -> None:
         if self._rm.ending:
@@ -274,7 +274,7 @@ class ClientRMService:
             identity,
             scheduler,
             self._rm,
-            started_at_ms=identity.cluster_timestamp,
+            started_at_ms=identity.began_at_ms,
             maximum=scheduler.largest,
             nodes_running=sum(node.usable for node in nodes),
             nodes_lost=sum(node.state is NodeState.LOST for node in nodes),

@@ -36,6 +36,7 @@ class Postponed:
             return
         if found.left != context.after:
             app.context = replace(context, after=found.left)
+            self._rm.changes.applications[app.id] = app
         if found.due and not found.left:
             self._manager.begin(app)
             self._hosting.begin(app)

@@ -89,6 +89,13 @@ class QueueService:
             exit_code=EXIT_NO_SUCH,
         )
 
+    def home_of(self, name: str) -> tuple[LeafQueue[RMAppAttempt], bool]:
+        """The queue of an application of an earlier life of the RM; any other, and True, if there is none any more."""
+        try:
+            return self._leaf(name), False
+        except RemoteError:
+            return next(iter(self._rm.scheduler.queues.leaves.values())), True
+
     def _leaf(self, name: str) -> LeafQueue[RMAppAttempt]:
         """The queue of that name, if applications may be in it. Raises RemoteError."""
         found = self._queue(name)

@@ -72,6 +72,8 @@ class ResourceTrackerService:
             self._rm.draining[node.node_id] = node
         self._rm.scheduler.add_node(node)
         self._rm.changes.guaranteed = True
+        if known is None:
+            self._recall(node, request)
         to_cleanup = self._reconcile(node, request)
         self._heard(node, request)
         self._note(node, EventKind.NODE_ADDED if known is None else EventKind.NODE_RETURNED)
@@ -105,6 +107,17 @@ class ResourceTrackerService:
             pid = f" (pid {known.registration.pid})" if known.registration.pid else ""
             return f"another NodeManager{pid} is registered as {request.node_id} and alive"
         return ""
+
+    def _recall(self, node: RMNode, request: tracker.RegisterNodeManagerRequest) -> None:
+        """A node comes for the first time in this life of the RM: what it has of an earlier one is taken in."""
+        if node.node_id in self._rm.drained:
+            self._rm.drained.discard(node.node_id)
+            self._rm.move(node, NodeEvent.DRAIN)
+            self._rm.draining[node.node_id] = node
+        if self._rm.recovered_applications:
+            for status in request.containers:
+                self._ledger.adopt_expected(node, status)
+            self._rm.changes.arrived.append(node.node_id)
 
     def _reconcile(self, node: RMNode, request: tracker.RegisterNodeManagerRequest) -> list[str]:
         """Compare what a node says it has with what it should have; the ids of what belongs to nobody."""
@@ -253,6 +266,7 @@ class ResourceTrackerService:
                 guaranteed_awaited=node.guaranteed_awaited,
                 templates=templates,
                 tasks_to_start=tasks,
+                application_priorities=node.priorities.take(number),
             )
         self._rm.reply(held.call_id, response)
         self._rm.forget_held(node)

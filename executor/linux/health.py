@@ -1,0 +1,151 @@
+"""Whether this node can start containers: its disks take what is written, and processes can be forked (YARN's
+NodeHealthCheckerService and LocalDirsHandlerService).
+
+A container that could not be started for lack of that was not at fault. The node then starts nothing until a trial
+succeeds: ``executor.core`` is told by ``NodeHealthChanged``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import os
+import subprocess
+from collections.abc import Callable
+
+from ..core.events import NodeHealthChanged
+from ..records import ContainerExitStatus
+from ..settings import ExecutorSettings
+from .context import ExecutorContext
+from .shim import SHELL
+
+LOG = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 1.0
+"""How often a node that is not well is tried."""
+TRIAL_BYTES = 1 << 16
+FORK_SECONDS = 10.0
+
+_DISKS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+_SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
+
+
+def node_status(number: int) -> int:
+    """The exit status of a container that could not be started for this error, 0 if it is not the node's."""
+    if number in _DISKS:
+        return int(ContainerExitStatus.DISKS_FAILED)
+    return int(ContainerExitStatus.ABORTED) if number in _SHORT else 0
+
+
+def os_error_of(error: BaseException | None) -> OSError | None:
+    """What the system said, of an error that was raised for it."""
+    while error is not None and not isinstance(error, OSError):
+        error = error.__cause__
+    return error
+
+
+class HealthChecker:
+    """Posts ``NodeHealthChanged`` when the node becomes ill or well. ``folders`` are where containers need room."""
+
+    def __init__(
+        self,
+        context: ExecutorContext,
+        settings: ExecutorSettings,
+        folders: tuple[str, ...],
+        post: Callable[[NodeHealthChanged], None],
+    ) -> None:
+        self._context = context
+        self._settings = settings
+        self._folders = tuple(dict.fromkeys(folders))
+        self._post = post
+        self._report = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = False
+
+    def start(self) -> None:
+        """Look regularly from now on."""
+        if self._settings.disk_health_enabled:
+            self._later(self._settings.disk_health_interval_ms / 1000)
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def suspect(self, reason: str) -> None:
+        """A container was not started for the node's fault, and the core knows: look soon, and until it is well."""
+        if self._settings.disk_health_enabled and not self._report:
+            LOG.error("this node is unhealthy: %s", reason)
+            self._report = reason
+            self._later(AGAIN_SECONDS)
+
+    def _later(self, seconds: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._closed:
+            self._timer = self._context.loop.call_later(seconds, lambda: self._context.spawn(self._look()))
+
+    async def _look(self) -> None:
+        was_ill = self._report != ""
+        try:
+            found = await asyncio.to_thread(self._find, forks=was_ill)
+        except RuntimeError as error:  # no thread can be started
+            found = str(error)
+        if found != self._report and (found == "" or not was_ill):
+            (LOG.error if found else LOG.warning)(
+                "this node is %s", f"unhealthy: {found}" if found else "well again"
+            )
+            self._report = found
+            self._post(NodeHealthChanged(found))
+        interval = self._settings.disk_health_interval_ms / 1000
+        self._later(min(AGAIN_SECONDS, interval) if self._report else interval)
+
+    def _find(self, *, forks: bool) -> str:
+        """Why no container can be started here, "" if nothing speaks against it. Blocks."""
+        for folder in self._folders:
+            if problem := self.problem_of(folder):
+                return f"{folder}: {problem}"
+        if forks:
+            try:
+                subprocess.run([SHELL, "-c", ":"], stdin=subprocess.DEVNULL, timeout=FORK_SECONDS, check=True)
+            except (OSError, subprocess.SubprocessError) as error:
+                return f"no process can be started: {getattr(error, 'strerror', None) or error}"
+        return ""
+
+    def problem_of(self, folder: str) -> str:
+        """Why containers cannot write to this directory, "" if they can. One that was removed is made again."""
+        try:
+            os.makedirs(folder, mode=0o700, exist_ok=True)
+            _try_to_write(folder)
+            room = os.statvfs(folder)
+        except OSError as error:
+            return error.strerror or str(error)
+        used = 100 * (room.f_blocks - room.f_bfree) / max(1, room.f_blocks - room.f_bfree + room.f_bavail)
+        if used > (most := self._settings.disk_most_used_percentage):
+            return f"used space above threshold of {most:g}%"
+        if room.f_bavail * room.f_frsize < self._settings.disk_least_free_mb << 20:
+            return f"free space below limit of {self._settings.disk_least_free_mb}MB"
+        return ""
+
+
+def _try_to_write(folder: str) -> None:
+    """Make a file of some size that goes at once. Raises OSError."""
+    try:
+        fd = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        if error.errno not in (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL):
+            raise
+        path = os.path.join(folder, f".yopp-health-{os.getpid()}")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        os.unlink(path)
+    try:
+        text = bytes(TRIAL_BYTES)
+        while text:
+            text = text[os.write(fd, text) :]
+    finally:
+        os.close(fd)

@@ -1,0 +1,569 @@
+"""The RM's next life goes on with what the last one wrote: at every write, with hosted masters and with others."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench.world import IDENTITY
+from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
+from yarnopp_cli.masters.commands import plan_run
+from yarnopp_cli.records.admin_protocol import DrainNodesRequest, ResumeNodesRequest
+from yarnopp_cli.records.client_protocol import (
+    GetApplicationAttemptsRequest,
+    KillApplicationRequest,
+    StopJobRequest,
+    SubmitJobRequest,
+    UpdateApplicationTagsRequest,
+    WatchJobRequest,
+    WatchJobResponse,
+)
+from yarnopp_cli.records.history import EventKind, GetEventsRequest
+from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
+from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
+from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.records.state import (
+    KINDS,
+    Kind,
+    RemoveRecords,
+    Stored,
+    StoredCluster,
+    StoredTask,
+    StoreRecord,
+    key_of,
+)
+from yarnopp_cli.records.tracker_protocol import TaskToStart
+from yarnopp_cli.resourcemanager.context import ForgetState, RMContext
+from yarnopp_cli.resourcemanager.machine import ResourceManager
+from yarnopp_cli.settings.loading import read_queues
+
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Node, asks
+
+DONE, RUNNING = ContainerState.DONE, ContainerState.RUNNING
+
+
+class Died(Exception):
+    """The RM was killed in this step."""
+
+
+class Kept(Cluster):
+    """A cluster whose RM can die, and be followed by another that reads its records.
+
+    It dies in the step of the write ``dies_at``: before anything else of that step is performed, or right ``after``.
+    """
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(recovery_enabled=True, **more)
+        self.records: dict[tuple[Kind, str], Stored] = {}
+        self.writes = 0
+        self.dies_at = -1
+        self.after = False
+        self.forgot = False
+
+    def _take(self, commands: Iterable[Any]) -> None:
+        commands = list(commands)
+        written = [one for one in commands if isinstance(one, StoreRecord | RemoveRecords)]
+        assert commands[: len(written)] == written, "records are written before anything else is done"
+        for one in written:
+            self._keep(one)
+        self.forgot |= any(isinstance(one, ForgetState) for one in commands)
+        dies = bool(written) and self.writes == self.dies_at
+        self.writes += bool(written)
+        if dies and not self.after:
+            raise Died
+        super()._take(commands)
+        if dies:
+            raise Died
+
+    def _keep(self, command: StoreRecord | RemoveRecords) -> None:
+        if isinstance(command, StoreRecord):
+            self.records[KINDS[type(command.record)], key_of(command.record)] = command.record
+            return
+        for kind, key in list(self.records):
+            if kind is command.kind and (key == command.key or key.startswith(f"{command.key}/")):
+                del self.records[kind, key]
+
+    def restart(self, **identity: Any) -> None:
+        """Another life. Whoever was connected is not; calls without an answer get none."""
+        cluster = self.records.get((Kind.CLUSTER, ""))
+        assert isinstance(cluster, StoredCluster)
+        old = self.context
+        self.context = RMContext(
+            self.settings,
+            replace(IDENTITY, started_at_ms=IDENTITY.cluster_timestamp + 1, **identity),
+            rng=random.Random(1),
+            secret=bytes.fromhex(cluster.secret),
+            lifetime=old.lifetime,
+            heartbeat_wait=old.heartbeat_wait,
+        )
+        self.rm = ResourceManager(self.context, read_queues)
+        self._answers.clear()
+        self.dies_at = -1
+        self._take(self.rm.recover(list(self.records.values()), self.now))
+
+
+class Host:
+    """A node whose containers survive the RM. It counts what began and what ended well, by task."""
+
+    def __init__(self, cluster: Kept, name: str, began: Counter[int], ended: Counter[int]) -> None:
+        self.cluster = cluster
+        self.node = Node(cluster, name, Resource(4096, 3))
+        self.began = began
+        self.ended = ended
+        self.tasks: dict[str, TaskToStart] = {}
+        self.unheard: dict[str, ContainerStatus] = {}
+        """What changed, or has ended and is not acknowledged."""
+
+    def register(self) -> None:
+        self.node.statuses = {**{key: self.status(one) for key, one in self.tasks.items()}, **self.ends()}
+        self.node.running_applications = tuple(
+            {one.template_id.partition("/")[0] for one in self.tasks.values()}
+        )
+        answer = self.node.register()
+        for container_id in answer.containers_to_cleanup:
+            self.tasks.pop(container_id, None)
+
+    def ends(self) -> dict[str, ContainerStatus]:
+        return {key: one for key, one in self.unheard.items() if one.state is DONE}
+
+    def status(self, task: TaskToStart, state: ContainerState = RUNNING, **more: Any) -> ContainerStatus:
+        application_id = task.template_id.partition("/")[0]
+        return ContainerStatus(
+            task.container_id,
+            state,
+            task.execution_type,
+            task.resource,
+            application_id=application_id,
+            **more,
+        )
+
+    def beat(self) -> None:
+        answer = self.node.beat(*self.unheard.values())
+        if answer.action != "NORMAL":
+            self.register()
+            return
+        for container_id in answer.completed_acknowledged:
+            self.unheard.pop(container_id, None)
+        self.unheard = self.ends()
+        for container_id in answer.containers_to_cleanup:
+            if (task := self.tasks.pop(container_id, None)) is not None:
+                self._end(task, int(ContainerExitStatus.KILLED_BY_RESOURCEMANAGER))
+        for task in answer.tasks_to_start:
+            if task.container_id not in self.tasks and task.container_id not in self.unheard:
+                self.tasks[task.container_id] = task
+                self.began[task.number] += 1
+                self.unheard[task.container_id] = self.status(task)
+
+    def end_one(self, exit_status: int = 0) -> None:
+        if self.tasks:
+            task = self.tasks.pop(next(iter(self.tasks)))
+            self.ended[task.number] += exit_status == 0
+            self._end(task, exit_status)
+
+    def _end(self, task: TaskToStart, exit_status: int) -> None:
+        code = exit_status if exit_status >= 0 else None
+        self.unheard[task.container_id] = self.status(task, DONE, exit_status=exit_status, exit_code=code)
+
+
+class World:
+    """Two hosts and a job of twelve tasks; task 5 fails at first."""
+
+    def __init__(self, *, attached: bool = False, kind: ExecutionType = OPPORTUNISTIC) -> None:
+        self.cluster = Kept()
+        self.began: Counter[int] = Counter()
+        self.ended: Counter[int] = Counter()
+        self.hosts = [Host(self.cluster, f"h{n}:1", self.began, self.ended) for n in (1, 2)]
+        self.failures = 1
+        self.id = ""
+        self.spec = plan_run(("true",), TaskSpec(1, SMALL, kind), 12, retries=3, name="night")
+        self.attached = attached
+
+    def submit(self) -> None:
+        request = SubmitJobRequest(ApplicationSubmissionContext("", "night"), self.spec, self.attached)
+        self.id = self.cluster.ask(request, self.cluster.connection()).application_id
+
+    def turn(self) -> None:
+        for host in self.hosts:
+            host.beat()
+            failing = next((key for key, one in host.tasks.items() if one.number == 5), None)
+            if failing is not None and self.failures:
+                self.failures -= 1
+                host._end(host.tasks.pop(failing), 1)
+            else:
+                host.end_one()
+        self.cluster.at(self.cluster.now + 0.5)
+
+    def watch(self) -> WatchJobResponse:
+        response: WatchJobResponse = self.cluster.take(
+            self.cluster.send(WatchJobRequest(self.id, wait_ms=0), self.cluster.connection())
+        )
+        return response
+
+    def finish(self) -> WatchJobResponse:
+        for _ in range(200):
+            if self.cluster.app(self.id).state is not YarnApplicationState.RUNNING:
+                return self.watch()
+            self.turn()
+        raise AssertionError(f"the job goes on: {self.watch()}")
+
+
+def live_through(dies_at: int, *, after: bool, kind: ExecutionType) -> World | None:
+    """The job's life with an RM that dies once; None where it came to its end before."""
+    world = World(kind=kind)
+    cluster = world.cluster
+    cluster.dies_at, cluster.after = dies_at, after
+    try:
+        for host in world.hosts:
+            host.register()
+        world.submit()
+        world.finish()
+    except Died:
+        pass
+    else:
+        return None
+    cluster.now += 1.0
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+    if not world.id:  # it died before it had answered: the job is there all the same, or was never taken in
+        apps = list(cluster.context.applications)
+        if not apps:
+            return world
+        (world.id,) = apps
+    end = world.finish().end
+    assert end is not None and end.exit_code == 0, end
+    return world
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("kind", list(ExecutionType))
+def test_killed_at_any_write_each_task_ends_well_once(after: bool, kind: ExecutionType) -> None:
+    lived = 0
+    while (world := live_through(lived, after=after, kind=kind)) is not None:
+        lived += 1
+        if world.id:
+            assert world.ended == Counter(range(1, 13)), f"write {lived - 1}"
+            assert world.cluster.app(world.id).final_status is FinalApplicationStatus.SUCCEEDED
+            assert not [key for kind, key in world.cluster.records if kind is Kind.TASK]
+    assert lived >= 15, "each container's start and end is a write"
+
+
+def test_killed_again_and_again() -> None:
+    world = World()
+    cluster, draw = world.cluster, random.Random(7)
+    for host in world.hosts:
+        host.register()
+    world.submit()
+    lives = 1
+    for _ in range(200):
+        if cluster.app(world.id).state is not YarnApplicationState.RUNNING:
+            break
+        cluster.dies_at, cluster.after = cluster.writes + draw.randrange(3), draw.random() < 0.5
+        try:
+            world.turn()
+        except Died:
+            lives += 1
+            cluster.now += 0.5
+            cluster.restart()
+            for host in draw.sample(world.hosts, 2):
+                host.register()
+    assert lives > 5 and world.ended == Counter(range(1, 13))
+    attempts = cluster.ask(GetApplicationAttemptsRequest(world.id)).attempts
+    assert len(attempts) == lives
+    assert {one.state for one in attempts[:-1]} == {"FAILED"}
+    assert {one.diagnostics for one in attempts[:-1]} == {"The ResourceManager was restarted."}
+
+
+def test_what_still_runs_is_not_tried_again_and_what_is_gone_is() -> None:
+    world = World()
+    cluster, (first, second) = world.cluster, world.hosts
+    first.register()
+    second.register()
+    world.submit()
+    world.turn()
+    ran = {one.number for one in first.tasks.values()}
+    gone = {one.number for one in second.tasks.values()}
+    unheard = set(range(1, 13)) - ran - gone
+    assert ran and gone and unheard, "of an end that was not told yet, a node tells when it registers"
+    cluster.restart()
+    first.register()
+    assert world.watch().counts["RUNNING"] == len(ran)
+    assert world.watch().counts["STARTING"] == len(gone) + len(second.ends()), "of these nobody knows yet"
+    second.tasks.clear()
+    second.register()
+    assert not cluster.context.expected and world.watch().preempted == len(gone)
+    end = world.finish().end
+    assert end is not None and end.exit_code == 0
+    assert all(world.began[number] == 1 for number in ran - {5})
+    assert all(world.began[number] == 2 for number in gone - {5})
+
+
+def test_a_node_that_never_comes_is_lost_like_any_other() -> None:
+    world = World()
+    cluster, (first, second) = world.cluster, world.hosts
+    first.register()
+    second.register()
+    world.submit()
+    world.turn()
+    missing = len(second.tasks)
+    world.hosts.remove(second)
+    cluster.restart()
+    first.register()
+    cluster.at(cluster.now + cluster.settings.nm_expiry_interval_ms / 1000 - 1)
+    first.beat()
+    assert world.watch().counts.get("STARTING", 0) >= missing
+    cluster.at(cluster.now + 2)
+    end = world.finish().end
+    assert end is not None and end.exit_code == 0 and not cluster.context.expected
+
+
+def test_after_a_reboot_what_ran_is_told_as_lost_with_it() -> None:
+    world = World()
+    cluster = world.cluster
+    for host in world.hosts:
+        host.register()
+    world.submit()
+    world.turn()
+    for host in world.hosts:
+        host.beat()
+    lost = [one.number for host in world.hosts for one in host.tasks.values()]
+    cluster.restart(boot_id="another")
+    assert not cluster.context.rebooted, "the records know no boot id"
+    cluster.restart(boot_id="a third one")
+    assert cluster.context.rebooted
+    for host in world.hosts:
+        host.tasks.clear()
+        host.register()
+    response = world.watch()
+    assert "the machine was restarted, and the job goes on" in response.said[0]
+    again = [one for one in from_rows(response.tasks) if one.preemptions]
+    assert {one.planned_number for one in again} == set(lost)
+    events = cluster.ask(GetEventsRequest()).events
+    (recovered,) = [one for one in events if one.kind is EventKind.RESOURCEMANAGER_RECOVERED]
+    assert recovered.words == {"reboot": "yes"} and recovered.numbers["containers"] == len(lost)
+    end = world.finish().end
+    assert end is not None and end.exit_code == 0
+
+
+def test_a_client_that_has_to_stay_comes_back_or_its_job_ends() -> None:
+    for returns in (True, False):
+        world = World(attached=True)
+        cluster = world.cluster
+        for host in world.hosts:
+            host.register()
+        world.submit()
+        world.turn()
+        cluster.restart()
+        for host in world.hosts:
+            host.register()
+        if returns:
+            cluster.send(WatchJobRequest(world.id, wait_ms=60_000), cluster.connection())
+        for _ in range(6):
+            world.turn()
+        if returns:
+            assert world.finish().end is not None
+        state = cluster.app(world.id).final_status
+        assert state is (FinalApplicationStatus.SUCCEEDED if returns else FinalApplicationStatus.FAILED)
+
+
+def test_a_wish_to_stop_outlives_the_rm_and_so_do_ends_and_tags() -> None:
+    world = World()
+    cluster = world.cluster
+    for host in world.hosts:
+        host.register()
+    world.submit()
+    world.turn()
+    cluster.ask(UpdateApplicationTagsRequest(world.id, ("big",)))
+    cluster.ask(StopJobRequest(world.id, "enough", 143))
+    cluster.restart()
+    app = cluster.app(world.id)
+    assert app.state is YarnApplicationState.KILLED and app.tags == ("big",)
+    end = world.watch().end
+    assert end is not None and end.exit_code == 143
+    for host in world.hosts:
+        host.register()
+        host.beat()
+        assert not host.tasks, "its containers are ended"
+    cluster.restart()
+    app = cluster.app(world.id)
+    assert app.state is YarnApplicationState.KILLED and app.diagnostics == "enough" and app.finished_at_ms
+    assert cluster.ask(KillApplicationRequest(world.id)).application.state is YarnApplicationState.KILLED
+    world.submit()
+    assert world.id.endswith("_0002"), "numbers are not given out again"
+
+
+def test_only_so_many_ended_applications_are_kept() -> None:
+    cluster = Kept(max_completed_applications=2)
+    for _ in range(4):
+        master = cluster.master()
+        cluster.ask(
+            FinishApplicationMasterRequest(
+                master.attempt_id, master.token, FinalApplicationStatus.SUCCEEDED, ""
+            ),
+            master.connection,
+        )
+    assert len([key for kind, key in cluster.records if kind is Kind.APPLICATION]) == 2
+    assert len([key for kind, key in cluster.records if kind is Kind.LIFE]) == 2
+    cluster.restart()
+    assert [app.number for app in cluster.context.applications.values()] == [3, 4]
+
+
+def test_a_master_elsewhere_registers_again_and_keeps_its_containers() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    master = cluster.master()
+    (granted,) = master.allocate(asks(1)).allocated
+    node.statuses[granted.id] = ContainerStatus(
+        granted.id, RUNNING, GUARANTEED, SMALL, application_id=master.app_id
+    )
+    cluster.restart()
+    answer = master.allocate()
+    assert answer.command == "AM_RESYNC" and not answer.allocated
+    node.register()
+    again = master.register()
+    assert [one.id for one in again.containers_from_previous_attempts] == [granted.id]
+    master.response_id = 0
+    node.beat(replace(node.statuses[granted.id], state=DONE, exit_status=0))
+    assert [one.container_id for one in master.allocate().completed] == [granted.id]
+    (other,) = master.allocate(asks(1)).allocated
+    assert int(other.id.rpartition("_")[2]) > int(granted.id.rpartition("_")[2]) + 1
+
+
+def test_a_master_that_unregisters_without_having_registered_again_has_ended() -> None:
+    cluster = Kept()
+    cluster.node()
+    master = cluster.master()
+    cluster.restart()
+    request = FinishApplicationMasterRequest(
+        master.attempt_id, master.token, FinalApplicationStatus.SUCCEEDED, ""
+    )
+    cluster.ask(request, master.connection)
+    assert cluster.app(master.app_id).state is YarnApplicationState.FINISHED
+
+
+def test_a_masters_container_is_found_or_another_attempt_begins() -> None:
+    for found in (True, False):
+        cluster = Kept()
+        node = cluster.node()
+        app_id = cluster.submit()
+        (start,) = node.beat().containers_to_start
+        status = ContainerStatus(start.container.id, RUNNING, GUARANTEED, SMALL, application_id=app_id)
+        node.beat(status)
+        cluster.restart()
+        if not found:
+            node.statuses.clear()
+        node.register()
+        app = cluster.app(app_id)
+        if found:
+            assert app.am_container_id == start.container.id and app.attempts == 1
+            continue
+        assert app.attempts == 2
+        (again,) = node.beat().containers_to_start
+        assert again.container.id != start.container.id
+
+
+def test_a_drained_node_stays_drained_until_it_is_resumed() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    cluster.ask(DrainNodesRequest((node.name,)))
+    cluster.restart()
+    node.register()
+    assert cluster.context.node(node.name).state is NodeState.DECOMMISSIONED
+    cluster.ask(ResumeNodesRequest((node.name,)))
+    cluster.restart()
+    node.register()
+    assert cluster.context.node(node.name).state is NodeState.RUNNING
+
+
+def test_events_go_on_with_higher_numbers() -> None:
+    cluster = Kept()
+    cluster.node()
+    before = cluster.ask(GetEventsRequest()).events[-1].seq
+    cluster.restart()
+    assert cluster.ask(GetEventsRequest(since=before)).events[0].kind is EventKind.RESOURCEMANAGER_RECOVERED
+
+
+def test_without_recovery_nothing_is_written() -> None:
+    cluster = Kept()
+    cluster.context.keeps_state = False
+    cluster.node()
+    cluster.master()
+    assert not cluster.records
+
+
+def test_a_cluster_that_ends_in_order_is_forgotten() -> None:
+    cluster = Kept(lifetime="on-demand")
+    master = cluster.master()
+    request = FinishApplicationMasterRequest(
+        master.attempt_id, master.token, FinalApplicationStatus.SUCCEEDED, ""
+    )
+    cluster.ask(request, master.connection)
+    assert cluster.forgot and cluster.stopped is not None
+
+
+def test_a_task_of_a_later_phase_and_one_that_failed_for_good() -> None:
+    phases = (
+        PhaseSpec("first", (TaskSpec(1, SMALL, count=2),), ("true",)),
+        PhaseSpec("second", (TaskSpec(1, SMALL, count=2),), ("true",), number_by_allocation=True),
+    )
+    cluster = Kept()
+    node = cluster.node()
+    job = JobSpec("two", "YARN", phases)
+    app_id = cluster.ask(
+        SubmitJobRequest(ApplicationSubmissionContext("", "two"), job, False), cluster.connection()
+    ).application_id
+    tasks = node.beat().tasks_to_start
+
+    def said(task: TaskToStart, code: int) -> ContainerStatus:
+        return ContainerStatus(
+            task.container_id, DONE, task.execution_type, task.resource, exit_status=code, exit_code=code
+        )
+
+    tasks = node.beat(said(tasks[0], 0), said(tasks[1], 3)).tasks_to_start
+    assert [task.number for task in tasks] == [1, 2] and tasks[0].template_id.endswith("/1")
+    node.beat(said(tasks[0], 0))
+    node.statuses[tasks[1].container_id] = replace(said(tasks[1], 0), state=RUNNING, exit_status=-1000)
+    stored = [one for one in cluster.records.values() if isinstance(one, StoredTask)]
+    assert Counter(one.state for one in stored) == {
+        TaskState.SUCCEEDED: 2,
+        TaskState.FAILED: 1,
+        TaskState.STARTING: 1,
+    }
+    cluster.restart()
+    node.register()
+    node.beat(said(tasks[1], 0))
+    response = cluster.take(cluster.send(WatchJobRequest(app_id, wait_ms=0), cluster.connection()))
+    assert response.end is not None and response.end.exit_code == 3
+    summary = response.end.summary
+    assert (summary.total, summary.completed, summary.failed) == (4, 4, 1)
+
+
+def test_a_job_that_is_to_begin_later_begins_in_the_next_life() -> None:
+    world = World()
+    cluster = world.cluster
+    for host in world.hosts:
+        host.register()
+    begin_at_ms = cluster.context.ms(10.0)
+    context = ApplicationSubmissionContext("", "later", begin_at_ms=begin_at_ms, timeout_ms=60_000)
+    world.id = cluster.ask(SubmitJobRequest(context, world.spec, False), cluster.connection()).application_id
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+        host.beat()
+    app = cluster.app(world.id)
+    assert app.state is YarnApplicationState.ACCEPTED and app.attempts == 1 and not world.began
+    cluster.at(10.0)
+    assert cluster.app(world.id).state is YarnApplicationState.RUNNING
+    world.turn()
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+    assert cluster.app(world.id).attempts == 2 and world.began
+    end = world.finish().end
+    assert end is not None and end.exit_code == 0 and world.ended == Counter(range(1, 13))

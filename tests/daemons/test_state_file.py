@@ -1,0 +1,151 @@
+"""The file of the RM's state: what is written is read, by this version and others, and what is none is set aside."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+from pathlib import Path
+
+import pytest
+
+from executor.records import ExecutionType, Resource
+from yarnopp_cli.daemons.state_file import FORMAT, GARBLED, StateFile
+from yarnopp_cli.errors import YoppError
+from yarnopp_cli.masters.commands import plan_run
+from yarnopp_cli.records.client_protocol import JobEnd, StopJobRequest
+from yarnopp_cli.records.jobs import TaskSpec, TaskState
+from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.records.state import (
+    KINDS,
+    Kind,
+    RemoveRecords,
+    Stored,
+    StoredApplication,
+    StoredCluster,
+    StoredLife,
+    StoredNode,
+    StoredTask,
+    StoreRecord,
+)
+
+JOB = plan_run(("echo", "ä"), TaskSpec(1, Resource(100, 1)), 3, environment={"A": "b"})
+END = JobEnd(3, FinalApplicationStatus.FAILED, "why", JobSummary(total=3, failed=1))
+RECORDS: list[Stored] = [
+    StoredCluster(1, "ab", "boot", 2, 10_000),
+    StoredApplication("application_1_0001", ApplicationSubmissionContext("", "night"), "ada", 5, JOB, True),
+    StoredApplication("application_1_0002", ApplicationSubmissionContext("", "other"), "bo", 6),
+    StoredLife("application_1_0001", stop=StopJobRequest("application_1_0001", "enough", 143)),
+    StoredLife("application_1_0002", state=YarnApplicationState.FINISHED, end=END),
+    StoredTask(
+        "application_1_0001", 0, 1, TaskState.STARTING, "container_1", "h:1", ExecutionType.OPPORTUNISTIC
+    ),
+    StoredTask("application_1_0001", 0, 10, TaskState.FAILED, exit_code=3),
+    StoredTask("application_1_00010", 0, 1, TaskState.SUCCEEDED),
+    StoredNode("h:1"),
+]
+
+
+def path_in(directory: Path) -> str:
+    return str(directory / "rm" / "state.db")
+
+
+def written(directory: Path) -> StateFile:
+    file = StateFile(path_in(directory))
+    assert file.write([StoreRecord(record) for record in RECORDS])
+    return file
+
+
+def read(directory: Path) -> list[Stored]:
+    file = StateFile(path_in(directory))
+    found = file.load()
+    file.close()
+    return found
+
+
+def test_each_kind_of_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    assert {type(record) for record in RECORDS} == set(KINDS)
+    written(tmp_path).close()
+    found = read(tmp_path)
+    assert sorted(map(repr, found)) == sorted(map(repr, RECORDS))
+    assert [KINDS[type(one)] for one in found] == sorted(
+        [KINDS[type(one)] for one in RECORDS], key=list(Kind).index
+    )
+
+
+def test_what_was_not_closed_is_there(tmp_path: Path) -> None:
+    written(tmp_path)
+    assert len(read(tmp_path)) == len(RECORDS)
+
+
+def test_a_record_replaces_the_earlier_one_and_removal_takes_what_is_below(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    file.write([StoreRecord(StoredLife("application_1_0001", attempts=2))])
+    file.write([RemoveRecords(Kind.TASK, "application_1_0001")])
+    file.close()
+    found = read(tmp_path)
+    assert [one.attempts for one in found if isinstance(one, StoredLife)] == [2, 1]
+    assert [one.application_id for one in found if isinstance(one, StoredTask)] == ["application_1_00010"]
+
+
+def test_nobody_else_can_read_it(tmp_path: Path) -> None:
+    old = os.umask(0)
+    try:
+        written(tmp_path)
+    finally:
+        os.umask(old)
+    for path in (tmp_path / "rm").iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600, path
+    assert stat.S_IMODE((tmp_path / "rm").stat().st_mode) == 0o700
+
+
+def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "rm").mkdir()
+    (tmp_path / "theirs").write_bytes(b"")
+    (tmp_path / "rm" / "state.db").symlink_to(tmp_path / "theirs")
+    with pytest.raises(YoppError, match="cannot use"):
+        StateFile(path_in(tmp_path))
+    assert (tmp_path / "theirs").read_bytes() == b""
+
+
+def test_a_newer_versions_file_is_refused_and_left_alone(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    with sqlite3.connect(path_in(tmp_path)) as database:
+        database.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    before = Path(path_in(tmp_path)).read_bytes()
+    with pytest.raises(YoppError, match="a newer version of yopp wrote it") as refusal:
+        StateFile(path_in(tmp_path))
+    assert "start the newer version again" in refusal.value.hint
+    assert Path(path_in(tmp_path)).read_bytes() == before
+
+
+def test_fields_of_other_versions_do_no_harm(tmp_path: Path) -> None:
+    written(tmp_path).close()
+    with sqlite3.connect(path_in(tmp_path)) as database:
+        later = b'{"id":"application_1_0003","attempts":4,"invented_later":[1]}'
+        database.execute("INSERT INTO record VALUES ('life', 'application_1_0003', ?)", (later,))
+        database.execute("INSERT INTO record VALUES ('invented', 'x', ?)", (b"{}",))
+        database.execute("INSERT INTO record VALUES ('task', 'y', ?)", (b'{"state":',))
+    found = read(tmp_path)
+    assert len(found) == len(RECORDS) + 1 and StoredLife("application_1_0003", attempts=4) in found
+
+
+@pytest.mark.parametrize("content", [b"what is this?" * 1000, b"SQLite format 3\0" + b"\7" * 8000])
+def test_what_is_no_state_is_set_aside(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rm").mkdir()
+    Path(path_in(tmp_path)).write_bytes(content)
+    file = written(tmp_path)
+    assert len(file.load()) == len(RECORDS)
+    assert Path(path_in(tmp_path) + GARBLED).read_bytes() == content
+
+
+def test_a_transaction_that_fails_leaves_nothing_and_is_written_later(tmp_path: Path) -> None:
+    file = StateFile(path_in(tmp_path))
+    first, second = StoreRecord(RECORDS[0]), StoreRecord(RECORDS[1])
+    other = sqlite3.connect(path_in(tmp_path), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    assert not file.write([first, second])
+    other.execute("ROLLBACK")
+    assert file.load() == []
+    assert file.write([first, second]) and len(file.load()) == 2

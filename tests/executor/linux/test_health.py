@@ -1,0 +1,170 @@
+"""A node on a small file system that is full, or has no inodes left."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from executor.core.commands import CleanUpContainer, LaunchContainer, StoreContainer
+from executor.core.events import ContainerLaunchFailed, NodeHealthChanged
+from executor.linux import health
+from executor.linux.cgroups import CgroupDriver
+from executor.linux.health import node_status
+from executor.records import CgroupLimits, ContainerExitStatus, ContainerRecord, ContainerState
+from executor.settings import ExecutorSettings
+
+from .node import Node, a_group, a_node, a_spec, soon
+
+DISKS = int(ContainerExitStatus.DISKS_FAILED)
+SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A directory of 512 KB and 200 inodes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=512k,nr_inodes=200,mode=700", "none", str(place)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("cannot mount a tmpfs here")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.fixture
+def cgroups(slots: int) -> Iterator[CgroupDriver]:
+    with a_group(ExecutorSettings(pooled_groups=slots)) as driver:
+        yield driver
+
+
+def fill(place: Path, *, inodes: bool) -> list[Path]:
+    """Leave no room; what has to go for it to be there again."""
+    made = [place / "ballast"]
+    with open(made[0], "wb", buffering=0) as ballast, contextlib.suppress(OSError):
+        while not inodes:
+            ballast.write(bytes(4096))
+    with contextlib.suppress(OSError):
+        while inodes:
+            made.append(place / f"inode-{len(made)}")
+            made[-1].touch()
+    return [path for path in made if path.exists()]
+
+
+def health_of(node: Node) -> list[str]:
+    return [one.report for one in node.events if isinstance(one, NodeHealthChanged)]
+
+
+@SLOTS
+@pytest.mark.parametrize("inodes", [False, True], ids=["space", "inodes"])
+def test_a_full_disk_is_the_nodes_fault_until_there_is_room(
+    small: Path, cgroups: CgroupDriver, slots: int, inodes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "AGAIN_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            assert (await node.run(a_spec("c1", "sh", "-c", "exit 3"))).exit_code == 3
+            node.executor.perform(CleanUpContainer("c1"))
+            ballast = fill(small, inodes=inodes)
+            spec = a_spec("c2", "sh", "-c", "exit 4", files={"f": "x" * 8192})
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+            failed = await node.told(ContainerLaunchFailed, "c2")
+            assert failed.node_status == DISKS and "No space left" in failed.reason
+            assert health_of(node) == []
+            for path in ballast:
+                path.unlink()
+            await soon(lambda: health_of(node) == [""], "it is well again")
+            assert (await node.run(a_spec("c3", "sh", "-c", "exit 5"))).exit_code == 5
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [0])
+@pytest.mark.parametrize("number", [errno.EAGAIN, errno.ENOMEM])
+def test_where_nothing_can_be_forked_it_is_the_nodes_fault(
+    tmp_path: Path, cgroups: CgroupDriver, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "AGAIN_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=0)) as node:
+            with mock.patch("subprocess.Popen", side_effect=OSError(number, os.strerror(number))) as forks:
+                node.executor.perform(LaunchContainer(a_spec("c1", "true"), CgroupLimits()))
+                failed = await node.told(ContainerLaunchFailed, "c1")
+                assert failed.node_status == int(ContainerExitStatus.ABORTED)
+                await soon(lambda: forks.call_count >= 3, "it is tried")
+                assert health_of(node) == []
+            await soon(lambda: health_of(node) == [""], "it is well again")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [0])
+def test_the_disks_are_looked_at_regularly(small: Path, cgroups: CgroupDriver) -> None:
+    settings = ExecutorSettings(pooled_groups=0, disk_health_interval_ms=20)
+
+    async def scenario() -> None:
+        async with a_node(small, cgroups, settings) as node:
+            node.executor.start()
+            ballast = fill(small, inodes=False)
+            (report,) = await soon(lambda: health_of(node), "it is found")
+            assert report.startswith(str(small)) and "No space left on device" in report
+            for path in ballast:
+                path.unlink()
+            await soon(lambda: health_of(node)[1:] == [""], "it is well again")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [0])
+@pytest.mark.parametrize(
+    ("settings", "report"),
+    [
+        ({"disk_most_used_percentage": 20.0}, "used space above threshold of 20%"),
+        ({"disk_least_free_mb": 1}, "free space below limit of 1MB"),
+        ({}, ""),
+    ],
+)
+def test_limits_of_disks_are_yarns(
+    small: Path, cgroups: CgroupDriver, settings: dict[str, Any], report: str
+) -> None:
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=0, **settings)) as node:
+            (small / "some").write_bytes(bytes(200_000))
+            assert node.executor._health.problem_of(str(small)) == report
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [0])
+def test_logs_that_somebody_sent_elsewhere_are_not_the_nodes(
+    tmp_path: Path, small: Path, cgroups: CgroupDriver
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=0)) as node:
+            (small / "logs").mkdir()
+            fill(small, inodes=True)
+            spec = a_spec("c1", "true", log_directory=str(small / "logs"))
+            node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+            assert (await node.told(ContainerLaunchFailed, "c1")).node_status == 0
+
+    asyncio.run(scenario())
+
+
+def test_which_errors_are_the_nodes() -> None:
+    aborted = int(ContainerExitStatus.ABORTED)
+    assert {node_status(one) for one in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)} == {DISKS}
+    assert {node_status(one) for one in (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)} == {aborted}
+    assert {node_status(one) for one in (0, errno.ENOENT, errno.EACCES, errno.E2BIG)} == {0}

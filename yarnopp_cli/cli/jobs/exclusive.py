@@ -1,0 +1,67 @@
+"""``yopp run --exclusive``: a container that has its node for itself, as it takes all that can be promised there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from executor.hints import TYPE_CHECKING
+from executor.records import Resource
+
+from ...errors import ConnectionFailedError, NodeNotFoundError, UsageError
+from ...jobs.client import JobClient
+from ...records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
+from ...records.reports import NodeReport, NodeState
+from ...records.requests import ANY
+from .running import MINIMUM_MB
+
+if TYPE_CHECKING:
+    from ..frame.session import Session
+    from .on_yarn import YarnJobs
+
+
+def size_of_node(
+    session: Session, client: JobClient | YarnJobs, name: str, memory: int | None, vcores: int | None
+) -> Resource:
+    """The size of a container that has a node for itself: that of ``name``, or the largest. Raises YoppError."""
+    if memory is not None or vcores is not None:
+        raise UsageError(
+            "--exclusive and a size exclude each other",
+            because="an exclusive container has all of its node",
+            hint="leave out --memory and --vcores, or --exclusive",
+        )
+    assert isinstance(client, JobClient), "a YARN cluster is refused before"
+    try:
+        if session.dry_run:
+            nodes, info = session.client.nodes(), session.client.cluster_info()
+        else:
+            connection = client.open()
+            nodes = connection.call(GetClusterNodesRequest()).nodes
+            info = connection.call(GetClusterInfoRequest())
+    except ConnectionFailedError:
+        if not session.dry_run:
+            raise
+        return Resource(client.settings.run_memory_mb, client.settings.run_vcores)
+    found = largest(nodes, name, int(info.properties.get(MINIMUM_MB, "1024")))
+    if found is None:
+        client.abandon()
+        raise NodeNotFoundError(
+            "no node can be had exclusively",
+            because="none is running" + ("" if name == ANY else f" that is {name}"),
+            hint="yopp node list -a",
+        )
+    return found
+
+
+def largest(nodes: Iterable[NodeReport], name: str, step_mb: int) -> Resource | None:
+    """The largest container that the largest running node can hold, of those that are ``name`` where that is not ANY:
+    sizes are rounded up to ``step_mb``. None where none is running."""
+    fitting = [
+        one.total
+        for one in nodes
+        if one.state is NodeState.RUNNING
+        and (name in (ANY, one.node_id.rpartition(":")[0]) or one.node_id.endswith(name))
+    ]
+    if not fitting:
+        return None
+    total = max(fitting, key=lambda one: (one.vcores, one.memory))
+    return Resource(max(total.memory // max(1, step_mb) * step_mb, min(total.memory, step_mb)), total.vcores)

@@ -1,0 +1,131 @@
+"""The RM's state in a file: SQLite, one table, one writer. ``resourcemanager/state_store.py`` says what is written.
+
+All that one turn of the loop writes is one transaction. It outlives the process at once, and the machine when the
+kernel has written it: at a power failure the last moments are lost, but never a part of a transaction. A file that is
+none is set aside.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import sqlite3
+from typing import Any
+
+import msgspec
+
+from ..cluster.rundir import RM_STATE_SUFFIXES
+from ..errors import YoppError, reason_of
+from ..records.state import KINDS, Kind, RemoveRecords, StoreCommand, Stored, StoreRecord, key_of
+from ..rpc.codec import encode
+
+LOG = logging.getLogger(__name__)
+
+FORMAT = 1
+"""The form of the table. Fields that are added to records need no other one."""
+GARBLED = ".garbled"
+_TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, key TEXT, document BLOB, PRIMARY KEY (kind, key)) WITHOUT ROWID"
+_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    kind.value: msgspec.json.Decoder(record) for record, kind in KINDS.items()
+}
+
+
+class StateFile:
+    """The file at ``path``, whose directory is made if it is missing (mode 0700; the file: 0600).
+
+    Raises YoppError if it cannot be used, or if a newer version wrote it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._failed = False
+        try:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            self._open()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise self._unusable(str(error)) from None
+            LOG.error("%s is no state of a ResourceManager (%s), and is set aside", path, error)
+            try:
+                self._set_aside()
+                self._open()
+            except (OSError, sqlite3.Error) as failed:
+                raise self._unusable(str(failed)) from None
+        except OSError as error:
+            raise self._unusable(reason_of(error)) from None
+
+    def _unusable(self, because: str) -> YoppError:
+        return YoppError(
+            f"cannot use {self.path}",
+            because=because,
+            hint="yarn.resourcemanager.recovery.enabled = false does without it",
+        )
+
+    def _open(self) -> None:
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=0.05)
+        (found,) = database.execute("PRAGMA user_version").fetchone()
+        if found > FORMAT:
+            database.close()
+            raise YoppError(
+                f"cannot read {self.path}",
+                because=f"a newer version of yopp wrote it (format {found}, and this one knows {FORMAT})",
+                hint="start the newer version again, or move the file away to begin with nothing",
+            )
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.execute(_TABLE)
+        database.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _set_aside(self) -> None:
+        self._database.close()
+        for suffix in RM_STATE_SUFFIXES:
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(self.path + suffix, self.path + GARBLED + suffix)
+
+    def load(self) -> list[Stored]:
+        """All records, kind by kind. One that cannot be read is told of in the log, and left out."""
+        found: list[Stored] = []
+        rows = self._database.execute("SELECT kind, key, document FROM record").fetchall()
+        order = {kind.value: number for number, kind in enumerate(Kind)}
+        for kind, key, document in sorted(rows, key=lambda row: (order.get(row[0], len(order)), row[1])):
+            try:
+                found.append(_DECODERS[kind].decode(document))
+            except (KeyError, msgspec.MsgspecError, ValueError, RecursionError) as error:
+                LOG.error("a record of %s cannot be read: %s %s: %s", self.path, kind, key, error)
+        return found
+
+    def write(self, commands: list[StoreCommand]) -> bool:
+        """Write all of it, or nothing: False. A file that cannot be written is told of once in the log."""
+        try:
+            self._database.execute("BEGIN")
+            for command in commands:
+                self._write(command)
+            self._database.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            with contextlib.suppress(sqlite3.Error):
+                self._database.execute("ROLLBACK")
+            if not self._failed:
+                LOG.error("%s cannot be written, and is tried again: %s", self.path, error)
+            self._failed = True
+            return False
+        if self._failed:
+            LOG.info("%s is written again", self.path)
+        self._failed = False
+        return True
+
+    def _write(self, command: StoreCommand) -> None:
+        match command:
+            case StoreRecord(record):
+                values = KINDS[type(record)].value, key_of(record), encode(record)
+                self._database.execute("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", values)
+            case RemoveRecords(kind, key):
+                bounds = kind.value, key, f"{key}/", f"{key}0"
+                text = "DELETE FROM record WHERE kind = ?1 AND (key = ?2 OR key >= ?3 AND key < ?4)"
+                self._database.execute(text, bounds)
+
+    def close(self) -> None:
+        """Write nothing more."""
+        with contextlib.suppress(sqlite3.Error):
+            self._database.close()

@@ -1,0 +1,91 @@
+"""A job that goes on in another life of the ResourceManager: what is written of tasks, and tasks made of that. Pure.
+
+A task without a record has not been given a container: it is as planned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from executor.records import ExecutionType
+
+from ..records.jobs import ENDED, TaskState
+from ..records.requests import Container, Token
+from ..records.state import StoredTask
+from .tasks import Tally, Task
+
+_FACTS = (
+    "priority",
+    "shown_number",
+    "attempts",
+    "preemptions",
+    "start_failures",
+    "exit_code",
+    "exit_status",
+    "diagnostics",
+    "wait_ms",
+    "ask_wait_ms",
+    "has_queued",
+    "upgraded",
+)
+"""What a record and a task have under the same name."""
+WRITTEN = ENDED | {TaskState.WAITING, TaskState.STARTING}
+"""The states in which a task is written down. That its container queues or runs, its node tells."""
+
+
+def is_written(task: Task) -> bool:
+    """Whether the change of a task is one that the next life of the RM must know."""
+    return task.state in WRITTEN or (task.container is not None and task.container.version > 0)
+
+
+def stored_task(application_id: str, task: Task) -> StoredTask:
+    """What is to be written of a task."""
+    container = task.container if task.state is not TaskState.WAITING else None
+    state = task.state if task.state in WRITTEN else TaskState.STARTING
+    facts = {name: getattr(task, name) for name in _FACTS}
+    if container is None:
+        kind, facts["version"] = task.execution_type, 0
+    else:
+        kind, facts["version"] = container.execution_type, container.version
+        facts |= {"container_id": container.id, "node_id": container.node_id}
+    return StoredTask(application_id, task.phase_index, task.number, state, execution_type=kind, **facts)
+
+
+def resume(
+    tasks: Iterator[Task], past: Iterable[StoredTask], tally: Tally
+) -> tuple[list[tuple[Task, TaskState]], Iterator[Task]]:
+    """Of a phase's tasks as planned: those that the records tell of, each with the state that it is to be given, and
+    all others, in order.
+    """
+    records = {one.number: one for one in past}
+    known: list[tuple[Task, TaskState]] = []
+    others: list[Task] = []
+    while records and (task := next(tasks, None)) is not None:
+        record = records.pop(task.number, None)
+        if record is None:
+            others.append(task)
+            continue
+        _restore(task, record)
+        tally.noted["preempted"] += record.preemptions
+        known.append((task, record.state))
+    return known, chain(others, tasks)
+
+
+def _restore(task: Task, record: StoredTask) -> None:
+    for name in _FACTS:
+        setattr(task, name, getattr(record, name))
+    if record.container_id:
+        task.container = Container(
+            record.container_id,
+            record.node_id,
+            "",
+            task.spec.resource,
+            Token("", "", ""),
+            record.priority,
+            record.execution_type,
+            version=record.version,
+        )
+        task.promoted = record.version > 0 and record.execution_type is ExecutionType.GUARANTEED
+    else:
+        task.execution_type = record.execution_type

@@ -1,0 +1,151 @@
+"""What the ResourceManager writes down so that its next life goes on with it (YARN's ``RMStateStore``).
+
+Plain data, one record for each kind of thing, under a key of its own. A later version adds fields at the end and with
+defaults, so that it reads what an earlier one wrote.
+"""
+
+from __future__ import annotations
+
+import enum
+
+from executor.light import Record
+from executor.records import ContainerExitStatus, ExecutionType
+
+from .client_protocol import JobEnd, StopJobRequest
+from .jobs import JobSpec, TaskState
+from .reports import FinalApplicationStatus, JobSummary, YarnApplicationState
+from .requests import ApplicationSubmissionContext
+
+
+class StoredCluster(Record):
+    """What is the cluster's own. ``secret`` is the root of all keys, ``boot_id`` the kernel's. The numbers are bounds:
+    no id above ``last_application`` and no event above ``last_event`` was ever given out.
+    """
+
+    cluster_timestamp: int
+    secret: str
+    boot_id: str = ""
+    last_application: int = 0
+    last_event: int = 0
+
+
+class StoredApplication(Record):
+    """What its submission said. ``job`` is there where the RM hosts its master; ``attached``: its client must stay."""
+
+    id: str
+    context: ApplicationSubmissionContext
+    user: str
+    submitted_at_ms: int
+    job: JobSpec | None = None
+    attached: bool = False
+
+
+class StoredLife(Record):
+    """How far an application is: its attempts, the container of the last one's master, and how it ended.
+
+    ``last_container`` is a bound of its containers' numbers. ``stop``: somebody asked its hosted master to end.
+    """
+
+    id: str
+    attempts: int = 1
+    am_container_id: str = ""
+    am_node_id: str = ""
+    last_container: int = 0
+    stop: StopJobRequest | None = None
+    state: YarnApplicationState = YarnApplicationState.ACCEPTED
+    final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
+    diagnostics: str = ""
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
+    progress: float = 0.0
+    memory_seconds: float = 0.0
+    vcore_seconds: float = 0.0
+    guaranteed_allocated_total: int = 0
+    opportunistic_allocated_total: int = 0
+    promoted_total: int = 0
+    summary: JobSummary | None = None
+    end: JobEnd | None = None
+    postponed: bool = False
+
+
+class StoredTask(Record):
+    """A task of a hosted master's job that has a container, has ended, or was tried: the facts of
+    ``masters.tasks.Task`` under the same names. ``number`` is the planned one. The container's id and node are ""
+    where it has none.
+    """
+
+    application_id: str
+    phase_index: int
+    number: int
+    state: TaskState
+    container_id: str = ""
+    node_id: str = ""
+    execution_type: ExecutionType = ExecutionType.GUARANTEED
+    version: int = 0
+    priority: int = 0
+    shown_number: int = 0
+    attempts: int = 0
+    preemptions: int = 0
+    start_failures: int = 0
+    exit_code: int | None = None
+    exit_status: int = int(ContainerExitStatus.INVALID)
+    diagnostics: str = ""
+    wait_ms: int = 0
+    ask_wait_ms: int = 0
+    has_queued: bool = False
+    upgraded: bool = False
+
+
+class StoredNode(Record):
+    """A node that somebody drained."""
+
+    node_id: str
+
+
+class Kind(enum.StrEnum):
+    """The kinds of records, in the order in which they are read."""
+
+    CLUSTER = "cluster"
+    APPLICATION = "application"
+    LIFE = "life"
+    TASK = "task"
+    NODE = "node"
+
+
+Stored = StoredCluster | StoredApplication | StoredLife | StoredTask | StoredNode
+KINDS: dict[type[Record], Kind] = {
+    StoredCluster: Kind.CLUSTER,
+    StoredApplication: Kind.APPLICATION,
+    StoredLife: Kind.LIFE,
+    StoredTask: Kind.TASK,
+    StoredNode: Kind.NODE,
+}
+
+
+def key_of(record: Stored) -> str:
+    """The name of a record among those of its kind."""
+    match record:
+        case StoredTask():
+            return f"{record.application_id}/{record.phase_index}/{record.number}"
+        case StoredNode():
+            return record.node_id
+        case StoredCluster():
+            return ""
+        case _:
+            return record.id
+
+
+class StoreRecord(Record):
+    """Command: write a record, over an earlier one of the same key, before any command that follows is performed."""
+
+    record: Stored
+
+
+class RemoveRecords(Record):
+    """Command: remove the record of this key, and all whose keys begin with it and a slash."""
+
+    kind: Kind
+    key: str
+
+
+StoreCommand = StoreRecord | RemoveRecords

@@ -1,0 +1,243 @@
+"""The next life of the RM goes on with what the last one wrote (YARN's work-preserving restart). Pure.
+
+Applications are as they were. A hosted master goes on as another attempt, with the tasks that had ended and those that
+have a container. A master elsewhere is the same attempt, and registers again. What containers do is not written down:
+their nodes tell when they register. Until then a container is *expected*, and its task neither ended nor tried again.
+Its node's first registration is all that this node has: what it does not list, is lost. Nodes that never come are lost
+when they have been silent for as long as any node may.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from executor.causes import Cause, CauseKind
+from executor.light import Record, field, replace
+from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType
+
+from ..masters import messages as m
+from ..records.history import EventKind
+from ..records.ids import ApplicationId
+from ..records.jobs import TaskState
+from ..records.reports import FINAL_STATES, YarnApplicationState
+from ..records.state import (
+    Stored,
+    StoredApplication,
+    StoredCluster,
+    StoredLife,
+    StoredNode,
+    StoredTask,
+)
+from .app_manager import RMAppManager
+from .context import Due, DueKind, Expected, RMContext
+from .entities import RMApp, RMAppAttempt
+from .hosting.masters import HostedMasters
+from .lives import AppEvent, AttemptEvent
+from .scheduler.queues import LeafQueue
+from .services.queue_service import QueueService
+from .state_store import RESTORED, RMStateStore
+
+RESTARTED = "The ResourceManager was restarted."
+NEVER_CAME = "Container not found on its node after the ResourceManager was restarted"
+REBOOTED = "Container lost: the machine was restarted while it ran"
+
+
+class Recovered(Record, frozen=False):
+    """What the records say, sorted by what they are about."""
+
+    cluster: StoredCluster | None = None
+    applications: dict[str, StoredApplication] = field(default_factory=dict)
+    lives: dict[str, StoredLife] = field(default_factory=dict)
+    tasks: dict[str, list[StoredTask]] = field(default_factory=lambda: defaultdict(list))
+    drained: set[str] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, records: Iterable[Stored]) -> Recovered:
+        """These records, in any order."""
+        found = cls()
+        for record in records:
+            match record:
+                case StoredCluster():
+                    found.cluster = record
+                case StoredApplication():
+                    found.applications[record.id] = record
+                case StoredLife():
+                    found.lives[record.id] = record
+                case StoredTask():
+                    found.tasks[record.application_id].append(record)
+                case StoredNode():
+                    found.drained.add(record.node_id)
+        return found
+
+
+class Recovery:
+    """Restores what is written, once, and follows what nodes tell of it."""
+
+    def __init__(
+        self,
+        context: RMContext,
+        manager: RMAppManager,
+        hosting: HostedMasters,
+        queues: QueueService,
+        store: RMStateStore,
+    ) -> None:
+        self._rm = context
+        self._manager = manager
+        self._hosting = hosting
+        self._queues = queues
+        self._store = store
+
+    def restore(self, found: Recovered) -> None:
+        """Enter everything into the books of an RM that has just begun."""
+        cluster = found.cluster
+        if cluster is None:
+            return
+        rm = self._rm
+        rm.rebooted = bool(cluster.boot_id) and cluster.boot_id != rm.identity.boot_id
+        rm.history.last = cluster.last_event
+        rm.last_application = rm.recovered_applications = cluster.last_application
+        rm.drained = set(found.drained)
+        self._store.recovered(found.applications, found.drained)
+        for stored in sorted(found.applications.values(), key=lambda one: ApplicationId.parse(one.id).id):
+            life = found.lives.get(stored.id, StoredLife(stored.id))
+            self._restore(stored, life, found.tasks[stored.id])
+        words = {"reboot": "yes"} if rm.rebooted else {}
+        numbers = {"applications": len(rm.live), "containers": len(rm.expected)}
+        rm.history.add(EventKind.RESOURCEMANAGER_RECOVERED, words=words, numbers=numbers)
+        if rm.expected:
+            expiry = rm.settings.nm_expiry_interval_ms / 1000
+            rm.deadlines.set(Due(DueKind.RECOVERY), rm.now + expiry)
+
+    def _restore(self, stored: StoredApplication, life: StoredLife, tasks: list[StoredTask]) -> None:
+        rm = self._rm
+        leaf, gone = self._queues.home_of(stored.context.queue)
+        app = self._application(stored, life, leaf)
+        if life.state in FINAL_STATES:
+            self._end(app, life)
+            self._hosting.restore_end(app.id, life.end)
+            return
+        began = self._go_on(app, life)
+        for task in tasks:
+            if task.state is TaskState.STARTING:
+                expected = Expected(began, task.node_id, task.priority)
+                rm.expected[task.container_id] = expected
+        if life.am_container_id:
+            rm.expected[life.am_container_id] = Expected(began, life.am_node_id, is_am=True)
+        if stored.job is not None:
+            lost = "the machine" if rm.rebooted else "the ResourceManager"
+            ended = sum(one.state not in (TaskState.STARTING, TaskState.WAITING) for one in tasks)
+            running = sum(one.state is TaskState.STARTING for one in tasks)
+            notice = f"{lost} was restarted, and the job goes on: {ended} tasks have ended, {running} had a container"
+            elapsed_ms = max(0, rm.now_ms - _began_at_ms(app))
+            self._hosting.resume(app, stored, life, m.MasterStarted(tuple(tasks), elapsed_ms), notice)
+        if gone:
+            self._manager.kill(app, f"its queue {stored.context.queue} is gone")
+
+    def _application(
+        self, stored: StoredApplication, life: StoredLife, leaf: LeafQueue[RMAppAttempt]
+    ) -> RMApp:
+        """An application as it was, with all its attempts but the one that goes on or has ended it."""
+        context = replace(stored.context, application_id=stored.id)
+        hosted = stored.job is not None
+        app = self._manager.enter(context, stored.user, leaf, stored.submitted_at_ms, hosted=hosted)
+        app.recovered = True
+        for name in RESTORED:
+            setattr(app, name, getattr(life, name))
+        goes_on = hosted and life.state not in FINAL_STATES and not life.postponed
+        for _ in range(life.attempts - (not goes_on)):
+            attempt = self._manager.new_attempt(app)
+            self._rm.move(attempt, AttemptEvent.LAUNCHED)
+            self._manager.leave(attempt, AttemptEvent.FAIL, RESTARTED)
+        return app
+
+    def _go_on(self, app: RMApp, life: StoredLife) -> RMAppAttempt:
+        """The attempt of a living application: a new one of a hosted master, else the last one, whose master registers
+        again where it runs.
+        """
+        rm, manager = self._rm, self._manager
+        attempt = manager.new_attempt(app)
+        app.leaf.enter(attempt)
+        if not app.hosted:
+            attempt.last_container = attempt.numbers_taken = life.last_container
+        if life.postponed:
+            manager.postpone(app)
+            return attempt
+        if app.context.timeout_ms > 0:
+            end = rm.moment(_began_at_ms(app) + app.context.timeout_ms)
+            rm.deadlines.set(Due(DueKind.LIFETIME, app.id), end)
+        if life.am_container_id:
+            rm.move(attempt, AttemptEvent.START)
+            rm.move(attempt, AttemptEvent.CONTAINER_ALLOCATED)
+            manager.expect_master(attempt)
+            return attempt
+        manager.start(attempt)
+        if app.unmanaged and not app.hosted:
+            grace = rm.settings.client_am_grace_ms / 1000
+            rm.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), rm.now + grace)
+        return attempt
+
+    def _end(self, app: RMApp, life: StoredLife) -> None:
+        """An application that had ended, as it had."""
+        rm, attempt = self._rm, self._manager.new_attempt(app)
+        rm.move(attempt, AttemptEvent.LAUNCHED)
+        if life.state is YarnApplicationState.FINISHED:
+            rm.move(attempt, AttemptEvent.REGISTERED)
+            rm.move(app, AppEvent.ATTEMPT_REGISTERED)
+            rm.move(attempt, AttemptEvent.UNREGISTERED)
+            rm.move(attempt, AttemptEvent.ENDED)
+            rm.move(app, AppEvent.ATTEMPT_UNREGISTERED)
+        else:
+            killed = life.state is YarnApplicationState.KILLED
+            rm.move(attempt, AttemptEvent.KILL if killed else AttemptEvent.FAIL)
+            rm.move(app, AppEvent.KILL if killed else AppEvent.ATTEMPT_FAILED)
+        attempt.diagnostics = app.diagnostics
+        rm.deadlines.clear(Due(DueKind.DEADLINE, app.id))
+        self._manager.retire(app)
+        rm.retired.pop(app.id, None)  # its history was kept when it ended
+
+    # -- what nodes tell ---------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Nodes that have registered in this step have told all that they have."""
+        arrived = self._rm.changes.arrived
+        while arrived:
+            self._miss(arrived.pop(0))
+
+    def over(self) -> None:
+        """Nodes that have not come by now are lost, with what they had."""
+        for node_id in {one.node_id for one in self._rm.expected.values()}:
+            self._miss(node_id)
+
+    def _miss(self, node_id: str) -> None:
+        """What is still expected of a node, is lost."""
+        rm = self._rm
+        for container_id in [key for key, one in rm.expected.items() if one.node_id == node_id]:
+            expected = rm.expected.pop(container_id)
+            attempt = expected.attempt
+            if attempt.ended:
+                continue
+            text = REBOOTED if rm.rebooted else NEVER_CAME
+            if expected.is_am:
+                self._manager.fail_attempt(attempt, f"AM {text[0].lower()}{text[1:]}", counted=False)
+                continue
+            status = ContainerStatus(
+                container_id,
+                ContainerState.DONE,
+                ExecutionType.GUARANTEED,
+                exit_status=int(ContainerExitStatus.ABORTED),
+                diagnostics=text,
+                cause=Cause(CauseKind.NODE_LOST),
+                application_id=attempt.app.id,
+                finished_at_ms=rm.now_ms,
+            )
+            attempt.completed.put(container_id, status)
+            rm.news_for_master(attempt)
+        if not rm.expected:
+            rm.deadlines.clear(Due(DueKind.RECOVERY))
+
+
+def _began_at_ms(app: RMApp) -> int:
+    """When its time began to count: at its submission, unless it was to begin later."""
+    later = app.context.begin_at_ms or app.context.after
+    return (app.started_at_ms if later else 0) or app.submitted_at_ms

@@ -1,0 +1,148 @@
+"""What the RM has its daemon write down at the end of a step (YARN's ``RMStateStore``). It writes nothing itself.
+
+The records go before all other commands of the step, so nobody hears of anything that the next life of the RM would not
+know. ``recovery.py`` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..masters.resuming import stored_task
+from ..records.reports import NodeState
+from ..records.state import (
+    Kind,
+    RemoveRecords,
+    StoreCommand,
+    StoredApplication,
+    StoredCluster,
+    StoredLife,
+    StoredNode,
+    StoreRecord,
+)
+from .context import RMContext
+from .entities import DRAINED, RMApp, RMAppAttempt, RMNode
+from .hosting.masters import HostedMasters
+from .lives import AttemptState
+
+EVENTS_AHEAD = 10_000
+"""So many numbers of events are taken at once, so that few records are written for them."""
+
+
+RESTORED = (
+    "progress",
+    "memory_seconds",
+    "vcore_seconds",
+    "guaranteed_allocated_total",
+    "opportunistic_allocated_total",
+    "promoted_total",
+    "summary",
+    "final_status",
+    "diagnostics",
+    "started_at_ms",
+    "finished_at_ms",
+    "postponed",
+)
+"""What an application and the record of its life have under the same name."""
+
+
+class RMStateStore:
+    """Without ``enabled`` nothing is ever written."""
+
+    def __init__(self, context: RMContext, hosting: HostedMasters) -> None:
+        self._rm = context
+        self._hosting = hosting
+        self._last_event = -1
+        self._last_application = -1
+        self._submitted: set[str] = set()
+        self._drained: set[str] = set()
+
+    def recovered(self, applications: Iterable[str], drained: Iterable[str]) -> None:
+        """These records are there already."""
+        self._submitted.update(applications)
+        self._drained.update(drained)
+
+    def writes(self) -> list[StoreCommand]:
+        """What is to be written of this step, whose changes are forgotten with it."""
+        changes, out = self._rm.changes, list[StoreCommand]()
+        if self._rm.keeps_state:
+            out = self._written()
+        changes.moved.clear()
+        changes.tasks.clear()
+        changes.applications.clear()
+        changes.lives.clear()
+        changes.forgotten.clear()
+        return out
+
+    def _written(self) -> list[StoreCommand]:
+        changes, out = self._rm.changes, list[StoreCommand]()
+        rm = self._rm
+        if rm.history.last >= self._last_event or rm.last_application != self._last_application:
+            self._last_application = rm.last_application
+            out.append(StoreRecord(self._cluster()))
+        lives = changes.lives.copy()
+        for entity in changes.moved:
+            if isinstance(entity, RMApp):
+                lives[entity.id] = entity
+            elif isinstance(entity, RMAppAttempt):
+                lives[entity.app.id] = entity.app
+            elif isinstance(entity, RMNode):
+                out += self._node(entity)
+        for app in changes.applications.values():
+            out.append(StoreRecord(self._application(app)))
+            lives[app.id] = app
+        for task, application_id in changes.tasks.items():
+            if application_id in rm.live:
+                out.append(StoreRecord(stored_task(application_id, task)))
+        for app in lives.values():
+            if app.id not in self._submitted:
+                self._submitted.add(app.id)
+                out.append(StoreRecord(self._application(app)))
+            out.append(StoreRecord(self.life(app)))
+            if app.ended:
+                out.append(RemoveRecords(Kind.TASK, app.id))
+        for application_id in changes.forgotten:
+            self._submitted.discard(application_id)
+            out += [RemoveRecords(kind, application_id) for kind in (Kind.APPLICATION, Kind.LIFE)]
+        return out
+
+    def _cluster(self) -> StoredCluster:
+        rm = self._rm
+        self._last_event = rm.history.last + EVENTS_AHEAD
+        return StoredCluster(
+            rm.identity.cluster_timestamp,
+            rm.secret.hex(),
+            rm.identity.boot_id,
+            rm.last_application,
+            self._last_event,
+        )
+
+    def _node(self, node: RMNode) -> list[StoreCommand]:
+        if node.state in DRAINED and node.node_id not in self._drained:
+            self._drained.add(node.node_id)
+            return [StoreRecord(StoredNode(node.node_id))]
+        if node.state is NodeState.RUNNING and node.node_id in self._drained:
+            self._drained.discard(node.node_id)
+            return [RemoveRecords(Kind.NODE, node.node_id)]
+        return []
+
+    def _application(self, app: RMApp) -> StoredApplication:
+        job, attached = self._hosting.submitted(app.id)
+        return StoredApplication(app.id, app.context, app.user, app.submitted_at_ms, job, attached)
+
+    def life(self, app: RMApp) -> StoredLife:
+        """How far an application is."""
+        attempt, master = app.attempt, app.attempt.am_container
+        allocated = master is not None and attempt.state is not AttemptState.SCHEDULED
+        stop, end = self._hosting.end_of(app.id)
+        return StoredLife(
+            app.id,
+            len(app.attempts),
+            am_container_id=master.id if master is not None and allocated else "",
+            am_node_id=master.node.node_id if master is not None and allocated else "",
+            stop=stop,
+            end=end,
+            last_container=attempt.numbers_taken,
+            state=app.state,
+            **{name: getattr(app, name) for name in RESTORED},
+        )
