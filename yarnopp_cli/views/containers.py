@@ -151,7 +151,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
             lambda one: one.task,
             lambda one: or_dash(one.task),
             kind=NUMBER,
-            spare=8,
+            spare=2,
             ours=True,
         ),
         Column("command", "COMMAND", command_text, flexible=True, ours=True),
