@@ -42,7 +42,7 @@ from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
-from .health import HealthChecker, node_status, os_error_of
+from .health import SHORT, HealthChecker, node_status, os_error_of
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
@@ -50,6 +50,7 @@ from .pool import Pool, kept_from_containers, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
+    RETRY_SECONDS,
     CannotLaunchError,
     Ended,
     ExitWatcher,
@@ -233,6 +234,15 @@ class LinuxContainerExecutor:
 
     def perform(self, command: commands.Command) -> None:
         """Begin to perform one command. At most one event is posted for it, now or later."""
+        try:
+            self._perform(command)
+        except OSError as error:
+            if error.errno not in SHORT or isinstance(command, commands.LaunchContainer):
+                raise
+            LOG.warning("%s comes later: %s", type(command).__name__, error.strerror)
+            self._context.loop.call_later(RETRY_SECONDS, self.perform, command)
+
+    def _perform(self, command: commands.Command) -> None:
         match command:
             case commands.StoreContainer(record):
                 self._write_down(record)
@@ -303,19 +313,20 @@ class LinuxContainerExecutor:
                 request, launched = self._launch_by_shim(self._request(spec), limits)
             else:
                 request, launched = ready.prepared.request, ready.prepared.launched
-        except ExecutorError as error:
+        except (ExecutorError, OSError) as error:
             self._cannot_launch(container_id, error)
             return
         self._launched_by_shim(request, launched, ready)
 
-    def _cannot_launch(self, container_id: str, error: ExecutorError) -> None:
+    def _cannot_launch(self, container_id: str, error: ExecutorError | OSError) -> None:
         code = error.exit_code if isinstance(error, CannotLaunchError) else 125
         said = os_error_of(error)
         number = 0
         if said is not None:
             path = os.fsdecode(said.filename or "/sys/")
             # A directory that somebody named for its logs is not the node's; its own are, and the kernel's.
-            number = said.errno or 0 if path.startswith("/sys/") or self._directories.has(path) else 0
+            if said.errno in SHORT or path.startswith("/sys/") or self._directories.has(path):
+                number = said.errno or 0
         self._tell_launch_failed(container_id, code, str(error), number)
 
     def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
@@ -356,7 +367,7 @@ class LinuxContainerExecutor:
         del self._held[held.container_id]
         try:
             request, launched = self._launch_by_shim(request, limits)
-        except ExecutorError as error:
+        except (ExecutorError, OSError) as error:
             self._cannot_launch(held.container_id, error)
             return
         self._launched_by_shim(request, launched, None)

@@ -13,6 +13,7 @@ from ..errors import CgroupError
 from .cgroups.base import CgroupDriver
 from .directories import Directories
 from .procfs import children
+from .shim import RETRY_SECONDS
 
 LOG = logging.getLogger(__name__)
 
@@ -69,6 +70,19 @@ class ExecutorContext:
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
+
+    def spawn_until_done(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run work beside the loop, and begin it again while the system lacks what it needs."""
+
+        async def again_and_again() -> None:
+            while True:
+                try:
+                    return await work()
+                except OSError as error:
+                    LOG.warning("once more in %g s: %s", RETRY_SECONDS, error)
+                    await asyncio.sleep(RETRY_SECONDS)
+
+        self.spawn(again_and_again())
 
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

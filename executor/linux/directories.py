@@ -69,7 +69,7 @@ class Directories:
 
     def has(self, path: str) -> bool:
         """Whether a file is, or would be, in one of these directories."""
-        return path.startswith((self.work + "/", self.logs + "/", self.state + "/"))
+        return f"{path}/".startswith((f"{self.work}/", f"{self.logs}/", f"{self.state}/"))
 
     def logs_are_its_own(self, spec: ContainerSpec) -> bool:
         """Whether a container's logs go where YARN puts them, and not into a directory that was asked for."""

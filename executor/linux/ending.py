@@ -47,7 +47,8 @@ class Ender:
         held.ending = True
         if force:
             held.killed = True
-            self._context.spawn(self._kill_in_slot(held) if held.pooled else self._kill_surely(held))
+            end = self._kill_in_slot if held.pooled else self._kill_surely
+            self._context.spawn_until_done(lambda: end(held))
         elif not self._terminate(held):
             self._context.spawn(self._terminate_soon(held))
 

@@ -29,14 +29,15 @@ TRIAL_BYTES = 1 << 16
 FORK_SECONDS = 10.0
 
 _DISKS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
-_SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
+SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
+"""What is short is memory, processes or descriptors: soon it may not be."""
 
 
 def node_status(number: int) -> int:
     """The exit status of a container that could not be started for this error, 0 if it is not the node's."""
     if number in _DISKS:
         return int(ContainerExitStatus.DISKS_FAILED)
-    return int(ContainerExitStatus.ABORTED) if number in _SHORT else 0
+    return int(ContainerExitStatus.ABORTED) if number in SHORT else 0
 
 
 def os_error_of(error: BaseException | None) -> OSError | None:

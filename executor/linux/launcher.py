@@ -1,9 +1,9 @@
 """The program of a pool's processes: one small zygote, and forked from it a launcher for each group.
 
-It runs by itself (``python -I -S launcher.py SOCKET``) and imports next to nothing: ``signal`` alone takes 8 ms. A
-launcher takes 1 ms and a few hundred KB, because it shares the pages of its zygote. It joins its group once, and lives
-there. What it starts is born in the group, so nobody joins one for a container. It never decides: ``pool.py`` tells it
-what to start, one container after the other.
+It runs by itself (``python -I -S launcher.py SOCKET FILES``) and imports next to nothing: ``signal`` alone takes 8 ms.
+A launcher takes 1 ms and a few hundred KB, because it shares the pages of its zygote. It joins its group once, and
+lives there. What it starts is born in the group, so nobody joins one for a container. It never decides: ``pool.py``
+tells it what to start, one container after the other.
 
 Its journal is what a later run of the node reads (``slots.py`` has its lines): ``begin`` is written before anything is
 started, so a container that has no such line has not begun, and never does once its launcher is dead.
@@ -80,12 +80,19 @@ def confine(read_only: list[str]) -> None:
         call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
-def zygote(control: _socket.socket) -> None:
-    """Fork a launcher for each message, which brings the launcher's socket, until the other end is closed."""
+def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
+    """Fork a launcher for each message, which brings the launcher's socket, until the other end is closed.
+
+    ``files`` is how many files may be open (the soft limit), 0 for as many as now; ``read_only`` as in ``confine``.
+    """
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # launchers need no reaping
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    if read_only := sys.argv[2:]:
+    if files:
+        import resource  # what is started has this limit, and launchers need no more
+
+        resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    if read_only:
         confine(read_only)
     gc.disable()
     gc.freeze()
@@ -337,4 +344,4 @@ def _write(path: str, text: bytes) -> None:
 
 
 if __name__ == "__main__":
-    zygote(_socket.socket(fileno=int(sys.argv[1])))
+    zygote(_socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3:])

@@ -7,6 +7,7 @@ the machine is watched for pressure it is done more often, and the machine is me
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Iterable
 
@@ -17,6 +18,8 @@ from .context import ExecutorContext
 from .directories import bytes_written
 from .host import HostReader, node_utilization
 from .procfs import runnable_threads, virtual_bytes
+
+LOG = logging.getLogger(__name__)
 
 INLINE_SECONDS = 0.003
 """Passes shorter than this are made on the loop."""
@@ -89,19 +92,25 @@ class Monitor:
         host.read()  # the first reading only sets the zero of its counters
         while True:
             await asyncio.sleep(interval)
-            names = list(self._containers())
-            due = self._clock() - self._sampled_at >= self._interval
-            sampled = None
-            if self._is_quick():
-                sampled = self.sample(names)
-            elif due or self._last_seconds < OFTEN_SECONDS:
-                sampled = await asyncio.to_thread(self.sample, names)
-            if sampled is not None:
-                self._count(sampled)
-                self._post(sampled)
-            utilization = await asyncio.to_thread(host.read)
-            if utilization is not None:
-                self._post(NodeUtilizationSampled(utilization))
+            try:
+                await self._look(host)
+            except OSError as error:  # no file descriptor is free, for instance
+                LOG.warning("nothing is measured: %s", error)
+
+    async def _look(self, host: HostReader) -> None:
+        names = list(self._containers())
+        due = self._clock() - self._sampled_at >= self._interval
+        sampled = None
+        if self._is_quick():
+            sampled = self.sample(names)
+        elif due or self._last_seconds < OFTEN_SECONDS:
+            sampled = await asyncio.to_thread(self.sample, names)
+        if sampled is not None:
+            self._count(sampled)
+            self._post(sampled)
+        utilization = await asyncio.to_thread(host.read)
+        if utilization is not None:
+            self._post(NodeUtilizationSampled(utilization))
 
     def _count(self, sampled: UsageSampled) -> None:
         """Sum up what containers used, including those that have ended since."""
@@ -117,10 +126,13 @@ class Monitor:
                 continue
             # The list of containers belongs to the loop: it is made here, and only the reading may be elsewhere.
             names = list(self._containers())
-            if self._is_quick():
-                sampled = self.sample(names)
-            else:
-                sampled = await asyncio.to_thread(self.sample, names)
+            try:
+                sampled = (
+                    self.sample(names) if self._is_quick() else await asyncio.to_thread(self.sample, names)
+                )
+            except OSError as error:
+                LOG.warning("nothing is measured: %s", error)
+                continue
             self._post(sampled)
 
     def sample(self, names: Iterable[str]) -> UsageSampled:

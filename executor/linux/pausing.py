@@ -103,7 +103,11 @@ class Pauser:
         if held.ended or held.ending:
             self._failed(held, "it is being ended")
             return
-        stopped = stopping.advance(0.0001)
+        try:
+            stopped = stopping.advance(0.0001)
+        except OSError as error:  # no file descriptor is free, for instance
+            self._failed(held, str(error))
+            return
         if stopped and not reclaim:
             self._paused(held, stopped)
         elif stopped is None and self._loop.time() < until:
@@ -136,12 +140,16 @@ class Pauser:
 
     async def _pause_slowly(self, held: LiveContainer, stopping: Stopping, reclaim: bool) -> None:
         # It may have no process yet: its shim is about to start it.
-        async with self._hastened(held, 0):
-            starved = self._starved(held)
-            while (
-                stopped := await self._beside(stopping.advance, SETTLE_SECONDS, 0.0005)
-            ) is None and starved():
-                pass
+        try:
+            async with self._hastened(held, 0):
+                starved = self._starved(held)
+                while (
+                    stopped := await self._beside(stopping.advance, SETTLE_SECONDS, 0.0005)
+                ) is None and starved():
+                    pass
+        except OSError as error:
+            self._failed(held, str(error))
+            return
         self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
 
     @asynccontextmanager

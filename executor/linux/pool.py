@@ -35,6 +35,7 @@ from .cgroups.base import MIB
 from .cgroups.files import CGROUP_ROOT, read_mounts
 from .cgroups.slots import SLOT_PREFIX, SlotGroup
 from .context import ExecutorContext, LiveContainer
+from .descriptors import limit_of_children
 from .procfs import read_bytes, read_stat, send
 from .shim import LaunchRequest, kill_identified
 from .slots import begin_line, can_be_written, journal_path, read_journal, remove_journal
@@ -549,7 +550,10 @@ class Zygote:
         self._ours.setblocking(False)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", _program(), str(theirs.fileno()), *read_only],
+                [
+                    *(sys.executable, "-I", "-S", _program(), str(theirs.fileno())),
+                    *(str(limit_of_children()), *read_only),
+                ],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -6,6 +6,7 @@ tell the session.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -167,8 +168,15 @@ def start_time(pid: int) -> int | None:
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Whether that very process still runs: its pid may have been given to another one since."""
+    """Whether that very process still runs: its pid may have been given to another one since.
+
+    Raises OSError if that cannot be read now: nobody is taken for dead for want of a file descriptor.
+    """
     found = read_stat(pid)
+    if found is None and os.path.exists(f"/proc/{pid}"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+            os.close(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC))
+            found = read_stat(pid)  # what kept it from being read has passed
     return found is not None and found.start == start and found.state not in "ZX"
 
 

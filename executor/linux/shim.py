@@ -24,6 +24,7 @@ from ..errors import LaunchError
 from ..light import Record
 from ..regular import NotRegularError, read_regular
 from .cgroups.files import leave_freezer
+from .descriptors import limit_of_children
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
@@ -137,10 +138,15 @@ class ShimLauncher:
     def _start(self, request: LaunchRequest, steps: tuple[str, ...], stdin: int) -> Launched:
         check_command(request)
         command = self._exact(request.command, request.environment)
-        arguments = [SHELL, SHIM, request.exit_file, *steps, "--", *command]
+        limit = limit_of_children()
+        files = (f"--files={limit}",) if limit else ()
+        arguments = [SHELL, SHIM, request.exit_file, *files, *steps, "--", *command]
         stdout = _open_log(request.stdout)
         try:
-            stderr = _open_log(request.stderr) if request.stderr != request.stdout else os.dup(stdout)
+            try:
+                stderr = _open_log(request.stderr) if request.stderr != request.stdout else os.dup(stdout)
+            except OSError as error:
+                raise _launch_error(request, error) from error
             try:
                 process = subprocess.Popen(
                     arguments,

@@ -6,6 +6,7 @@
 #   FILE      it enters the cgroup of this cgroup.procs (or tasks) file
 #   --gate    it waits for a line on standard input, which is empty from then on; none comes: it never began
 #   --begin   it makes the exit file
+#   --files=N it may have so many files open (its soft limit)
 # The exit file gets two lines: the shim's pid at the beginning, the command's exit code (as a shell tells it) at the
 # end. The container's environment goes through untouched: who launches it knows which variables are assigned here.
 
@@ -29,6 +30,9 @@ exec 8>&2 2>/dev/null
 			set -C
 			{ { echo $$ >&9 || :; } 9>"$YOPP_SHIM_EXIT_FILE"; } 2>/dev/null || { kill -KILL $$; exit 125; }
 			set +C
+			;;
+		--files=*)
+			ulimit -S -n "${1#*=}"
 			;;
 		*)
 			# Zero means the process that writes.

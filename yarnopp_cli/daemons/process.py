@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from executor.errors import ExecutorError
+from executor.linux.descriptors import raise_limit
 
 from ..cluster.notifying import notify
 from ..cluster.rundir import RunDir
@@ -259,6 +260,7 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
     # A pipe to a starter that has gone, or a terminal that was closed, must not end a daemon.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     gc.set_threshold(*GARBAGE)
+    raise_limit()
     run_dir = RunDir.of(arguments.run_dir)
     process = DaemonProcess(name, run_dir, arguments)
     if arguments.ready_fd >= 0:

@@ -94,6 +94,11 @@ ENVIRONMENT: tuple[Tagged, ...] = (
         "`auto`: `yopp up` serves the REST API and the pages on free ports, as with `--ports auto`.",
     ),
     _entry("YOPP_TIMEOUT", "How long a command may take, unless `--timeout` is given: 90s, 5m."),
+    _entry(
+        "NOTIFY_SOCKET",
+        """The socket of a service manager, which `up --foreground`, `rm run` and `nm run` tell that they are ready,
+        reload or end; see sd_notify(3).""",
+    ),
     _entry("PAGER", "The program that shows help and manual pages longer than the terminal."),
     _entry("YOPP_OUTPUT", "The form of the output, unless `-o` or `--json` is given."),
     _entry(
@@ -150,6 +155,10 @@ FILES: tuple[Block, ...] = (
         """The state directory: output of containers in `logs/<application>/<container>/stdout` and
         `stderr`, their working directories, and the state of the NodeManagers. If the run directory was named, it is
         `state` in that directory.""",
+    ),
+    _entry(
+        "/etc/systemd/system/yopp.service, ~/.config/systemd/user/yopp.service",
+        "The unit that `yopp service install` writes; `yopp-KEY.service` for another run directory than the default.",
     ),
 )
 

@@ -1,0 +1,110 @@
+"""How many files a node and its containers may have open, and a node that has none left to open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.core.commands import (
+    CleanUpContainer,
+    Command,
+    KillContainer,
+    LaunchContainer,
+    PauseContainer,
+    ResumeContainer,
+    SetLimits,
+    SignalContainer,
+    StoreContainer,
+)
+from executor.core.events import ContainerExited, ContainerLaunchFailed
+from executor.linux import descriptors
+from executor.linux.cgroups import CgroupDriver
+from executor.records import CgroupLimits, ContainerRecord, ContainerState
+from executor.settings import ExecutorSettings
+
+from .node import a_group, a_node, a_spec
+
+SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
+
+
+@pytest.fixture
+def soft() -> Iterator[int]:
+    """This process may open few files by its soft limit."""
+    before, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
+    try:
+        yield 500
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (before, hard))
+        descriptors._before = 0
+
+
+@pytest.fixture
+def cgroups(slots: int) -> Iterator[CgroupDriver]:
+    with a_group(ExecutorSettings(pooled_groups=slots)) as driver:
+        yield driver
+
+
+@contextlib.contextmanager
+def none_free() -> Iterator[None]:
+    """No file can be opened."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 9, before[1]))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                taken.append(os.dup(0))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        for fd in taken:
+            os.close(fd)
+
+
+@SLOTS
+def test_a_node_may_open_more_files_than_its_containers(
+    tmp_path: Path, soft: int, cgroups: CgroupDriver, slots: int
+) -> None:
+    descriptors.raise_limit()
+    now, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert now == min(descriptors.MOST, hard) > soft
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            script = "ulimit -S -n; ulimit -H -n"
+            assert (await node.run(a_spec("c1", "sh", "-c", script))).exit_code == 0
+            assert node.output("c1").decode().split() == [str(soft), str(hard)]
+
+    asyncio.run(scenario())
+
+
+@SLOTS
+def test_without_a_free_descriptor_nothing_is_lost_and_the_node_lives(
+    tmp_path: Path, cgroups: CgroupDriver, slots: int
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            await node.launch(a_spec("c1", "sleep", "1000"))
+            new = a_spec("c2", "true")
+            record = ContainerRecord(new, ContainerState.LAUNCHING)
+            commands: list[Command] = [
+                StoreContainer(record), LaunchContainer(new, CgroupLimits()), SetLimits("c1", CgroupLimits()),
+                SignalContainer("c1", 0), PauseContainer("c1"), ResumeContainer("c1"), KillContainer("c1"),
+                KillContainer("c1", force=True), CleanUpContainer("c2"),
+            ]  # fmt: skip
+            with none_free():
+                for command in commands:
+                    node.executor.perform(command)
+                    await asyncio.sleep(0)
+            failed = await node.told(ContainerLaunchFailed, "c2")
+            assert failed.node_status, failed
+            await node.told(ContainerExited, "c1")
+
+    asyncio.run(scenario())
