@@ -9,7 +9,6 @@ something to say. It never sleeps: whatever it waits for is an event or a deadli
 from __future__ import annotations
 
 import enum
-import sys
 from collections.abc import Iterator
 from itertools import islice
 
@@ -258,7 +257,7 @@ class JobMaster:
         """How many more tasks may have containers now."""
         counts = self.tally.counts
         taken = counts[TaskState.ASKED] + sum(counts[state] for state in _LIVE)
-        return (self.job.max_running or sys.maxsize) - taken
+        return (self.job.max_running or self.job.size) - taken
 
     def _ask(self, now: float) -> None:
         self._make_tasks()
