@@ -257,7 +257,7 @@ class JobMaster:
         """How many more tasks may have containers now."""
         counts = self.tally.counts
         taken = counts[TaskState.ASKED] + sum(counts[state] for state in _LIVE)
-        return (self.job.max_running or self.job.size) - taken
+        return (self.job.max_running or self.tally.total) - taken
 
     def _ask(self, now: float) -> None:
         self._make_tasks()

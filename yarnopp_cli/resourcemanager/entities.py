@@ -8,7 +8,6 @@ elsewhere. Their states are changed by ``RMContext.move`` alone.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -532,7 +531,7 @@ class RMApp:
     tracking_url: str = ""
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
-    task_numbers: array[int] = field(default_factory=lambda: array("i"))
+    task_numbers: list[int] = field(default_factory=list)
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
     guaranteed: Resource = field(default_factory=Resource)
     opportunistic_running: Resource = field(default_factory=Resource)
