@@ -15,7 +15,7 @@ run() {
     "$root/.venv/bin/python" -m pytest -q "$@" ${YOPP_TEST_REPORTS:+--junitxml="$YOPP_TEST_REPORTS/$name.xml"}
 }
 case "${1:-all}" in
-pure) shift && run pure -n 2 --dist worksteal -m pure "$@" && exit ;;
+pure) shift; run pure -n 2 --dist worksteal -m pure "$@"; exit ;;
 all) ;;
 *) exec "$root/.venv/bin/python" -m pytest "$@" ;;
 esac

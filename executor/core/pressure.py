@@ -74,6 +74,7 @@ class CpuPressure:
         self._readings: deque[tuple[float, float, float]] = deque()
         #: time, cores left for opportunistic containers, cores that outside ones lost to them, cores that those want
         self._shares: deque[tuple[float, float, float, float]] = deque()
+        self._sufficed_since: float | None = None
         self._since: float | None = None
         self._too_much_since: float | None = None
         self._changed_at = -math.inf
@@ -100,9 +101,12 @@ class CpuPressure:
         """Take a reading; how many cores opportunistic containers have to give up now, 0.0 for none."""
         if self._kernel_suffices(host, demand, now):
             self._since = self._too_much_since = None
-            if self.is_on and now - self._changed_at >= self._shortest_quiet:
+            if self._sufficed_since is None:
+                self._sufficed_since = now
+            elif now - self._sufficed_since >= self._shortest_quiet:
                 self._held, self._asked = 0, False
             return 0.0
+        self._sufficed_since = None
         # What they want: also what they wait for in vain, where that is known.
         outside = min(host.outside_cpu + max(host.outside_waiting, 0.0), float(host.cores))
         waiting = host.runnable - demand.opportunistic - round(demand.rest)

@@ -102,7 +102,7 @@ class LinuxContainerExecutor:
         self._node_environment = dict(node_environment or {})
         # Once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
-        self._launcher = ShimLauncher()
+        self._launcher = ShimLauncher(reaps=cgroups.mode == "none")
         self._store = StateStore(state_dir)
         self._directories = Directories(work_dir, log_dir, state_dir)
         loop = asyncio.get_running_loop()

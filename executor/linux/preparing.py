@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
@@ -76,7 +77,8 @@ class Preparer:
         self._launcher = launcher
         self._watcher = watcher
         self._loop = context.loop
-        self._waiting: dict[ExecutionType, dict[str, ContainerSpec]] = {kind: {} for kind in ExecutionType}
+        # OrderedDict and not dict: as in ``core/queues.py``.
+        self._waiting = {kind: OrderedDict[str, ContainerSpec]() for kind in ExecutionType}
         self._ready: dict[str, Ready] = {}
         #: those that have their directories
         self._furnished: dict[str, ContainerSpec] = {}

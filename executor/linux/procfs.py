@@ -56,9 +56,12 @@ def read_stat(pid: int, *, proc: str = "/proc") -> ProcessStat | None:
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 22:
         return None
+    state = fields[0].decode("ascii")
+    if state == "Z" and int(fields[17]) > 1:  # its first thread has ended, and others go on
+        state = _state_of_threads(pid, proc)
     return ProcessStat(
         pid=pid,
-        state=fields[0].decode("ascii"),
+        state=state,
         parent=int(fields[1]),
         group=int(fields[2]),
         session=int(fields[3]),
@@ -68,6 +71,19 @@ def read_stat(pid: int, *, proc: str = "/proc") -> ProcessStat | None:
         exiting=bool(int(fields[6]) & _PF_EXITING),
         threads=int(fields[17]),
     )
+
+
+def _state_of_threads(pid: int, proc: str) -> str:
+    """The state of a thread that has not ended, one that runs before one that stands; "Z" if all have."""
+    found = {"Z"}
+    try:
+        threads = os.listdir(f"{proc}/{pid}/task")
+    except OSError:
+        return "Z"
+    for thread in threads:
+        text = read_bytes(f"{proc}/{pid}/task/{thread}/stat", 4096)
+        found.add(text[text.rfind(b")") + 2 :][:1].decode("ascii") or "Z")
+    return min(found - {"Z", "X"}, key="RDSITt".find, default="Z")
 
 
 def real_uid(pid: int, *, proc: str = "/proc") -> int:

@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,7 @@ from pathlib import Path
 from ..errors import LaunchError
 from ..light import Record
 from ..regular import NotRegularError, read_regular
+from . import exact
 from .cgroups.files import leave_freezer
 from .descriptors import limit_of_children
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
@@ -112,7 +114,11 @@ class CannotLaunchError(LaunchError):
 class ShimLauncher:
     """Starts each container under a shell of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, reaps: bool = False) -> None:
+        """With ``reaps`` the orphans of a container become children of its shim, which ends them after the command:
+        where no cgroup holds them."""
+        self._first = ("--reaps",) if reaps else ()
+        self._in_child = partial(_prctl, PR_SET_CHILD_SUBREAPER, 1) if reaps else None
         self._clean = os.path.basename(os.path.realpath(SHELL)) == "dash"
 
     def launch(self, request: LaunchRequest) -> Launched:
@@ -137,10 +143,10 @@ class ShimLauncher:
 
     def _start(self, request: LaunchRequest, steps: tuple[str, ...], stdin: int) -> Launched:
         check_command(request)
-        command = self._exact(request.command, request.environment)
+        command, environment = self._exact(request.command, request.environment)
         limit = limit_of_children()
         files = (f"--files={limit}",) if limit else ()
-        arguments = [SHELL, SHIM, request.exit_file, *files, *steps, "--", *command]
+        arguments = [SHELL, SHIM, request.exit_file, *self._first, *files, *steps, "--", *command]
         stdout = _open_log(request.stdout)
         try:
             try:
@@ -154,9 +160,10 @@ class ShimLauncher:
                     stdout=stdout,
                     stderr=stderr,
                     cwd=request.working_directory,
-                    env=request.environment,
+                    env=environment,
                     start_new_session=True,
                     close_fds=True,
+                    preexec_fn=self._in_child,
                 )
             except (OSError, ValueError) as error:
                 raise _launch_error(request, error) from error
@@ -168,17 +175,26 @@ class ShimLauncher:
         process.returncode = 0
         return Launched(process.pid, start_time(process.pid) or 0)
 
-    def _exact(self, command: tuple[str, ...], environment: dict[str, str]) -> list[str]:
-        """The command, behind ``env`` if the shell would change its environment."""
-        odd = [
-            f"{name}={value}"
+    def _exact(
+        self, command: tuple[str, ...], environment: dict[str, str]
+    ) -> tuple[list[str], dict[str, str]]:
+        """The command, and the environment for its shim: where the shell would change it, behind what mends that."""
+        odd = {
+            name: value
             for name, value in environment.items()
             if name in _SHELL_OWN or not _IDENTIFIER.match(name)
-        ]
+        }
         added: list[str] = []
         if not self._clean:
             added = [word for name in _SHELL_VARIABLES if name not in environment for word in ("-u", name)]
-        return ["/usr/bin/env", *added, *odd, *command] if odd or added else list(command)
+        words = ["/usr/bin/env", *added, *command] if added else list(command)
+        if not odd:
+            return words, environment
+        if any(not name or "=" in name for name in odd):
+            return words, environment  # which the kernel's call refuses
+        return [sys.executable, "-I", "-S", exact.__file__, *words], environment | {
+            exact.CARRIER: exact.packed(odd, environment)
+        }
 
 
 def check_command(request: LaunchRequest) -> None:
@@ -376,8 +392,11 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 
 
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
+
+
 def _prctl(option: int, argument: int) -> bool:
-    return bool(ctypes.CDLL(None, use_errno=True).prctl(option, argument, 0, 0, 0) == 0)
+    return bool(_LIBRARY.prctl(option, argument, 0, 0, 0) == 0)
 
 
 def set_parent_death_signal(number: int) -> bool:

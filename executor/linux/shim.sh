@@ -3,6 +3,7 @@
 #
 # It stays outside the container's cgroups, so that neither the OOM killer nor a kill of the group takes away the one
 # that reports. The steps are taken by the process that becomes the command, in their order:
+#   --reaps   first, if at all: the shim is a subreaper, and ends what the command has left
 #   FILE      it enters the cgroup of this cgroup.procs (or tasks) file
 #   --gate    it waits for a line on standard input, which is empty from then on; none comes: it never began
 #   --begin   it makes the exit file
@@ -20,6 +21,7 @@ exec 8>&2 2>/dev/null
 	exec 2>&8 8>&-
 	while [ "$1" != -- ]; do
 		case $1 in
+		--reaps) ;;
 		--gate)
 			read -r YOPP_SHIM_WORD || { kill -KILL $$; exit 125; }
 			exec </dev/null
@@ -45,6 +47,18 @@ exec 8>&2 2>/dev/null
 	exec "$@"
 )
 YOPP_SHIM_WORD=$?
+if [ "$1" = --reaps ]; then
+	# Orphans of the command are children of this process: they end with it, whatever they did to their environment
+	# and session. One that keeps forking is left to the node. The empty subshell takes leave of the dead.
+	for YOPP_SHIM_ROUND in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+		YOPP_SHIM_LEFT=
+		read -r YOPP_SHIM_LEFT <"/proc/$$/task/$$/children" || :
+		[ "$YOPP_SHIM_LEFT" ] || break
+		# shellcheck disable=SC2086
+		kill -KILL $YOPP_SHIM_LEFT
+		(:)
+	done
+fi
 if [ -s "$YOPP_SHIM_EXIT_FILE" ]; then
 	echo "$YOPP_SHIM_WORD" >>"$YOPP_SHIM_EXIT_FILE"
 fi

@@ -50,6 +50,10 @@ ROWS = [
         " --container-type OPPORTUNISTIC",
     ),
     (f"jar {SHELL_JAR} {CLIENT} -shell_command ls", "dshell --shell-command ls"),
+    ("mapred job -list", "app list --type MAPREDUCE"),
+    ("mapred job -list all", "app list --type MAPREDUCE -a"),
+    ("mapred job -status job_1765400000000_0001", f"app status {APP}"),
+    ("mapred job -kill job_1765400000000_0001 -y", f"app kill {APP} -y"),
     # the distributed shell
     (
         "dshell -promote_opportunistic_after_start -enforce_execution_type",
@@ -191,6 +195,8 @@ def test_every_flag_of_the_distributed_shell(name: str) -> None:
         (f"container -signal {CONTAINER} NO_SUCH", "NO_SUCH"),
         (f"logs -applicationId {APP} -log_files syslog", "stdout and stderr"),
         ("rmadmin -transitionToActive rm1", "-transitionToActive"),
+        ("mapred job -history", "-history"),
+        ("mapred job -kill", "-kill"),
     ],
 )
 def test_what_has_no_counterpart_is_refused_with_its_name(typed: str, named: str) -> None:

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerState, ExecutionType, Resource, ResourceUtilization
+from yarnopp_cli.cli.frame import naming
+from yarnopp_cli.errors import ContainerNotFoundError, UsageError
 from yarnopp_cli.records.reports import (
     FINAL_STATES,
+    ApplicationReport,
     FinalApplicationStatus,
     QueueReport,
     QueueUserReport,
@@ -457,3 +460,37 @@ def test_files_that_are_named_are_checked_and_slips_in_them_told_once(
     for words in (("ps", "-q"), ("status",), ("config", "path"), ("node", "list")):
         ended = cli(*words)
         assert (ended.code, ended.err.splitlines()[0]) == (78, "error: /nosuch: cannot read this file"), words
+
+
+def test_containers_of_the_newest_application_and_names_of_applications(cli: Cli, cluster: Cluster) -> None:
+    every = ["container_1_0001_01_000002", "container_1_0002_01_000002", "container_1_0002_01_000003"]
+    assert naming.container(every, "last.2") == every[1] and naming.container(every, "last.3") == every[2]
+    assert (
+        naming.is_container("last.2") and naming.is_container("last.2-5") and not naming.is_container("last")
+    )
+    with pytest.raises(ContainerNotFoundError):
+        naming.container(every, "last.9")
+    missing = cli("app", "status", "no-such-name")
+    assert missing.code == 66 and "no application no-such-name" in missing.err
+
+
+def test_a_name_of_several_applications_means_the_one_that_lives() -> None:
+    def report(number: int, state: YarnApplicationState) -> ApplicationReport:
+        return ApplicationReport(
+            f"application_1_000{number}",
+            "train",
+            "me",
+            "default",
+            "YARN",
+            state,
+            FinalApplicationStatus.UNDEFINED,
+        )
+
+    ended, lives = YarnApplicationState.FINISHED, YarnApplicationState.RUNNING
+    assert naming._by_name([report(1, ended), report(2, lives)], "train") == "application_1_0002"
+    assert naming._by_name([report(1, ended)], "train") == "application_1_0001"
+    assert naming._by_name([report(1, ended)], "other") == "other"
+    for state in (ended, lives):
+        with pytest.raises(UsageError) as caught:
+            naming._by_name([report(1, state), report(2, state)], "train")
+        assert "application_1_0002" in caught.value.because

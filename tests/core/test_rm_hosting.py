@@ -19,6 +19,7 @@ from yarnopp_cli.errors import (
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.records.client_protocol import (
+    GetContainersRequest,
     KillApplicationRequest,
     StopJobRequest,
     SubmitApplicationResponse,
@@ -526,6 +527,24 @@ def test_whatever_is_lost_each_task_runs_once_and_the_job_ends(seed: int) -> Non
         assert (app.state, app.final_status.value) == (YarnApplicationState.FINISHED, "SUCCEEDED")
         assert app.summary is not None and app.summary.completed == 15 and not app.summary.preempted
     assert sum(sum(one.begun.values()) for one in lossy) == 30
+
+
+def test_a_container_is_known_by_its_task_after_a_retry_and_after_its_end() -> None:
+    cluster, (node,) = cluster_with()
+    held = node.send(wait_ms=1000)
+    job = Job(cluster, numbers=(range(7, 9),), retries=1)
+    beat = node.take(held)
+    assert beat is not None
+    first, second = beat.tasks_to_start
+    beat = node.beat(said(first, DONE, 1, exit_code=1), said(second))
+    assert beat is not None
+    (again,) = beat.tasks_to_start or node.beat().tasks_to_start
+    reports = cluster.ask(GetContainersRequest(job.id, finished=True)).containers
+    assert {one.container_id: one.task for one in reports} == {
+        first.container_id: 7, second.container_id: 8, again.container_id: 7,
+    }  # fmt: skip
+    node.beat(said(again, DONE, 0), said(second, DONE, 0))
+    assert [one.tasks for one in cluster.kept] == [(7, 8, 7)]
 
 
 def test_a_node_is_told_the_priority_of_an_application_and_when_it_changes() -> None:

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from yarnopp_cli.cli.jobs.run import halt_of
 from yarnopp_cli.cli.jobs.sweep import numbers_of, varied
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import tasklines
 from yarnopp_cli.masters.commands import Tasks
+from yarnopp_cli.records.jobs import Halt
 
 pytestmark = pytest.mark.pure
 
@@ -115,6 +117,23 @@ def test_arrays() -> None:
         with pytest.raises(UsageError) as caught:
             numbers_of(text, "hint")
         assert caught.value.because
+
+
+def test_the_bound_of_an_array() -> None:
+    tasks = sweep_of(["true"], array="5-50:5%4")
+    assert (tasks.numbers, tasks.max_running) == ((range(5, 51, 5),), 4)
+    for text in ("1-5%", "1-5%0", "1-5%x"):
+        refused("true", array=text)
+
+
+def test_halts() -> None:
+    assert halt_of("soon,fail=1", 5) == Halt(1)
+    assert halt_of("now,fail=10%", 300) == Halt(30, True)
+    assert halt_of("now,fail=10%", 11) == Halt(2, True)
+    for text in ("", "now", "later,fail=1", "now,fail=0", "soon,fail=-1", "now,fail=x%", "soon,success=1"):
+        with pytest.raises(UsageError) as caught:
+            halt_of(text, 10)
+        assert caught.value.because and caught.value.hint
 
 
 def test_a_line_for_the_shell_is_one_word_for_it() -> None:

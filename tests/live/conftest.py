@@ -32,6 +32,8 @@ from yarnopp_cli.settings.files import SHIPPED_SITE
 from ..patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+DEEPEST = 12
+"""No node makes its groups further down."""
 LOOKS = {
     (noun, verb) for noun in ("app", "attempt", "container", "node", "queue") for verb in ("list", "status")
 }
@@ -153,6 +155,10 @@ class Yopp:
         tag = hashlib.sha256(str(self.run_dir).encode()).hexdigest()[:8]
         for folder, folders, _ in os.walk("/sys/fs/cgroup"):  # which takes it well when others remove theirs
             left += [f"cgroup {folder}/{tag}"] if tag in folders else []
+            if (
+                folder.count("/") > DEEPEST
+            ):  # a test of executor.linux makes a thousand levels, and this recurs
+                folders.clear()
         return left
 
     def close(self) -> list[str]:

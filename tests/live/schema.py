@@ -142,7 +142,7 @@ CONTAINER = {
             moment_or_0,
         ),
         **dict.fromkeys(("position", "preemptions", "expectedMs"), amount),
-        **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs"), (amount, None)),
+        **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs", "task"), (amount, None)),
         "cgroup": (str, None),
         "limits": {"cpuQuota": (int, float, None), "cpuShares": (int, None), "memoryMB": (int, None)},
         "used": dict.fromkeys(

@@ -27,10 +27,10 @@ def test_a_chain_a_time_and_a_deadline(cluster: Yopp) -> None:
     waits = cluster.json("app", "status", behind)["app"]
     assert waits["state"] == "ACCEPTED" and waits["yopp"]["after"] == [f"{never}:ok"]
     assert f"It waits for {never} to succeed" in cluster("explain", behind).stdout
-    assert cluster("wait", never, behind, code=125).code == 125
+    cluster("wait", never, behind, code=125)
     cluster("wait", cleanup)
     begun = time.time()
     assert cluster("run", "--begin", "+1s", "--", "echo", "here").stdout == "here\n"
     assert time.time() - begun >= 1
-    cluster("run", "--deadline", "+1s", "--", "sleep", "60", code=124)
+    cluster("run", "--deadline", "+5s", "--", "sleep", "60", code=124)
     cluster("run", "--after", "999", "--", "true", code=66)

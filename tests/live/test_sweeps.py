@@ -33,3 +33,20 @@ def test_nothing_runs_where_one_line_cannot(cluster: Yopp, tmp_path: Path) -> No
     refused = cluster("run", "--from", str(lines), code=127)
     assert refused.stderr.startswith(f"error: line 2 of {lines}: command not found: no-such-program")
     assert not (tmp_path / "ran").exists()
+
+
+def test_a_task_has_one_number_everywhere(cluster: Yopp, tmp_path: Path) -> None:
+    script = f"echo $YOPP_TASK; [ -e {tmp_path}/$YOPP_TASK ] || {{ touch {tmp_path}/$YOPP_TASK; exit 3; }}"
+    shown = cluster("run", "--array", "7,9", "--retries", "1", "--shell", script).stdout
+    assert sorted(shown.split()) == ["7", "7", "9", "9", "[7]", "[7]", "[9]", "[9]"]
+    listed = cluster.json("ps", "-a", "--app", "last")["containers"]["container"]
+    assert sorted(one["yopp"]["task"] for one in listed) == [7, 7, 9, 9]
+    assert sorted(cluster("logs", "last").stdout.split()) == sorted(shown.split())
+
+
+def test_a_bound_and_a_halt(cluster: Yopp, tmp_path: Path) -> None:
+    # each looks whether another one runs beside it, and would be in its way
+    script = f"mkdir {tmp_path}/only || exit 9; sleep 0.05; rmdir {tmp_path}/only"
+    cluster("run", "-n", "4", "-O", "--max-running", "1", "--shell", script)
+    ended = cluster("run", "-n", "50", "--max-running", "1", "--halt", "soon,fail=2", "false", code=1)
+    assert "halted: 2 of 50 tasks failed" in ended.stderr or "2 failed, 48 stopped" in ended.stderr

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+
+import pytest
 
 from executor.records import ContainerState, ExecutionType, Resource
+from tests.cli.fake import node
 from tests.tui.fake import cluster
 from yarnopp_cli.records.history import MapReduceReport, TaskAttempt
 from yarnopp_cli.records.reports import (
     ApplicationReport,
     ContainerReport,
     FinalApplicationStatus,
+    NodeState,
     YarnApplicationState,
 )
 from yarnopp_cli.records.requests import MapReduceJob
@@ -18,6 +23,7 @@ from yarnopp_cli.views.html import table
 from yarnopp_cli.views.nodes import BY_KEY, PAGE
 from yarnopp_cli.views.rest.mapreduce import JobView
 from yarnopp_cli.views.text import of_megabytes
+from yarnopp_cli.web.http import HttpError
 from yarnopp_cli.web.pages.tables import (
     MOST_ROWS,
     MOST_TASKS,
@@ -25,6 +31,7 @@ from yarnopp_cli.web.pages.tables import (
     map_reduce_section,
     nodes_table,
 )
+from yarnopp_cli.web.queries import nodes_in
 
 
 def container(number: int, state: ContainerState, started: int = 0) -> ContainerReport:
@@ -81,3 +88,12 @@ def test_the_nodes_page_has_yarns_columns_for_both_kinds_of_cluster() -> None:
     plain = re.findall(r"<th[^>]*>([^<]*)</th>", nodes_table(rows, opportunistic=False))
     assert "Containers" in plain and "Mem Used" in plain and not any("(O)" in one for one in plain)
     assert all(key in BY_KEY for _, key in PAGE)
+
+
+def test_yarns_pages_of_nodes_in_one_state() -> None:
+    """/cluster/nodes/lost and its siblings."""
+    runs, lost = node(Path("/"), "h:1"), node(Path("/"), "h:2", state=NodeState.LOST)
+    assert nodes_in("lost", [runs, lost]) == [lost] and nodes_in("running", [runs, lost]) == [runs]
+    assert nodes_in("all", [runs, lost]) == [runs, lost] and nodes_in("unhealthy", [runs, lost]) == []
+    with pytest.raises(HttpError):
+        nodes_in("sleepy", [runs, lost])

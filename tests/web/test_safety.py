@@ -171,6 +171,31 @@ print(json.dumps(found))
     assert web.rm.get(f"{APPS}/{job}/state").json == {"state": "RUNNING"}
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_where_a_property_says_so_another_user_may_not_even_look(yopp: Yopp) -> None:
+    web = started(yopp, "-Dyopp.webapp.readers=owner")
+    code = """
+import os, sys, urllib.error, urllib.request, encodings.idna
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+for url in sys.argv[1:]:
+    try:
+        print(urllib.request.urlopen(url, timeout=10).status)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+    urls = [
+        f"{web.rm.url}{APPS}",
+        f"{web.rm.url}/metrics",
+        f"{web.rm.url}/cluster",
+        f"{web.nm.url}/ws/v1/node/info",
+    ]
+    told = subprocess.run(
+        [sys.executable, "-I", "-c", code, *urls], capture_output=True, text=True, timeout=60
+    )
+    assert told.stdout.split() == ["403"] * len(urls), told
+    assert web.rm.get(APPS).status == web.rm.get("/metrics").status == 200
+
+
 def own_address() -> str:
     """An address of this machine that is not loopback, "" if it has none."""
     import psutil

@@ -266,6 +266,7 @@ def container(document: Document, node_id: str = "") -> ContainerReport:
         finished_at_ms=_whole(document, "finishedTime") or _whole(ours, "finishedAt"),
         log_directory=_text(document, "containerLogsLink") or _text(document, "logUrl"),
         is_am=ours.get("am") is True,
+        task=_whole(ours, "task") if isinstance(ours.get("task"), int) else None,
         usage=ContainerUsage(
             cpu_seconds=_number(used, "cpuSeconds"), memory_bytes=round(_number(used, "rssMB") * _MIB)
         ),

@@ -32,7 +32,7 @@ from .rundir import RunDir
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
 
-KILL_SECONDS = 1.5
+KILL_SECONDS = 1.0
 """How long all kills may take together."""
 REMOVE_SECONDS = 2.0
 _NODE = re.compile(r"nm-(\d{1,5})")

@@ -7,6 +7,7 @@ stdout. It follows no container's output: that is in their log files.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -43,9 +44,10 @@ class LogObserver:
             self.notice(f"task {task.phase}.{task.number} {task.state.value} {task.container_id}{code}")
 
     def notice(self, text: str) -> None:
-        """One line."""
-        sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text}\n")
-        sys.stderr.flush()
+        """One line. While the disk is full it waits in the stream: the job goes on without its log."""
+        with contextlib.suppress(OSError):
+            sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text}\n")
+            sys.stderr.flush()
 
     def stopping(self, reason: str) -> None:
         """One line."""
@@ -143,5 +145,16 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     return 0
 
 
+def give_up_output() -> None:
+    """What still cannot be written is lost: it must not become the exit code (120) of a master whose job has ended."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), stream.fileno())
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], os.environ))
+    code = main(sys.argv[1:], os.environ)
+    give_up_output()
+    sys.exit(code)

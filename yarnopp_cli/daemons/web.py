@@ -64,6 +64,7 @@ class DaemonWeb:
             offset=self._offset,
             fallback=self._gives_way,
         )
+        self.listener.for_owner_only = self._settings.readers == "owner"
         self._process.run_dir.write(f"{self._process.name}.http", self.listener.address + "\n")
         return self.listener
 

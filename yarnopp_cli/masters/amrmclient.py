@@ -147,6 +147,7 @@ class AMRMClient:
         self.asks = Asks()
         self.releases: list[str] = []
         self.updates: list[UpdateContainerRequest] = []
+        self.tasks_matter = False
         self.tasks: list[TaskAssignment] = []
         self._said: list[TaskAssignment] = []
         self.registered = False
@@ -170,7 +171,7 @@ class AMRMClient:
         """Whether an allocate call is to be made now: there is something to say, or none is waiting at the RM."""
         if not self.registered or self.retry_at is not None:
             return False
-        said = self.asks.has_unsent or self.releases or self.updates or self.tasks
+        said = self.asks.has_unsent or self.releases or self.updates or (self.tasks_matter and self.tasks)
         return not self.in_flight or bool(said)
 
     def allocate(self, summary: JobSummary) -> m.CallRM:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from executor.light import Record, replace
 
 from ..errors import UsageError
-from ..records.jobs import JobSpec, PhaseSpec, Sweep, TaskSpec
+from ..records.jobs import Halt, JobSpec, PhaseSpec, Sweep, TaskSpec
 from ..records.requests import ANY
 from ..settings.declarations import ApplicationSettings
 
@@ -31,12 +31,14 @@ FOR_EVER = 2**31
 
 class Tasks(Record):
     """What the containers of ``yopp run`` run: a command, or a template with what fills it in, and the numbers of the
-    tasks. ``name`` is the job's where nobody says another, "" for the command's."""
+    tasks. ``name`` is the job's where nobody says another, "" for the command's. ``max_running`` is what --array says
+    of it (``5-50%4``), 0 for nothing."""
 
     command: tuple[str, ...]
     numbers: tuple[range, ...]
     sweep: Sweep | None = None
     name: str = ""
+    max_running: int = 0
 
 
 def no_command() -> UsageError:
@@ -65,10 +67,13 @@ def plan_run(
     exit_rule: str = "highest",
     sweep: Sweep | None = None,
     numbers: Sequence[range] = (),
+    max_running: int = 0,
+    halt: Halt | None = None,
 ) -> JobSpec:
     """The job of ``containers`` tasks like ``task``. ``retries`` is how often a failing container is run again.
 
-    ``numbers`` are the tasks' instead of 1, 2, 3 …; ``sweep`` makes a template of ``command``.
+    ``numbers`` are the tasks' instead of 1, 2, 3 …; ``sweep`` makes a template of ``command``. ``max_running`` and
+    ``halt`` are the job's.
     ``timeout_ms`` bounds the whole job, ``container_timeout_ms`` what each container runs (paused time left out).
     """
     numbers = numbers or (range(1, containers + 1),)
@@ -93,6 +98,8 @@ def plan_run(
         timeout_ms=timeout_ms,
         max_preemptions=max_preemptions,
         exit_rule=exit_rule,
+        max_running=max_running,
+        halt=halt,
     )
 
 

@@ -101,6 +101,7 @@ class JobMaster:
         self._seen: set[str] = set()
         self._launches = 0
         self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms)
+        self._rm.tasks_matter = job.map_reduce is not None  # others' are told with what else there is to say
         self._starts = Starts(self._by_container.__contains__, hosted=hosted)
         self._noticed: set[str] = set()
         self._promotions: set[str] = set()
@@ -109,6 +110,7 @@ class JobMaster:
         self._timeout_at: float | None = None
         self._stop_at: float | None = None
         self._reason = ""
+        self._halted = False
         self._exit_code: int | None = None
         self._final_status = FinalApplicationStatus.UNDEFINED
         self._error: YoppError | None = None
@@ -145,7 +147,8 @@ class JobMaster:
         times = [self._rm.retry_at, self._stop_at if self.stage is Stage.STOPPING else self._timeout_at]
         if self.stage is Stage.WORKING and self._rm.registered:  # nothing is asked or started otherwise
             times.append(self._starts.next_deadline())
-            times += [task.not_before for task in self._waiting]
+            if self._room > 0:
+                times += [task.not_before for task in self._waiting]
         return min((time for time in times if time is not None), default=None)
 
     def advance(self, now: float) -> list[m.Command]:
@@ -187,7 +190,7 @@ class JobMaster:
         """After every event: ask, start, finish and report as far as possible now."""
         if self.stage is Stage.WORKING and self._rm.registered:
             more = len(self.job.phases) - 1
-            while not self._unfinished and self._phase_index < more and not self._is_stopping:
+            while not (self._unfinished or self._halted or self._is_stopping) and self._phase_index < more:
                 self._begin_phase(now)
             if self._is_stopping:
                 pass  # a task that had failed ends it
@@ -249,14 +252,22 @@ class JobMaster:
             self._tasks += made
             self._waiting += made
 
+    @property
+    def _room(self) -> int:
+        """How many more tasks may have containers now."""
+        counts = self.tally.counts
+        taken = counts[TaskState.ASKED] + sum(counts[state] for state in _LIVE)
+        return (self.job.max_running or self.tally.total) - taken
+
     def _ask(self, now: float) -> None:
         self._make_tasks()
-        if not self._waiting:
+        if not self._waiting or self._room <= 0:
             return
-        due = [task for task in self._waiting if task.not_before <= now]
+        due = [task for task in self._waiting if task.not_before <= now][: self._room]
         if not due:
             return
-        self._waiting = [task for task in self._waiting if task.not_before > now]
+        taken = set(due)
+        self._waiting = [task for task in self._waiting if task not in taken]
         for task in due:
             self._move(task, TaskState.ASKED)
         self._rm.asks.add(due, now)
@@ -337,8 +348,8 @@ class JobMaster:
         task.ask_wait_ms = max(0, round((now - task.asked_at) * 1000))
         task.upgraded = task.execution_type is not container.execution_type
         self._by_container[container.id] = task
-        if self.job.map_reduce is not None:
-            self._rm.tasks.append(TaskAssignment(container.id, task.number - 1, self._phase_index > 0))
+        if self.job.map_reduce is not None or not self._hosted:
+            self._rm.tasks.append(TaskAssignment(container.id, task.shown_number - 1, self._phase_index > 0))
         self._move(task, TaskState.STARTING)
         self._starts.add(task)
 
@@ -398,7 +409,8 @@ class JobMaster:
         self.tally.note_pauses(status)
         task.exit_status = status.exit_status
         task.diagnostics = status.diagnostics
-        if self.stage is not Stage.WORKING:
+        stopped = self._halted and status.exit_status == ContainerExitStatus.KILLED_BY_APPMASTER
+        if self.stage is not Stage.WORKING or stopped:
             task.exit_code = exit_code_of(status)
             self._close(task, TaskState.KILLED if task.exit_code else TaskState.SUCCEEDED)
         elif of_kind(status.cause, CauseKind.NODE_FAULT):
@@ -460,6 +472,9 @@ class JobMaster:
 
     def _again(self, task: Task, not_before: float) -> None:
         """Ask for another container; the task keeps the last one in its reports until it has another."""
+        if self._halted:
+            self._close(task, TaskState.KILLED)
+            return
         task.not_before = not_before
         task.promoted = False
         self._waiting.append(task)
@@ -477,6 +492,14 @@ class JobMaster:
                 FinalApplicationStatus.FAILED,
                 now,
             )
+        failed, halt = self.tally.counts[TaskState.FAILED], self.job.halt
+        if halt is not None and failed >= halt.failures and not self._halted and self.stage is Stage.WORKING:
+            reason = f"halted: {failed} of {self.tally.total} tasks failed"
+            if halt.now:
+                self._stop(reason, None, FinalApplicationStatus.FAILED, now)
+            else:
+                self._reason, self._halted = reason, True
+                self._withdraw(frozenset({TaskState.QUEUED}))
 
     def _close(self, task: Task, state: TaskState) -> None:
         self._move(task, state)
@@ -555,12 +578,18 @@ class JobMaster:
         self.stage = Stage.STOPPING
         self._stop_at = now + STOP_PATIENCE_SECONDS
         self._starts.clear()
+        self._withdraw(_LIVE)
+
+    def _withdraw(self, states: frozenset[TaskState]) -> None:
+        """Nothing more is asked for, and live containers of tasks in these states are stopped."""
         self._rm.asks.withdraw_all()
         self._waiting.clear()
         nodes: dict[tuple[str, str], list[str]] = {}
         for task in self._tasks:
             if task.state in _LIVE and task.container is not None:
                 container = task.container
+                if task.state not in states:
+                    continue
                 nodes.setdefault((container.node_id, container.node_address), []).append(container.id)
             elif task.state not in ENDED:
                 self._close(task, TaskState.KILLED)

@@ -75,7 +75,7 @@ UNREGISTER_SECONDS: Final = 1.0
 """How long the end waits for the RM to note it."""
 GRACE_SECONDS: Final = 5.0
 """How long, beyond the time between SIGTERM and SIGKILL, the end waits for containers to end."""
-FORCED_SECONDS: Final = 1.0
+FORCED_SECONDS: Final = 0.5
 """How long it waits after that."""
 FIRST_CONTACT_SECONDS: Final = 30.0
 """How long a new node tries to reach an RM that it never spoke with."""

@@ -126,7 +126,8 @@ class HistoryEvent(Record):
 class ApplicationHistory(Record):
     """What is kept of an application that has ended: its last report, the nodes that had containers of it, its events.
 
-    ``kept_at_ms`` in epoch milliseconds. ``map_reduce`` is there for a MapReduce job.
+    ``kept_at_ms`` in epoch milliseconds. ``map_reduce`` is there for a MapReduce job. ``tasks`` are the numbers of the
+    tasks that its containers were for, in the order of theirs, -1 for none.
     """
 
     application: ApplicationReport
@@ -134,6 +135,7 @@ class ApplicationHistory(Record):
     events: tuple[HistoryEvent, ...]
     kept_at_ms: int = 0
     map_reduce: MapReduceReport | None = None
+    tasks: tuple[int, ...] = ()
 
 
 class GetEventsRequest(Request["GetEventsResponse"]):

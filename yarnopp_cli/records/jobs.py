@@ -136,6 +136,13 @@ class PiSpec(Record):
     directory: str
 
 
+class Halt(Record):
+    """A job ends when so many of its tasks have failed for good: ``now``, or when those that run have ended."""
+
+    failures: int
+    now: bool = False
+
+
 class JobSpec(Record):
     """A whole job. ``timeout_ms`` bounds its running time, 0 for none; then it ends with exit code 124.
 
@@ -144,6 +151,7 @@ class JobSpec(Record):
     detached job's master, which reads this record from its file. With ``preempted_is_failure`` a preempted, shed
     or refused container has failed, as in YARN's distributed shell; a lost one is still replaced. ``exit_rule`` says
     whose code the job ends with where several tasks fail: the ``highest``, the ``first`` in time, or 1 for ``any``.
+    ``max_running`` bounds how many of its containers there are at once, 0 for no bound. ``halt`` ends it early.
     ``map_reduce``: the RM is told of it, and of which task each container is for; then the second phase is the reduce.
     """
 
@@ -157,6 +165,8 @@ class JobSpec(Record):
     pi: PiSpec | None = None
     preempted_is_failure: bool = False
     exit_rule: str = "highest"
+    max_running: int = 0
+    halt: Halt | None = None
     map_reduce: MapReduceJob | None = None
 
     @property

@@ -227,7 +227,7 @@ class ContainerReport(ContainerFacts):
     ``state`` is None while the RM has granted it and its node has not spoken of it yet. ``allocated_at_ms`` is when the
     RM granted it, ``submitted_at_ms`` when its application was submitted, ``eligible_at_ms`` when its master asked for
     it: from then on only a lack of room keeps it waiting. Work that was shed or preempted is eligible since it was
-    first asked for.
+    first asked for. ``task`` is the number of its job's task, None where that is not known.
     """
 
     container_id: str
@@ -243,6 +243,7 @@ class ContainerReport(ContainerFacts):
     preemptions: int = 0
     submitted_at_ms: int = 0
     eligible_at_ms: int = 0
+    task: int | None = None
 
     def waited_ms(self, since_ms: int, now_ms: int) -> int:
         """How long after ``since_ms`` it started; where it never did, how long after it ended, or how long it has

@@ -66,6 +66,9 @@ from .lives import (
 )
 from .scheduler.queues import LeafQueue
 
+MOST_NUMBERED = 10_000_000
+"""Containers with greater numbers, as those that nodes allocate themselves, are not known by their tasks."""
+
 ENDED_ATTEMPT_STATES = frozenset({AttemptState.FINISHED, AttemptState.FAILED, AttemptState.KILLED})
 GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
 """Nodes in these states are no part of the cluster any more."""
@@ -495,7 +498,8 @@ class RMAppAttempt(Listener):
 class RMApp:
     """One application.
 
-    ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
+    ``task_numbers`` are its containers' in the order of their own numbers, -1 for one that is no task's. ``leaf`` is
+    its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
     which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
@@ -527,6 +531,7 @@ class RMApp:
     tracking_url: str = ""
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
+    task_numbers: list[int] = field(default_factory=list)
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
     guaranteed: Resource = field(default_factory=Resource)
     opportunistic_running: Resource = field(default_factory=Resource)
@@ -545,6 +550,21 @@ class RMApp:
     preempted_memory_seconds: float = 0.0
     preempted_vcore_seconds: float = 0.0
     story: list[StoryEntry] = field(default_factory=list)
+
+    def note_task(self, container_id: str, number: int) -> None:
+        """Its master gives a container of it to the task with this number."""
+        place = int(container_id.rpartition("_")[2]) - 1
+        if place >= MOST_NUMBERED:
+            return
+        missing = place + 1 - len(self.task_numbers)
+        self.task_numbers.extend([-1] * max(0, missing))
+        self.task_numbers[place] = number
+
+    def task_of(self, container_id: str) -> int | None:
+        """The number of the task that a container of it is for; None where that is not known."""
+        place = int(container_id.rpartition("_")[2]) - 1
+        number = self.task_numbers[place] if place < len(self.task_numbers) else -1
+        return number if number >= 0 else None
 
     def move(self, event: AppEvent, now: float) -> None:
         """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""

@@ -167,8 +167,8 @@ class Recovery:
             end = rm.moment(_began_at_ms(app) + app.context.timeout_ms)
             rm.deadlines.set(Due(DueKind.LIFETIME, app.id), end)
         if life.am_container_id:
-            rm.move(attempt, AttemptEvent.START)
-            rm.move(attempt, AttemptEvent.CONTAINER_ALLOCATED)
+            self._rm.move(attempt, AttemptEvent.START)
+            self._rm.move(attempt, AttemptEvent.CONTAINER_ALLOCATED)
             manager.expect_master(attempt)
             return attempt
         manager.start(attempt)
@@ -180,17 +180,17 @@ class Recovery:
     def _end(self, app: RMApp, life: StoredLife) -> None:
         """An application that had ended, as it had."""
         rm, attempt = self._rm, self._manager.new_attempt(app)
-        rm.move(attempt, AttemptEvent.LAUNCHED)
+        self._rm.move(attempt, AttemptEvent.LAUNCHED)
         if life.state is YarnApplicationState.FINISHED:
-            rm.move(attempt, AttemptEvent.REGISTERED)
-            rm.move(app, AppEvent.ATTEMPT_REGISTERED)
-            rm.move(attempt, AttemptEvent.UNREGISTERED)
-            rm.move(attempt, AttemptEvent.ENDED)
-            rm.move(app, AppEvent.ATTEMPT_UNREGISTERED)
+            self._rm.move(attempt, AttemptEvent.REGISTERED)
+            self._rm.move(app, AppEvent.ATTEMPT_REGISTERED)
+            self._rm.move(attempt, AttemptEvent.UNREGISTERED)
+            self._rm.move(attempt, AttemptEvent.ENDED)
+            self._rm.move(app, AppEvent.ATTEMPT_UNREGISTERED)
         else:
             killed = life.state is YarnApplicationState.KILLED
-            rm.move(attempt, AttemptEvent.KILL if killed else AttemptEvent.FAIL)
-            rm.move(app, AppEvent.KILL if killed else AppEvent.ATTEMPT_FAILED)
+            self._rm.move(attempt, AttemptEvent.KILL if killed else AttemptEvent.FAIL)
+            self._rm.move(app, AppEvent.KILL if killed else AppEvent.ATTEMPT_FAILED)
         attempt.diagnostics = app.diagnostics
         rm.deadlines.clear(Due(DueKind.DEADLINE, app.id))
         self._manager.retire(app)

@@ -51,6 +51,7 @@ def container_report(container: RMContainer) -> ContainerReport:
         preemptions=container.preemptions,
         submitted_at_ms=app.submitted_at_ms,
         eligible_at_ms=container.eligible_at_ms,
+        task=app.task_of(container.id),
         **told,
     )
 

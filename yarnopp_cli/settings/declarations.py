@@ -342,6 +342,9 @@ class WebSettings(Record, kw_only=True):
     """The REST APIs and pages are served on loopback only, where the kernel identifies callers: only the cluster's
     own user and root may make changes. With false they are bound to the addresses as written; callers from other
     hosts may look, but change nothing."""
+    readers: str = setting("yopp.webapp.readers", "all", choices=("all", "owner"))
+    """Who may look at the REST APIs, pages and metrics. all: every user of this machine; the output of containers,
+    and every change, are for the cluster's own user and root all the same. owner: those two alone."""
 
 
 def by_port(text: str) -> dict[int | None, str]:

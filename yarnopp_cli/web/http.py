@@ -365,6 +365,8 @@ async def _check(request: web.Request) -> None:
         require_owner(request, "a change")
         await read_body(request)
         require_owner(request, "a change")  # while the body came, he may have hung up
+    elif request.app[_LISTENER].for_owner_only:
+        require_owner(request, "what yopp.webapp.readers = owner keeps")
 
 
 def _check_host(request: web.Request) -> None:

@@ -30,7 +30,8 @@ class Server(Protocol):
 
 
 class WebListener:
-    """A bound socket. ``address`` is where it is reached; ``warning`` is for people, "" for none."""
+    """A bound socket. ``address`` is where it is reached; ``warning`` is for people, "" for none. With
+    ``for_owner_only`` others may not even look."""
 
     def __init__(self, bound: socket.socket, host: str, warning: str = "") -> None:
         self._socket = bound
@@ -41,6 +42,7 @@ class WebListener:
         self.port: int = bound.getsockname()[1]
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.warning = warning
+        self.for_owner_only = False
 
     def serve(self, module: str, arguments: tuple[Any, ...]) -> None:
         """Wait for the first caller; then ``module``'s ``serve(socket, *arguments)`` takes over."""

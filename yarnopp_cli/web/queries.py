@@ -18,7 +18,7 @@ from ..records.reports import (
     NodeState,
     YarnApplicationState,
 )
-from .http import bad_request
+from .http import bad_request, not_found
 
 T = TypeVar("T")
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
@@ -51,6 +51,15 @@ def chosen_nodes(request: web.Request, nodes: Sequence[NodeReport], *parameters:
     if any(name in request.query for name in parameters):
         return [one for one in nodes if not wanted or one.state in wanted]
     return [one for one in nodes if one.state not in UNLISTED]
+
+
+def nodes_in(word: str, nodes: Sequence[NodeReport]) -> list[NodeReport]:
+    """The nodes of a page of YARN's such as ``/cluster/nodes/lost``: in the state ``word``, or ``all``. Raises 404."""
+    if word == "all":
+        return list(nodes)
+    if word.upper() not in NodeState.__members__:
+        raise not_found(f"no node state {word[:40]}")
+    return [one for one in nodes if one.state is NodeState[word.upper()]]
 
 
 def whole(name: str, text: str) -> int:

@@ -229,17 +229,24 @@ def at(path: str, kind: type[Files]) -> Files:
 
 def group_processes(path: str) -> list[int]:
     """The processes in the group at ``path`` and in the groups below it; none if it does not exist."""
-    try:
-        found = _listed(f"{path}/cgroup.procs")
-        # cgroup file systems count a group's children in its nlink: two means that there is none below.
-        if os.stat(path).st_nlink != 2:
-            for parent, name in groups_below(path):
-                found += _listed(f"{name}/cgroup.procs", parent)
-    except OSError as error:
-        if error.errno in _GONE:
-            return []
-        raise
-    return list(dict.fromkeys(found))
+    for _ in range(LOOKS):
+        try:
+            found = _listed(f"{path}/cgroup.procs")
+            # cgroup file systems count a group's children in its nlink: two means that there is none below.
+            if os.stat(path).st_nlink != 2:
+                for parent, name in groups_below(path):
+                    found += _listed(f"{name}/cgroup.procs", parent)
+            return list(dict.fromkeys(found))
+        except OSError as error:
+            if error.errno not in _GONE:
+                raise
+            if not os.path.exists(path):
+                return []
+    raise OSError(errno.EAGAIN, "the groups below are made and removed too fast to be read", path)
+
+
+LOOKS = 100
+"""How often the groups below one are looked at while some of them are being removed."""
 
 
 _GONE = (errno.ENOENT, errno.ENODEV)

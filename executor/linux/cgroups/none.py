@@ -1,7 +1,7 @@
 """No cgroups: signals go to sessions and descendants, figures come from psutil and /proc.
 
 Weaker than cgroups in three ways: memory is measured, not limited; processors are not divided; a process that leaves
-its session *and* clears its environment escapes.
+its session, clears its environment *and* has killed its shim, whose child every orphan becomes, escapes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty
 WEAKER = (
     "memory limits are enforced by polling: a container can exceed its limit for two monitoring intervals",
     "processors are not shared out by weight, and no CPU quota is possible",
-    "a process that leaves its session and clears its environment is not found when its container ends",
+    "a process that leaves its session, clears its environment and kills its shim may outlive its container",
 )
 """What users are told where this driver is used."""
 

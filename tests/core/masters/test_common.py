@@ -26,7 +26,7 @@ from yarnopp_cli.records.container_protocol import (
     UpdateContainersRequest,
     UpdateContainersResponse,
 )
-from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskState
+from yarnopp_cli.records.jobs import Halt, JobSpec, PhaseSpec, TaskState
 from yarnopp_cli.records.master_protocol import (
     AllocateRequest,
     AllocateResponse,
@@ -529,3 +529,53 @@ def test_it_says_when_a_node_it_may_wait_for_is_away_and_back() -> None:
     assert told() == ["node h1:1 is back"]
     [lost] = told(connected=False, state=NodeState.LOST)
     assert "is lost" in lost
+
+
+def test_no_more_than_may_run_at_once_are_asked_for() -> None:
+    script = Script(replace(job(5, max_attempts=2), max_running=2))
+    (ask,) = asks_of(script.first)
+    assert ask.num_containers == 2
+    assert script.master.next_deadline() is None, "nothing is due while nothing more may run"
+    ids, _ = script.grant([ask])
+    (ask,) = asks_of(script.news(completed=(ended(ids[0], 0),)))
+    assert ask.num_containers == 1
+    again = asks_of(script.news(completed=(ended(ids[1], 1),)))
+    assert [one.num_containers for one in again] == [1], "one that is tried again counts, too"
+    assert script.master.tally.counts[TaskState.ASKED] == 2
+
+
+def halted(now: bool) -> tuple[Script, list[str], list[m.Command]]:
+    """A job of five tasks, of which two run and one is queued, after its first failure."""
+    script, ids = begin(replace(job(5), halt=Halt(1, now), max_running=3))
+    script.news(started=tuple(ids[:2]), queued=(ids[2],))
+    return script, ids, script.news(completed=(ended(ids[0], 4),))
+
+
+def test_a_job_that_halts_soon_lets_what_runs_end() -> None:
+    script, ids, commands = halted(now=False)
+    (stop,) = only(StopContainersRequest, commands)
+    assert stop.request.container_ids == (ids[2],) and not asks_of(commands)
+    assert script.master.tally.counts[TaskState.KILLED] == 2
+    assert not only(FinishApplicationMasterRequest, script.news(completed=(ended(ids[2], -105),)))
+    finish = finish_of(script.news(completed=(ended(ids[1], 0),))).request
+    assert finish.final_status is FinalApplicationStatus.FAILED
+    assert finish.diagnostics == "halted: 1 of 5 tasks failed"
+    assert end_of(script).exit_code == 4
+    counts = script.master.tally.counts
+    assert (counts[TaskState.SUCCEEDED], counts[TaskState.FAILED], counts[TaskState.KILLED]) == (1, 1, 3)
+
+
+def test_what_is_preempted_after_a_halt_is_not_asked_for_again() -> None:
+    script, ids, _ = halted(now=False)
+    script.news(completed=(ended(ids[2], -105),))
+    commands = script.news(completed=(ended(ids[1], -102),))
+    assert not asks_of(commands) and finish_of(commands)
+
+
+def test_a_job_that_halts_now_ends_what_runs() -> None:
+    script, ids, commands = halted(now=True)
+    (stop,) = only(StopContainersRequest, commands)
+    assert set(stop.request.container_ids) == {ids[1], ids[2]}
+    finish = finish_of(script.news(completed=(ended(ids[1], -105), ended(ids[2], -105))))
+    assert finish.request.final_status is FinalApplicationStatus.FAILED
+    assert end_of(script).exit_code == 4

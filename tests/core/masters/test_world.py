@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from executor.causes import Cause, CauseKind
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.jobmaster import JobMaster
-from yarnopp_cli.records.jobs import JobSpec, PhaseSpec
+from yarnopp_cli.records.jobs import Halt, JobSpec, PhaseSpec
 from yarnopp_cli.records.reports import FinalApplicationStatus
 
 from .driver import ATTEMPT, TOKEN, World, tasks
@@ -82,6 +82,37 @@ def test_a_stop_at_any_moment_leaves_nothing(seed: int, count: int, when: int) -
     assert world.end.exit_code in (0, 130)
     assert not world.live - world.released
     assert not world.asked
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(1, 12),
+    most=st.integers(0, 4),
+    failures=st.integers(1, 4),
+    at_once=st.booleans(),
+)
+def test_a_job_that_halts_leaves_nothing_and_keeps_to_its_bound(
+    seed: int, count: int, most: int, failures: int, at_once: bool
+) -> None:
+    rng = random.Random(seed)
+    phase = PhaseSpec("run", tasks(count), ("true",), max_attempts=2)
+    job = JobSpec("job", "YARN", (phase,), max_running=most, halt=Halt(failures, at_once))
+    outcomes = [(0, None), (1, None), (-102, None), (-108, FULL)]
+    world = World(JobMaster(job, ATTEMPT, TOKEN), rng, lambda _: rng.choice(outcomes), loses=0.1)
+    check = world.master.validate
+
+    def validate() -> None:
+        check()
+        assert not most or len(world.master._by_container) + len(world.master._rm.asks) <= most
+
+    world.master.validate = validate  # type: ignore[method-assign]
+    end = world.run()
+    assert not world.live - world.released and not world.asked
+    assert end.final_status is (
+        FinalApplicationStatus.FAILED if end.summary.failed else FinalApplicationStatus.SUCCEEDED
+    )
+    assert end.summary.completed == count or end.summary.failed >= failures
 
 
 @pytest.mark.parametrize("count", [2000])

@@ -321,6 +321,21 @@ def test_what_does_not_yield_although_it_should_is_paused() -> None:
     assert world.states("o1", "o2") == ["PAUSED", "PAUSED"], "they had half of what the others want"
 
 
+def test_a_late_reading_from_before_the_pause_resumes_nobody() -> None:
+    """What they used until they stood counts in the first reading after it, however late that comes."""
+    watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)
+    equal = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.0, runnable=4, yields=True)
+    asked = [watch.sampled(equal, Demand(0, 2.0, 1.0, 2), at / 4) > 0 for at in range(3)]
+    assert asked == [False, False, True] and watch.is_on
+    late = HostUtilization(2, 2.0, 0.0, yopp_cpu=0.15, runnable=2, yields=True)
+    watch.sampled(late, Demand(used=0.15), 2.5)
+    assert watch.is_on
+    left = HostUtilization(2, 1.5, 0.5, runnable=1, yields=True)
+    for at in (2.75, 3.0, 3.25, 3.5, 3.75):
+        watch.sampled(left, Demand(), at)
+    assert not watch.is_on, "something has been left for a while"
+
+
 def test_who_is_kept_from_the_processors_counts_with_what_it_waits_for() -> None:
     watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)
     starved = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.8, runnable=4, outside_waiting=1.8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,13 @@ def test_an_orphan_leaves_no_zombie(tmp_path: Path, ends: str) -> None:
                 node.executor.start()
                 other = subprocess.Popen(["true"])  # a child that is none of the executor's business
                 before = dead_children() - {other.pid}
-                await node.launch(a_spec("c1", "sh", "-c", script))
+                shim = (await node.launch(a_spec("c1", "sh", "-c", script))).pid
                 written = tmp_path / "work" / "c1" / "pid"
                 await soon(lambda: written.exists() and written.read_text().endswith("\n"), "its pid")
                 orphan = int(written.read_text())
                 await soon(
-                    lambda: (found := read_stat(orphan)) is None or found.parent == os.getpid(), "ours"
+                    lambda: (found := read_stat(orphan)) is None or found.parent in (os.getpid(), shim),
+                    "ours, or its shim's",
                 )
                 await soon(lambda: other.pid in dead_children(), "the other child has ended")
                 node.executor.perform(KillContainer("c1", force=True))
@@ -51,6 +53,65 @@ def test_an_orphan_leaves_no_zombie(tmp_path: Path, ends: str) -> None:
                 await soon(lambda: read_stat(orphan) is None, "nothing is left of the orphan")
                 await soon(lambda: dead_children() - {other.pid} <= before, "no zombie")
                 assert other.wait() == 0, "nobody else has waited for it"
+
+    try:
+        asyncio.run(scenario())
+    finally:
+        set_subreaper(False)
+
+
+ESCAPES = {
+    "clears its environment and forks twice": """
+import os, sys, time
+def escape():
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    os.execve("/bin/sh", ["sh", "-c", "echo $$ >pid.new; mv pid.new pid; exec sleep 1000"], {})
+if not os.fork():
+    escape()
+""",
+    "its first thread ends": """
+import ctypes, os, threading, time
+def lives():
+    with open("pid.new", "w") as file:
+        file.write(f"{os.getpid()}\\n")
+    os.rename("pid.new", "pid")
+    time.sleep(1000)
+if not os.fork():
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    threading.Thread(target=lives).start()
+    ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)
+""",
+}
+STAYS = "while True: time.sleep(1000)\n"
+ENDS = "while not os.path.exists('pid'): time.sleep(0.01)\nos._exit(7)\n"
+
+
+@pytest.mark.parametrize("escape", list(ESCAPES))
+@pytest.mark.parametrize("end", ["killed", "ends"])
+def test_nobody_outlives_its_container(tmp_path: Path, escape: str, end: str) -> None:
+    script = ESCAPES[escape] + (STAYS if end == "killed" else ENDS)
+
+    async def scenario() -> None:
+        with a_group(ExecutorSettings(cgroups_mount="none")) as driver:
+            async with a_node(tmp_path, driver) as node:
+                node.executor.start()
+                await node.launch(a_spec("c1", sys.executable, "-S", "-E", "-c", script))
+                written = tmp_path / "work" / "c1" / "pid"
+                await soon(written.exists, "it has escaped")
+                pid = int(written.read_text())
+                if end == "killed":
+                    node.executor.perform(KillContainer("c1", force=True))
+                exited = await node.told(ContainerExited, "c1")
+                assert exited.exit_code == (137 if end == "killed" else 7)
+                assert not os.path.exists(f"/proc/{pid}") or not any(
+                    (found := read_stat(int(one))) and found.state not in "ZX"
+                    for one in os.listdir(f"/proc/{pid}/task")
+                )
+                node.executor.perform(CleanUpContainer("c1"))
 
     try:
         asyncio.run(scenario())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from executor.linux.procfs import children, is_alive, read_stat, start_time
+from executor.linux.procfs import children, is_alive, read_bytes, read_stat, start_time
 from executor.linux.shim import (
     CannotLaunchError,
     LaunchRequest,
@@ -138,6 +138,51 @@ def test_the_environment_is_exactly_the_given_one(tmp_path: Path, monkeypatch: p
     found = dict(entry.split(b"=", 1) for entry in run.out.split(b"\0") if entry)
     assert found == {os.fsencode(name): os.fsencode(value) for name, value in given.items()}
     assert not (tmp_path / "y").exists()
+
+
+SECRET = {"PATH": os.environ["PATH"], "my.secret": "hunter2", "IFS": "hunter2", "PLAIN": "hunter2"}
+"""Two names that no shell passes on, and one that all do."""
+
+
+def test_no_value_of_a_variable_is_on_a_command_line(tmp_path: Path) -> None:
+    """Of the shim and of all that it becomes and starts: each user of the host can read those."""
+    go = tmp_path / "go"
+    os.mkfifo(go)
+    run = Run(tmp_path, "sh", "-c", f"read -r line <{go}", environment=SECRET)
+    try:
+        until(lambda: len(shown := lines_of(run.launched.pid)) > 1 and b"exact" not in shown[-1], "it runs")
+        assert not [line for line in lines_of(run.launched.pid) if b"hunter2" in line]
+        assert os.fsencode(str(go)) in lines_of(run.launched.pid)[-1]
+    finally:
+        go.write_text("go\n")
+    assert run.end() == 0
+
+
+def lines_of(pid: int) -> list[bytes]:
+    """The command lines of a process and of those below it."""
+    return [
+        read_bytes(f"/proc/{pid}/cmdline"),
+        *(line for child in children(pid) for line in lines_of(child)),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [(("no-such-command",), 127), (("/etc/passwd",), 126), (("./plain",), 5), (("sh", "-c", "exit 6"), 6)],
+)
+def test_beside_odd_variables_codes_and_signals_are_the_same(
+    tmp_path: Path, command: tuple[str, ...], code: int
+) -> None:
+    (tmp_path / "plain").write_text("exit 5\n")
+    (tmp_path / "plain").chmod(0o755)
+    assert Run(tmp_path, *command, environment=SECRET).end() == code
+
+
+def test_beside_odd_variables_signals_have_their_default_action(tmp_path: Path) -> None:
+    run = Run(tmp_path, "grep", "SigIgn", "/proc/self/status", environment=SECRET)
+    assert run.end() == 0
+    ignored = int(run.out.split()[1], 16)
+    assert not ignored & (1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1))
 
 
 def test_no_file_of_ours_stays_open_in_the_container(tmp_path: Path) -> None:

@@ -378,8 +378,29 @@ def _refresh_nodes(words: list[str]) -> list[str]:
     return result
 
 
+def _mapred(rest: list[str]) -> list[str]:
+    """``mapred job -list [all]``, ``-status JOB`` and ``-kill JOB``: jobs are applications of the type MAPREDUCE, and
+    ``job_…`` names one."""
+    words = [_JOB.sub("application_", word) for word in rest[1:]] if rest[:1] == ["job"] else []
+    match words:
+        case ["-list", *more]:
+            every = ["-a"] if more[:1] == ["all"] else []
+            return ["app", "list", "--type", "MAPREDUCE", *every, *more[len(every) :]]
+        case ["-status", *more] if more:
+            return ["app", "status", *more]
+        case ["-kill", *more] if more:
+            return ["app", "kill", *more]
+    raise UsageError(
+        f"mapred {' '.join(rest[:2])} means nothing here".replace("  ", " "),
+        because="of `mapred` yopp has job -list, job -status JOB and job -kill JOB",
+        hint="yopp app --help",
+    )
+
+
+_JOB = re.compile(r"^job_(?=\d+_\d+$)")
 _REWRITERS: dict[str, Callable[[list[str]], list[str]]] = {
     **{command: partial(_mapped, command) for command in _OPTIONS},
+    "mapred": _mapred,
     "dshell": lambda words: ["dshell", *_dshell(words)],
     "pi": lambda words: ["pi", *_generic_options(words)],
     "rmadmin": _rmadmin,

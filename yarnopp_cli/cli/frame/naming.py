@@ -1,8 +1,9 @@
 """Which applications, containers and nodes people mean: full ids, ``last``, unique suffixes, ``-`` for stdin.
 
-``3`` is the application (or container) with that number, ``3.2`` application 3's container 2, ``_0003``
-whatever ends so; ``1-3,7`` and ``3.2-5`` are those of the numbers that there are, ``all`` is whatever lives. What
-means nothing is exit 66, what means several things is exit 2 and lists them.
+``3`` is the application (or container) with that number, ``3.2`` application 3's container 2, ``last.2`` the newest
+one's, ``_0003`` whatever ends so, and another word the application of that name; ``1-3,7`` and ``3.2-5`` are those of
+the numbers that there are, ``all`` is whatever lives. What means nothing is exit 66, what means several things is exit
+2 and lists them.
 """
 
 from __future__ import annotations
@@ -24,13 +25,14 @@ from ...errors import (
 )
 from ...records import client_protocol as rm
 from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId
+from ...records.reports import FINAL_STATES
 from ...views.containers import is_live
 from ...views.text import harmless
 from .output import is_terminal
 
 if TYPE_CHECKING:
     from ...client.protocol import Client
-    from ...records.reports import ContainerReport, NodeReport
+    from ...records.reports import ApplicationReport, ContainerReport, NodeReport
 
 T = TypeVar("T")
 
@@ -38,6 +40,9 @@ ALL = "all"
 _DOTTED = pattern(r"(?:(\d+)\.)?(\d+)", re.ASCII)
 _RANGE = pattern(r"(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)", re.ASCII)
 _NUMBERS = pattern(r"[\d.,-]*\d,[\d.,-]*\d", re.ASCII)
+_OF_LAST = pattern(r"last\.(\d+(?:-\d+)?)", re.ASCII)
+_IDENTIFYING = pattern(r"last|all|[\d._…-]+|(?:application|appattempt|container)_.*", re.ASCII)
+"""What is never looked up as a name."""
 _CANDIDATES = 5
 
 
@@ -123,8 +128,31 @@ def applications(client: Client, given: Sequence[str]) -> list[str]:
     def live() -> list[str]:
         return [one.application_id for one in client.applications(rm.GetApplicationsRequest(live_only=True))]
 
-    known = cache(lambda: [one.application_id for one in client.applications()])
-    return _named(_APPLICATION, known, words(given), live)
+    reports = cache(lambda: client.applications())
+    named = [word if _IDENTIFYING.fullmatch(word) else _by_name(reports(), word) for word in words(given)]
+    return _named(_APPLICATION, lambda: [one.application_id for one in reports()], named, live)
+
+
+def _by_name(reports: Sequence[ApplicationReport], word: str) -> str:
+    """The full id of the application with this name, or of the only one that lives; the word where there is none.
+
+    Raises UsageError for several.
+    """
+    named = [one for one in reports if one.name == word]
+    living = [one for one in named if one.state not in FINAL_STATES]
+    found = [one.application_id for one in (living if len(named) > 1 and living else named)]
+    if len(found) > 1:
+        raise UsageError(
+            f"{harmless(word)!r} is the name of {len(found)} applications; exactly one is needed",
+            because=_some(found),
+            hint="name one by its id, or `last`",
+        )
+    return found[0] if found else word
+
+
+def _some(found: Sequence[str]) -> str:
+    more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
+    return ", ".join(found[:_CANDIDATES]) + more
 
 
 def application(known: Iterable[str], word: str) -> str:
@@ -159,7 +187,8 @@ def containers(
 
 def container(known: Iterable[str], word: str) -> str:
     """The full id of the container that ``word`` means, among the ``known`` ids in order of allocation."""
-    return _one(_CONTAINER, lambda: list(known), word)
+    ids = list(known)
+    return _one(_CONTAINER, lambda: ids, _of_last(_CONTAINER, lambda: ids, word))
 
 
 def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeReport]:
@@ -219,6 +248,7 @@ def is_container(word: str) -> bool:
     ranged = _RANGE.fullmatch(word)
     return bool(
         word.startswith("container_")
+        or _OF_LAST.fullmatch(word)
         or (_DOTTED.fullmatch(word) and "." in word)
         or (ranged and ranged[1])
         or re.search(r"(?:^|_)\d{6,}$", word)
@@ -245,6 +275,7 @@ def _named(
         if word == ALL:
             named += live()
             continue
+        word = _of_last(kind, known, word)
         within = []
         if (bounds := _range(word)) is not None:
             within = _within(kind, known(), *bounds)
@@ -252,6 +283,14 @@ def _named(
             within = narrowed(within)
         named += within or [_one(kind, known, word)]
     return list(dict.fromkeys(named))
+
+
+def _of_last(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
+    """``last.2`` as container 2 of the newest application that has containers; any other word as it is."""
+    match = _OF_LAST.fullmatch(word) if kind is _CONTAINER else None
+    if match is None or not (ids := known()):
+        return word
+    return f"{max(kind.numbers(one)[0] or 0 for one in ids)}.{match[1]}"
 
 
 def _within(kind: _Kind, ids: Sequence[str], app: int | None, first: int, last: int) -> list[str]:
@@ -280,10 +319,9 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
             sought=word,
         )
     if len(matches) > 1:
-        more = f" and {len(matches) - _CANDIDATES} more" if len(matches) > _CANDIDATES else ""
         raise UsageError(
             f"{word!r} matches {len(matches)} {kind.name}s; exactly one is needed",
-            because=", ".join(matches[:_CANDIDATES]) + more,
+            because=_some(matches),
             hint="type more of the one that you mean",
         )
     return matches[0]

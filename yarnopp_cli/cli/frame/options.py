@@ -245,7 +245,7 @@ class HereOnly(Record):
 
 HERE_ONLY = HereOnly()
 
-IDS = argument("ID...", "Full id, `last`, unique suffix, 1-3, `all`, or - for stdin.")
+IDS = argument("ID...", "Full id, `last`, `last.2`, unique suffix, name, 1-3, `all`, or - for stdin.")
 Ids = Annotated[list[str], IDS]
 ApplicationIds = Annotated[list[str], IDS, Live(("app",))]
 ContainerIds = Annotated[list[str], IDS, Live(("container",))]

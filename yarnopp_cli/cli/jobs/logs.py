@@ -56,7 +56,7 @@ Since = Annotated[
 ]
 Stdout = Annotated[bool, option("--stdout", "Standard output only.")]
 Stderr = Annotated[bool, option("--stderr", "Standard error only.")]
-NoPrefix = Annotated[bool, option("--no-prefix", "No container number before each line.")]
+NoPrefix = Annotated[bool, option("--no-prefix", "No task number before each line.")]
 Timestamps = Annotated[
     bool,
     option("--timestamps", "Show when each line was read (for old lines: when the file was last modified)."),
@@ -90,7 +90,7 @@ def logs(
     masters: Masters = False,
     exit_code: WithCode = False,
 ) -> int:
-    """Print the output of one container, or of all containers of an application, numbered.
+    """Print the output of one container, or of all containers of an application, with their tasks' numbers.
 
     The log of a master (its stderr) is left out unless its job fails. With -f, it then follows at the end, in
     one block. --am or --stderr shows it from the start.
@@ -147,7 +147,7 @@ class _LinePrinter:
             printer.separated(("id", "stream", "t", "line"))
 
     def print(self, stream: Stream, mark: str, *, ended: bool) -> bool:
-        """Print what is new of one; whether there was anything. ``mark`` is its container's number, "" where it speaks
+        """Print what is new of one; whether there was anything. ``mark`` is its task's number, "" where it speaks
         alone."""
         plain = self._printer.for_people or self._printer.quiet
         mark = mark if self._style.prefix else ""
@@ -280,7 +280,7 @@ class _Reader:
         for stream in self._streams.values():
             # A master speaks beside the one container that is all of its job.
             is_master = stream.container_id in self._target.masters
-            number = "am" if is_master else stream.container_id.rpartition("_")[2].lstrip("0")
+            number = "am" if is_master else self._target.mark(stream.container_id)
             mark = number if not alone or (is_master and several) else ""
             moved = self._lines.print(stream, mark, ended=ended) or moved
         self._printed = self._printed or moved

@@ -3,6 +3,7 @@ YARN cluster fetched from its nodes."""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from ...errors import (
 )
 from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
+from ...records.ids import ContainerId
 from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
@@ -41,7 +43,8 @@ class Target:
     ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``reticent``
     are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
     None means that it is on disk only and that nothing more will come. ``directories`` are those of
-    applications and containers, by id. ``asked`` containers are asked for and not granted yet. ``lost``: the
+    applications and containers, by id. ``tasks`` are the numbers of containers' tasks.
+    ``asked`` containers are asked for and not granted yet. ``lost``: the
     cluster went before their end was seen.
     """
 
@@ -56,7 +59,13 @@ class Target:
     code: int = 0
     expected: int = 0
     masters: set[str] = field(default_factory=set)
+    tasks: dict[str, int] = field(default_factory=dict)
     reticent: set[str] = field(default_factory=set)
+
+    def mark(self, container_id: str) -> str:
+        """What stands before its lines: its task's number, or its own where that is not known."""
+        task = self.tasks.get(container_id)
+        return container_id.rpartition("_")[2].lstrip("0") if task is None else str(task)
 
     def look(self) -> tuple[dict[str, str], bool]:
         """Container -> its directory, and whether all of it has ended. Updates ``waiting`` and ``code``."""
@@ -96,6 +105,7 @@ class Target:
                 self.reticent -= masters  # now it matters why
             elif not self.masters_only:
                 self.reticent |= masters - set(self.container_ids)
+            self.tasks |= {one.container_id: one.task for one in of_app if one.task is not None}
             reports += [one for one in of_app if one.is_am or not self.masters_only]
         for one in reports:
             directory = one.log_directory or os.path.join(
@@ -121,7 +131,24 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
     try:
         return _of_cluster(session.client, named, masters_only)
     except (ConnectionFailedError, ApplicationNotFoundError, ContainerNotFoundError) as error:
-        return _on_disk(str(session.configuration.value(LOG_DIRS)), named, error, masters_only)
+        target = _on_disk(str(session.configuration.value(LOG_DIRS)), named, error, masters_only)
+        for app in target.application_ids:
+            kept = _kept_tasks(session, app)
+            for one in containers_on_disk(target.directories[app]):
+                place = ContainerId.parse(one).container_id - 1
+                if place < len(kept) and kept[place] >= 0:
+                    target.tasks[one] = kept[place]
+        return target
+
+
+def _kept_tasks(session: Session, application_id: str) -> list[int]:
+    """The tasks of an ended application's containers, in the order of theirs; none where that was not kept."""
+    try:
+        with open(os.path.join(session.run_dir.history_dir, f"{application_id}.json"), "rb") as file:
+            found = json.load(file).get("tasks")
+    except (OSError, ValueError, AttributeError):
+        return []
+    return found if isinstance(found, list) else []
 
 
 def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -> Target:

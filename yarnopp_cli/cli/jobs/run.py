@@ -11,7 +11,7 @@ from executor.records import ExecutionType, Resource
 from ...errors import UsageError
 from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
 from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, Tasks, no_command, plan_run
-from ...records.jobs import ARGS_VARIABLE, TaskSpec
+from ...records.jobs import ARGS_VARIABLE, Halt, TaskSpec
 from ...records.requests import ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
@@ -139,6 +139,19 @@ Deadline = Annotated[
     option("--deadline TIME", "End the job at this time, also if it has not begun; exit 124.", parser=coming),
     WITHOUT_UPLOAD,
 ]
+MaxRunning = Annotated[
+    int,
+    option("--max-running N", "At most N containers of this job at once; 0 is no bound.", min=0),
+    WITHOUT_UPLOAD,
+]
+HaltOption = Annotated[
+    str | None,
+    option(
+        "--halt WHEN,fail=N",
+        "End the job when N tasks, or N%, have failed: now, or soon, when those that run have ended.",
+    ),
+    WITHOUT_UPLOAD,
+]
 Name = Annotated[str, option("--name NAME", "The application's name.")]
 
 
@@ -178,6 +191,8 @@ def run(
     app_priority: ApplicationPriority = 0,
     exclusive: Exclusive = False,
     expect: Expected = None,
+    max_running: MaxRunning = 0,
+    halt: HaltOption = None,
     lines: From = None,
     shell: Shell = False,
     array: Array = None,
@@ -247,6 +262,8 @@ def run(
         task,
         sweep=tasks.sweep,
         numbers=tasks.numbers,
+        max_running=max_running or tasks.max_running,
+        halt=halt_of(halt, sum(map(len, tasks.numbers))) if halt else None,
         name=name or (" ".join(tasks.command)[:60] if elsewhere else tasks.name),
         environment=environment,
         working_directory=directory,
@@ -275,6 +292,21 @@ def run(
         deadline_at_ms=deadline or 0,
     )
     return start(session, client, job, submission, shown, detach=detach)
+
+
+def halt_of(text: str, total: int) -> Halt:
+    """When a job of so many tasks is to halt: ``soon,fail=1``, ``now,fail=10%``, which is one at least. Raises
+    UsageError."""
+    when, _, number = text.partition(",fail=")
+    digits = number.removesuffix("%")
+    if when not in ("now", "soon") or not digits.isdecimal() or len(digits) > 9 or not int(digits):
+        raise UsageError(
+            f"--halt {text} says nothing",
+            because="it says when, now or soon, and after how many failures",
+            hint="--halt soon,fail=1, or --halt now,fail=10%",
+        )
+    failures = max(1, -(-total * int(digits) // 100)) if number.endswith("%") else int(digits)
+    return Halt(failures, when == "now")
 
 
 def parents(session: Session, after: list[str]) -> tuple[str, ...]:

@@ -57,9 +57,18 @@ def varied(
         name = (command[0].split() or [""])[0].rpartition("/")[2]
     if shell and sweep is None:
         command = (*SHELL, " ".join(command))
+    most = 0
     if array:
+        array, percent, bound = array.partition("%")
+        most = int(bound) if bound.isdecimal() and len(bound) < 10 else 0
+        if percent and not most:
+            raise UsageError(
+                f"--array …%{bound} bounds nothing",
+                because="after the % a number above 0 says how many run at once",
+                hint="--array 5-50%4",
+            )
         numbers = _chosen(array, sweep, tasks.numbers)
-    return replace(tasks, command=command, sweep=sweep, numbers=numbers, name=name)
+    return replace(tasks, command=command, sweep=sweep, numbers=numbers, name=name, max_running=most)
 
 
 def _sweep(

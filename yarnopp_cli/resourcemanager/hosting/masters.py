@@ -431,6 +431,7 @@ class HostedMasters:
                 job.app.context.priority,
             )
             node.tasks_to_start.put(container.id, start)
+            job.app.note_task(container.id, task.shown_number)
         if node is not None:
             self._rm.news_for_node(node)
 

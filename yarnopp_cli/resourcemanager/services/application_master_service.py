@@ -29,12 +29,12 @@ from ...machine.tokens import AMRM_TOKEN, verify
 from ...records import distributed_protocol as distributed
 from ...records import master_protocol as master
 from ...records.ids import ApplicationAttemptId
-from ...records.requests import ANY, Container, ResourceRequest, Token
+from ...records.requests import ANY, Container, ResourceRequest, TaskAssignment, Token
 from ..app_manager import AM_RESYNC, AM_SHUTDOWN, RMAppManager
 from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
-from ..entities import HOSTED, HeldCall, RMAppAttempt
+from ..entities import HOSTED, MOST_NUMBERED, HeldCall, RMApp, RMAppAttempt
 from ..lives import AttemptState, Phase
 
 KNOWN_ABOVE = 64
@@ -184,8 +184,8 @@ class ApplicationMasterService:
             app.progress = min(1.0, max(0.0, request.progress))
         if request.summary is not None:
             app.summary = request.summary
-        if request.tasks and (tasks := self._rm.task_books.get(app.id)) is not None:
-            tasks.assign(request.tasks, self._rm.find_container, app.id)
+        if request.tasks:
+            self._assign(app, request.tasks)
         if request.blacklist_removals:
             attempt.blacklist.difference_update(request.blacklist_removals)
             self._rm.changes.guaranteed = True
@@ -369,6 +369,15 @@ class ApplicationMasterService:
                 table.drop(hopeless)
             return fault
         return None
+
+    def _assign(self, app: RMApp, tasks: Sequence[TaskAssignment]) -> None:
+        """Its master says which containers are for which tasks."""
+        for one in tasks:
+            container = self._rm.find_container(one.container_id)
+            if container is not None and container.app is app and -1 <= one.index < MOST_NUMBERED:
+                app.note_task(container.id, one.index + 1)
+        if (book := self._rm.task_books.get(app.id)) is not None:
+            book.assign(tasks, self._rm.find_container, app.id)
 
     def _take_asks(
         self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]

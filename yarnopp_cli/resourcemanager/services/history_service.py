@@ -76,4 +76,5 @@ class HistoryService:
             self._rm.history.of_application(app.id),
             self._rm.now_ms,
             map_reduce_report(app, self._rm.task_books.get(app.id)),
+            tuple(app.task_numbers),
         )

@@ -18,7 +18,7 @@ from ...views.html import Html, facts, join, link, meter, moment, section, stack
 from ...views.text import number_of, span
 from ..data import ClusterData, now_ms
 from ..http import not_found
-from ..queries import chosen_nodes
+from ..queries import chosen_nodes, nodes_in
 from ..routes import Document, Route, route, routes_of
 from .frame import page, path, static_routes
 from .tables import (
@@ -77,11 +77,12 @@ class ClusterPages:
         about = section("About the Cluster", facts(rows))
         return _page(request, "Cluster", await self._tiles(), about, section("Configuration", properties))
 
-    @route("GET", "/cluster/nodes")
+    @route("GET", "/cluster/nodes", "/cluster/nodes/{state}")
     async def nodes(self, request: web.Request) -> web.StreamResponse:
-        """YARN's Nodes page."""
+        """YARN's Nodes page, of all that are part of the cluster or of those in one state."""
         info, every = await self._data.info(), await self._data.nodes()
-        shown = chosen_nodes(request, every, "states", "state")
+        word = request.match_info.get("state", "")
+        shown = nodes_in(word, every) if word else chosen_nodes(request, every, "states", "state")
         listed = nodes_table(shown, opportunistic=info.opportunistic_enabled)
         return _page(request, "Nodes of the cluster", cluster_tiles(info, every), listed)
 

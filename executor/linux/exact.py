@@ -1,0 +1,57 @@
+"""Runs a command with variables that no shell passes on: those whose names a shell sets itself, or does not understand.
+
+A program of the container: ``python -I -S exact.py COMMAND [ARGUMENT...]``. The variables come in one of the
+environment, never on a command line, which all users of the host can read.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+
+CARRIER = "YOPP_SHIM_VARIABLES"
+"""The variable that brings the others."""
+
+
+def packed(variables: dict[str, str], environment: dict[str, str]) -> str:
+    """The value of ``CARRIER``: variables of an environment, and the names of those that Python adds to it."""
+    words = [f"{name}={value}" for name, value in variables.items()]
+    words += [name for name in ("LC_CTYPE",) if name not in environment]  # PEP 538
+    return b"\0".join(map(os.fsencode, words)).hex()
+
+
+def unpacked(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """The environment with the variables that it brings, and without what brought them."""
+    carried = bytes.fromhex(environment.pop(CARRIER.encode()).decode())
+    for pair in carried.split(b"\0"):
+        name, equals, value = pair.partition(b"=")
+        if equals:
+            environment[name] = value
+        else:
+            environment.pop(name, None)
+    return environment
+
+
+def run(words: list[str], environment: dict[bytes, bytes]) -> int:
+    """Become the command; the exit code of ``env`` where that is impossible."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+        signal.signal(number, signal.SIG_DFL)
+    name, found = words[0], errno.ENOENT
+    folders = [""] if "/" in name else os.fsdecode(environment.get(b"PATH", b"")).split(":")
+    for folder in folders:
+        path = name if "/" in name else f"{folder or '.'}/{name}"
+        try:
+            os.execve(path, words, environment)
+        except OSError as error:
+            if error.errno == errno.ENOEXEC:  # a script that names no interpreter
+                os.execve("/bin/sh", ["/bin/sh", path, *words[1:]], environment)
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                found = error.errno or errno.EACCES
+    os.write(2, os.fsencode(f"{name}: {os.strerror(found)}\n"))
+    return 127 if found == errno.ENOENT else 126
+
+
+if __name__ == "__main__":
+    sys.exit(run(sys.argv[1:], unpacked(dict(os.environb))))
