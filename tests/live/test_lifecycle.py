@@ -324,3 +324,33 @@ def test_a_full_disk_starts_nothing(yopp: Yopp) -> None:
         assert not [line for line in yopp.leftovers() if str(small) in line]
     finally:
         subprocess.run(["umount", "-l", small], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+def test_a_disk_that_is_full_for_a_while_fails_no_task(yopp: Yopp) -> None:
+    """Its node says that it is unhealthy, gets nothing, and is well again as soon as there is room."""
+    small = yopp.home / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8m,mode=700", "none", str(small)]
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("cannot mount a tmpfs here")
+    try:
+        places = [f"-Dyarn.nodemanager.{kind}-dirs={small}/{kind}" for kind in ("local", "log")]
+        yopp("up", *SMALL, *places)
+        job = yopp.start("run", "-n", "100", "--retries", "0", "--", "sleep", "0.05")
+        wait_until(lambda: yopp.json("app", "list")["apps"]["app"][0]["yopp"]["tasks"], what="it runs")
+        with open(small / "ballast", "wb", buffering=0) as ballast, contextlib.suppress(OSError):
+            while True:
+                ballast.write(bytes(1 << 16))
+        ill = wait_until(
+            lambda: [one for one in yopp.json("node", "list", "-a")["nodes"]["node"] if one["healthReport"]],
+            what="its node is unhealthy",
+        )
+        assert ill[0]["state"] == "UNHEALTHY" and "No space left on device" in ill[0]["healthReport"]
+        (small / "ballast").unlink()
+        assert job.wait(60) == 0, job.communicate()
+        kinds = [line.split()[1] for line in yopp("events").stdout.splitlines() if "Node" in line]
+        assert "NodeUnhealthy" in str(kinds) and "NodeHealthy" in str(kinds)
+        yopp("down", "-y")
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
