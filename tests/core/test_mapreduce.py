@@ -184,8 +184,8 @@ def test_a_word_that_a_lost_rm_may_not_have_heard_is_said_again() -> None:
     assert sorted(one.container_id for one in said) == sorted(ids)
 
 
-def test_other_masters_say_nothing_of_tasks() -> None:
+def test_other_masters_say_it_too() -> None:
     spec = pi_job()
     script = Script(JobSpec(spec.name, spec.application_type, spec.phases))
-    _, commands = script.grant(asks_of(script.first))
-    assert words(commands) == [()]
+    ids, commands = script.grant(asks_of(script.first))
+    assert words(commands) == [tuple(TaskAssignment(name, index) for index, name in enumerate(ids))]
