@@ -271,6 +271,8 @@ sizes = st.builds(Resource, st.integers(1, 400), st.integers(1, 3))
     st.integers(1, 3),
 )
 @example(32, [(Resource(1, 1), 1), (Resource(1, 3), 2), (Resource(1, 1), 2)], [(Resource(1, 1), 1)] * 3, 2)
+@example(21, [(Resource(1, 1), 1), (Resource(1, 3), 3), (Resource(1, 2), 1)],
+         [(Resource(1, 1), 1), (Resource(1, 3), 1), (Resource(1, 2), 1)], 3)  # fmt: skip
 @settings(max_examples=80, deadline=None)
 def test_each_victim_is_needed_and_its_queue_was_above_its_share(
     capacity: int, of_b: list[tuple[Resource, int]], of_a: list[tuple[Resource, int]], number: int

@@ -6,7 +6,7 @@ where they would go, so nothing is preempted in vain; what is no longer needed i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -190,29 +190,33 @@ class _Simulation:
     def _wants(self, leaf: LeafQueue[RMAppAttempt]) -> Iterator[_Want]:
         """What a queue waits for, container by container, in its order, as long as it is within its capacity.
 
-        The planned ones are charged while this goes on, so it ends.
+        The planned ones are charged while this goes on, so it ends. What comes behind one that is too large for the
+        capacity gets nothing by preemption: if there is room for that one, other queues go first.
         """
         for attempt in leaf.waiting():
             for group in attempt.guaranteed_asks.groups():
-                yield from self._wants_of(leaf, attempt, list(group.values()))
+                if (yield from self._wants_of(leaf, attempt, list(group.values()))):
+                    return
 
     def _wants_of(
         self, leaf: LeafQueue[RMAppAttempt], attempt: RMAppAttempt, group: list[Ask]
-    ) -> Iterator[_Want]:
-        """The containers of asks of one shape, until one cannot be had: then no other can."""
+    ) -> Generator[_Want, None, bool]:
+        """The containers of asks of one shape, until one cannot be had: then no other can. Whether it is too large for
+        the capacity."""
         for ask in group:
             want = _Want(leaf, attempt, ask)
             for _ in range(ask.outstanding):
                 if not (leaf.used + ask.resource).fits_in(leaf.guaranteed):
-                    return
+                    return True
                 # A full queue above it may be made room in.
                 refused = leaf.refuses(attempt.app.user, ask.resource, master=want.master)
                 if refused not in ("", QUEUE_CAPACITY):
-                    return
+                    return False
                 before = len(self._undo)
                 yield want
                 if len(self._undo) == before:
-                    return
+                    return False
+        return False
 
     def _plan(self, want: _Want) -> _Plan | None:
         """Find room for one container, by preemption if need be, and book it. None if that cannot be."""
