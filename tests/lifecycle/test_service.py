@@ -23,6 +23,7 @@ from yarnopp_cli.errors import YoppError
 from yarnopp_cli.settings.loading import load
 
 from ..cli.conftest import Ended, cli, run_dir
+from ..live import schema
 
 __all__ = ["cli", "run_dir"]
 SMALL = ("--memory", "64", "--vcores", "1")
@@ -182,6 +183,7 @@ def test_it_is_written_and_enabled_and_started(
     )
     assert done.code == 0, done.err
     told = json.loads(done.out)["service"]
+    assert not schema.mismatch(told, schema.SERVICE)
     assert (told["state"], told["enabled"], told["pid"], told["ours"]) == ("active", "enabled", 77, True)
     path = Path(told["path"])
     assert (path.parent, path.stat().st_mode & 0o777) == (Path(systemd.host.etc), 0o644)
@@ -324,6 +326,8 @@ def test_it_is_removed_and_a_second_time_nothing_is_there(
     assert path.exists()
     systemd.shows(ActiveState="active", UnitFileState="enabled", MainPID="77")
     assert cli("service", "status").code == 0
+    told = json.loads(cli("service", "remove", "--dry-run", "--json").out)["service"]
+    assert not schema.mismatch(told, schema.SERVICE)
     done = cli("service", "remove", "-y")
     assert (done.code, done.out) == (0, f"{path.name} removed\n")
     assert not path.exists()

@@ -40,6 +40,11 @@ SHOWN = (
 TYPES = ("GUARANTEED", "OPPORTUNISTIC")
 
 RESOURCE = {"memory": int, "vCores": int}
+SERVICE = {
+    **dict.fromkeys(("name", "path", "enabled", "state", "runDir"), str),
+    **dict.fromkeys(("installed", "ours", "lingering"), bool),
+    "pid": int,
+}
 NODE = {
     **dict.fromkeys(
         ("rack", "state", "nodeHostName", "nodeHTTPAddress", "version", "healthReport"), str

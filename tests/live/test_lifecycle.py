@@ -338,7 +338,7 @@ def test_a_disk_that_is_full_for_a_while_fails_no_task(yopp: Yopp) -> None:
         places = [f"-Dyarn.nodemanager.{kind}-dirs={small}/{kind}" for kind in ("local", "log")]
         yopp("up", *SMALL, *places)
         job = yopp.start("run", "-n", "100", "--retries", "0", "--", "sleep", "0.05")
-        wait_until(lambda: yopp.json("app", "list")["apps"]["app"][0]["yopp"]["tasks"], what="it runs")
+        wait_until(lambda: yopp.containers("--state", "RUNNING"), what="it runs")
         with open(small / "ballast", "wb", buffering=0) as ballast, contextlib.suppress(OSError):
             while True:
                 ballast.write(bytes(1 << 16))
