@@ -155,9 +155,7 @@ class Yopp:
         tag = hashlib.sha256(str(self.run_dir).encode()).hexdigest()[:8]
         for folder, folders, _ in os.walk("/sys/fs/cgroup"):  # which takes it well when others remove theirs
             left += [f"cgroup {folder}/{tag}"] if tag in folders else []
-            if (
-                folder.count("/") > DEEPEST
-            ):  # a test of executor.linux makes a thousand levels, and this recurs
+            if folder.count("/") > DEEPEST:  # containers of tests make a thousand levels, and os.walk recurs
                 folders.clear()
         return left
 

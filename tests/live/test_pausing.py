@@ -30,11 +30,14 @@ UNTIL = "while [ ! -e $0 ]; do sleep 0.05; done"
 RUNNING_LIMIT = 8
 """Seconds; a busy machine takes some of them to make a call."""
 
+PAUSES = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"
+"""The calm of other tests asks for killing."""
+
 
 @pytest.fixture(params=["signal", "freezer"])
 def pausing(yopp: Yopp, request: pytest.FixtureRequest) -> Yopp:
     """A node of 2 vcores and 1024 MB that pauses to make room."""
-    up = yopp("up", "--conf", PAUSE, "-D", f"{MECHANISM}={request.param}", "--vcores", "2",
+    up = yopp("up", "--conf", PAUSE, "-D", f"{MECHANISM}={request.param}", f"-D{PAUSES}=true", "--vcores", "2",
               "--memory", "1024", code=None)  # fmt: skip
     if up.returncode and "freezer" in up.stderr:
         pytest.skip("this host has no freezer")
