@@ -68,9 +68,9 @@ def confine(read_only: list[str]) -> None:
         function = _ctypes.dlsym(library, name)
         return int(_ctypes.call_function(function, arguments))
 
-    call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if call("unshare", _CLONE_NEWNS) != 0:
-        return
+        return  # not root's: its containers start programs with privileges as others do
+    call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None)  # what the host mounts later is seen
     for directory in read_only:
         path = os.fsencode(directory)
