@@ -70,8 +70,10 @@ def confine(read_only: list[str]) -> None:
 
     if call("unshare", _CLONE_NEWNS) != 0:
         return  # not root's: its containers start programs with privileges as others do
+    # What the host mounts later is seen; below a chroot this fails, and the host would get what is mounted here.
+    if call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None) != 0:
+        return
     call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None)  # what the host mounts later is seen
     for directory in read_only:
         path = os.fsencode(directory)
         call("mount", path, path, None, _MS_BIND | _MS_REC, None)

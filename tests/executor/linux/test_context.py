@@ -66,3 +66,16 @@ def test_containers_of_a_node_that_root_does_not_run_may_gain_privileges(tmp_pat
     command = [sys.executable, "-I", "-S", "-c", TRY, launcher.__file__, str(tmp_path)]
     tried = subprocess.run(command, capture_output=True, text=True, check=True)
     assert tried.stdout.split() == [before]
+
+
+def test_where_mounts_would_be_the_hosts_nothing_is_mounted(monkeypatch: pytest.MonkeyPatch) -> None:
+    called: list[str] = []
+
+    def call(name: str, arguments: tuple[object, ...]) -> int:
+        called.append(name)
+        return -1 if name == "mount" else 0
+
+    kernel = mock.Mock(dlsym=lambda library, name: name, call_function=call)
+    monkeypatch.setitem(sys.modules, "_ctypes", kernel)
+    launcher.confine(["/sys/fs/cgroup"])
+    assert called == ["unshare", "mount"]
