@@ -77,8 +77,11 @@ class ExecutorContext:
         async def again_and_again() -> None:
             while True:
                 try:
-                    return await work()
+                    await work()
+                    return
                 except OSError as error:
+                    if self.in_a_hurry:
+                        return
                     LOG.warning("once more in %g s: %s", RETRY_SECONDS, error)
                     await asyncio.sleep(RETRY_SECONDS)
 
@@ -94,9 +97,10 @@ class ExecutorContext:
 
     async def finish(self) -> None:
         """Wait for all work that is under way; ``CLOSE_SECONDS`` for what depends on processes that do not die."""
-        self.loop.call_later(CLOSE_SECONDS, self._hurry)
+        hurry = self.loop.call_later(CLOSE_SECONDS, self._hurry)
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
+        hurry.cancel()  # others may use the same driver
 
     def _hurry(self) -> None:
         self.in_a_hurry = True

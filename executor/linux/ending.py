@@ -16,6 +16,7 @@ from ..records import ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import children, continue_all, is_alive, is_running, send
 from .shim import RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
+from .threads import beside
 
 LOG = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class Ender:
                 alone_since = None
                 for pid in offspring:
                     send(pid, signal.SIGKILL)
-                await asyncio.to_thread(self._context.kill, held.container_id)
+                await beside(None, self._context.kill, held.container_id)
             else:
                 alone_since = alone_since or self._loop.time()
                 if self._loop.time() - alone_since > SHIM_GRACE_SECONDS:
@@ -105,7 +106,7 @@ class Ender:
                     send(pid, signal.SIGKILL)
             await asyncio.sleep(0.001)
             if not held.ended and self._cgroups.processes(held.container_id):
-                await asyncio.to_thread(self._context.kill, held.container_id)
+                await beside(None, self._context.kill, held.container_id)
             alone_since = alone_since or self._loop.time()
             if self._loop.time() - alone_since > LAUNCHER_GRACE_SECONDS:
                 kill_identified(*held.launcher)
@@ -153,9 +154,9 @@ class Ender:
 
     async def _end_leftovers(self, held: LiveContainer, tell: Callable[[], None]) -> None:
         while not self._context.in_a_hurry:
-            await asyncio.to_thread(self._context.kill, held.container_id)
+            await beside(None, self._context.kill, held.container_id)
             try:
-                if not await asyncio.to_thread(self._cgroups.processes, held.container_id):
+                if not await beside(None, self._cgroups.processes, held.container_id):
                     tell()
                     return
             except OSError as error:
@@ -194,10 +195,10 @@ class Cleaner:
     async def _clean_all(self) -> None:
         while self._unclean:
             now = list(self._unclean)
-            busy = await asyncio.to_thread(self._clean_quickly, now)
+            busy = await beside(None, self._clean_quickly, now)
             del self._unclean[: len(now)]
             for container_id in busy:
-                self._context.spawn(asyncio.to_thread(self._context.remove, container_id, self._patience))
+                self._context.spawn(beside(None, self._context.remove, container_id, self._patience))
 
     def _clean_quickly(self, containers: list[str]) -> list[str]:
         """Remove their groups and empty directories; those of which something is left."""

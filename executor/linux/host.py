@@ -310,6 +310,7 @@ class WaitingProcesses:
         self._waited: dict[tuple[int, int], int] = {}
         self._at = -math.inf
         self._cores = -1.0
+        self._told = True
 
     def cores(self, now: float) -> float:
         """Cores that they waited for since the last look, which is repeated once a second; -1 before the second, and
@@ -318,7 +319,7 @@ class WaitingProcesses:
         What ended meanwhile, and kernel threads, count nothing.
         """
         seconds = now - self._at
-        if seconds < WAITING_SECONDS and self._cores >= 0:
+        if seconds < WAITING_SECONDS and (self._cores >= 0 or not self._told):
             return self._cores
         booted = time.clock_gettime(time.CLOCK_BOOTTIME)
         known, waited, waits, told = {}, {}, 0, False
@@ -341,7 +342,7 @@ class WaitingProcesses:
             elif age <= seconds:
                 waits += waited[key]
         lately = told and seconds <= 2 * WAITING_SECONDS
-        self._known, self._waited, self._at = known, waited, now
+        self._known, self._waited, self._at, self._told = known, waited, now, told
         self._cores = waits / 1e9 / seconds if lately and seconds > 0 else -1.0
         return self._cores
 

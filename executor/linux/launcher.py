@@ -68,10 +68,12 @@ def confine(read_only: list[str]) -> None:
         function = _ctypes.dlsym(library, name)
         return int(_ctypes.call_function(function, arguments))
 
-    call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if call("unshare", _CLONE_NEWNS) != 0:
+        return  # not root's: its containers start programs with privileges as others do
+    # What the host mounts later is seen; below a chroot this fails, and the host would get what is mounted here.
+    if call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None) != 0:
         return
-    call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None)  # what the host mounts later is seen
+    call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for directory in read_only:
         path = os.fsencode(directory)
         call("mount", path, path, None, _MS_BIND | _MS_REC, None)

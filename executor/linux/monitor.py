@@ -7,6 +7,7 @@ the machine is watched for pressure it is done more often, and the machine is me
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Iterable
@@ -18,6 +19,7 @@ from .context import ExecutorContext
 from .directories import bytes_written
 from .host import HostReader, node_utilization
 from .procfs import runnable_threads, virtual_bytes
+from .threads import beside
 
 LOG = logging.getLogger(__name__)
 
@@ -89,7 +91,8 @@ class Monitor:
             self._watching = self._loop.create_task(self._watch(interval_ms / 1000, host))
 
     async def _watch(self, interval: float, host: HostReader) -> None:
-        host.read()  # the first reading only sets the zero of its counters
+        with contextlib.suppress(OSError):
+            host.read()  # the first reading only sets the zero of its counters
         while True:
             await asyncio.sleep(interval)
             try:
@@ -104,11 +107,11 @@ class Monitor:
         if self._is_quick():
             sampled = self.sample(names)
         elif due or self._last_seconds < OFTEN_SECONDS:
-            sampled = await asyncio.to_thread(self.sample, names)
+            sampled = await beside(None, self.sample, names)
         if sampled is not None:
             self._count(sampled)
             self._post(sampled)
-        utilization = await asyncio.to_thread(host.read)
+        utilization = await beside(None, host.read)
         if utilization is not None:
             self._post(NodeUtilizationSampled(utilization))
 
@@ -127,9 +130,7 @@ class Monitor:
             # The list of containers belongs to the loop: it is made here, and only the reading may be elsewhere.
             names = list(self._containers())
             try:
-                sampled = (
-                    self.sample(names) if self._is_quick() else await asyncio.to_thread(self.sample, names)
-                )
+                sampled = self.sample(names) if self._is_quick() else await beside(None, self.sample, names)
             except OSError as error:
                 LOG.warning("nothing is measured: %s", error)
                 continue

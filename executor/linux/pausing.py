@@ -6,8 +6,6 @@ again until nobody on it is new or running. ``executor.core`` decides which cont
 
 from __future__ import annotations
 
-import asyncio
-import functools
 import logging
 import signal
 import time
@@ -21,6 +19,7 @@ from ..errors import CgroupError
 from .cgroups.base import MIB
 from .context import ExecutorContext, LiveContainer
 from .procfs import continue_all, read_stat, runnable_threads, send, standing
+from .threads import beside
 
 LOG = logging.getLogger(__name__)
 
@@ -188,7 +187,7 @@ class Pauser:
 
     async def _beside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In a thread of its own: kills do not wait until those have stopped that are given no processor."""
-        return await self._loop.run_in_executor(self._threads, functools.partial(work, *args, **kwargs))
+        return await beside(self._threads, work, *args, **kwargs)
 
     def give_up(self) -> None:
         """Do not wait any longer for those that are given no processor."""
@@ -203,7 +202,7 @@ class Pauser:
         if held.ended or held.ending:
             return -1
         try:
-            left = await asyncio.to_thread(self._cgroups.reclaim, held.container_id)
+            left = await beside(None, self._cgroups.reclaim, held.container_id)
         except (CgroupError, OSError) as error:
             LOG.warning("the memory of %s is kept: %s", held.container_id, error)
             return -1

@@ -39,6 +39,7 @@ from .descriptors import limit_of_children
 from .procfs import read_bytes, read_stat, send
 from .shim import LaunchRequest, kill_identified
 from .slots import begin_line, can_be_written, journal_path, read_journal, remove_journal
+from .threads import beside
 
 LOG = logging.getLogger(__name__)
 
@@ -220,9 +221,9 @@ class Pool:
                 idle.append(slot)  # it is being made
         for slot in list(self._slots):
             self._forget(slot)
-        await asyncio.gather(*(asyncio.to_thread(self._remove, slot) for slot in idle))
+        await asyncio.gather(*(beside(None, self._remove, slot) for slot in idle))
         if self._zygote is not None:
-            await asyncio.to_thread(self._zygote.close)
+            await beside(None, self._zygote.close)
 
     # ---- slots come and go
 
@@ -320,7 +321,7 @@ class Pool:
         if slot in self._idle:
             self._idle.remove(slot)
         self._forget(slot)
-        self._context.spawn(asyncio.to_thread(self._remove, slot))
+        self._context.spawn(beside(None, self._remove, slot))
 
     def _remove(self, slot: Slot) -> None:
         """Remove a slot whose launcher has ended, or is about to. Blocks.
@@ -377,7 +378,7 @@ class Pool:
     def _end_zygote(self) -> None:
         zygote, self._zygote = self._zygote, None
         if zygote is not None:
-            self._context.spawn(asyncio.to_thread(zygote.close))
+            self._context.spawn(beside(None, zygote.close))
 
     # ---- what launchers say
 
@@ -489,7 +490,7 @@ class Pool:
         """Have the kernel take back what memory the last container has left, mostly cache of files."""
         slot.group.limits = None
         try:
-            await asyncio.to_thread(self._cgroups.reclaim, slot.group.name)
+            await beside(None, self._cgroups.reclaim, slot.group.name)
         except (CgroupError, OSError) as error:
             LOG.debug("the memory of %s is kept: %s", slot.group.name, error)
         self._free(slot)
@@ -507,14 +508,14 @@ class Pool:
     async def _clear(self, slot: Slot, held: LiveContainer | None) -> None:
         """End what outlived a launcher, and tell what became of its container; then start that elsewhere, or never."""
         if held is None:
-            await asyncio.to_thread(self._remove, slot)
+            await beside(None, self._remove, slot)
             return
         self._cgroups.give_back(held.container_id)
-        await asyncio.to_thread(self._context.kill, slot.group.name)
-        journal = await asyncio.to_thread(read_journal, slot.journal)
+        await beside(None, self._context.kill, slot.group.name)
+        journal = await beside(None, read_journal, slot.journal)
         last = journal.begun[-1] if journal.begun else None
         if last is None or last.container_id != held.container_id:
-            await asyncio.to_thread(self._remove, slot)
+            await beside(None, self._remove, slot)
             self._begin_elsewhere(slot, held)
             return
         if not held.pid:
@@ -523,7 +524,7 @@ class Pool:
         usage = slot.group.usage(self._context.clock(), 0)
         self._ended(held, lambda: usage, KILLED if last.code is None else last.code)
         slot.group.close()
-        await asyncio.to_thread(self._remove, slot)
+        await beside(None, self._remove, slot)
 
     def _begin_elsewhere(self, slot: Slot, held: LiveContainer) -> None:
         """It has not begun in this slot, and never does."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from executor.linux.host import HostReader
+from executor.linux.host import HostReader, WaitingProcesses
 from executor.records import HostUtilization
 
 from ...steps import steps
@@ -137,6 +138,15 @@ def test_a_kernel_that_tells_nobodys_wait_is_not_believed(tmp_path: Path) -> Non
     proc.process(7, "make all", 1.0, 1000)
     for _ in range(4):
         assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).outside_waiting == -1.0
+
+
+def test_where_nobodys_wait_is_told_they_are_asked_once_a_second(tmp_path: Path) -> None:
+    proc = FakeProc(tmp_path)
+    proc.process(7, "make all", 1.0, 1000)
+    waiting = WaitingProcesses(str(tmp_path), lambda pid: False)
+    with mock.patch("executor.linux.host.waited_ns", return_value=0) as asked:
+        assert [waiting.cores(now) for now in (10.0, 10.25, 10.5, 11.0, 11.25)] == [-1.0] * 5
+    assert asked.call_count == 2
 
 
 def test_without_groups_nobody_knows_who_is_a_container(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""Work beside the loop on a host that has no room for another thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
+
+import pytest
+
+from executor.core.events import NodeUtilizationSampled, UsageSampled
+from executor.linux.context import ExecutorContext
+from executor.linux.monitor import Monitor
+from executor.linux.threads import beside
+
+from .node import soon
+
+FULL = mock.patch.object(threading.Thread, "start", side_effect=RuntimeError("can't start new thread"))
+
+
+def test_work_is_done_on_the_loop_once_where_there_is_no_thread() -> None:
+    done: list[int] = []
+
+    async def scenario() -> None:
+        with FULL, ThreadPoolExecutor(1) as threads:
+            assert await beside(threads, threading.get_ident) == threading.get_ident()
+        with ThreadPoolExecutor(1) as threads:
+            with FULL:
+                await beside(threads, done.append, 2)
+            await beside(threads, done.append, 3)
+        assert done == [2, 3], "what was left in the queue is not done again"
+
+    asyncio.run(scenario())
+
+
+def test_a_thread_that_there_is_does_it() -> None:
+    async def scenario() -> None:
+        with ThreadPoolExecutor(2) as threads:
+            free = threading.Event()
+            first = asyncio.ensure_future(beside(threads, free.wait, 10))
+            await asyncio.sleep(0)  # its thread is started
+            with FULL:
+                asyncio.get_running_loop().call_later(0.01, free.set)
+                assert await beside(threads, threading.get_ident) != threading.get_ident()
+            assert await first
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["thread", "loop"])
+def test_who_waits_gets_what_is_raised(full: bool) -> None:
+    async def scenario() -> None:
+        with (
+            ThreadPoolExecutor(1) as threads,
+            FULL if full else contextlib.nullcontext(),
+            pytest.raises(RuntimeError, match="the work's own"),
+        ):
+            await beside(threads, mock.Mock(side_effect=RuntimeError("the work's own")))
+
+    asyncio.run(scenario())
+
+
+def test_the_machine_is_measured_all_the_same() -> None:
+    told: list[object] = []
+    read = mock.Mock(side_effect=itertools.chain([OSError(24, "no descriptor")], itertools.repeat("read")))
+
+    async def scenario() -> None:
+        context = mock.Mock(spec=ExecutorContext, loop=asyncio.get_running_loop(), clock=lambda: 1.0)
+        context.cgroups = mock.Mock(mode="none")
+        monitor = Monitor(
+            context,
+            containers=list,
+            post=told.append,
+            interval_ms=20,
+            virtual_memory=False,
+            make_host=lambda _: mock.Mock(read=read),
+        )
+        with FULL:
+            monitor.watch(20)
+            await soon(lambda: len(told) >= 2, "both are measured")
+        await monitor.stop()
+
+    asyncio.run(scenario())
+    assert [type(one) for one in told[:2]] == [UsageSampled, NodeUtilizationSampled]
