@@ -567,3 +567,22 @@ def test_a_job_that_is_to_begin_later_begins_in_the_next_life() -> None:
     assert cluster.app(world.id).attempts == 2 and world.began
     end = world.finish().end
     assert end is not None and end.exit_code == 0 and world.ended == Counter(range(1, 13))
+
+
+def test_the_time_that_a_job_waited_for_another_is_none_of_its_own_in_the_next_life() -> None:
+    world = World()
+    cluster = world.cluster
+    parent = cluster.master()
+    spec = replace(world.spec, timeout_ms=60_000)
+    context = ApplicationSubmissionContext("", "later", timeout_ms=60_000, after=(f"{parent.app_id}:any",))
+    world.id = cluster.ask(SubmitJobRequest(context, spec, False), cluster.connection()).application_id
+    cluster.at(100)
+    cluster.ask(KillApplicationRequest(parent.app_id))
+    assert cluster.app(world.id).timeout_at_ms == cluster.context.ms(160.0)
+    cluster.at(110)
+    cluster.restart()
+    cluster.at(150)
+    app = cluster.app(world.id)
+    assert app.state is YarnApplicationState.RUNNING and app.timeout_at_ms == cluster.context.ms(160.0)
+    cluster.at(170)
+    assert cluster.app(world.id).state is not YarnApplicationState.RUNNING

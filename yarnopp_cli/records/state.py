@@ -66,6 +66,7 @@ class StoredLife(Record):
     summary: JobSummary | None = None
     end: JobEnd | None = None
     postponed: bool = False
+    began_at_ms: int = 0
 
 
 class StoredTask(Record):

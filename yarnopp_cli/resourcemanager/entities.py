@@ -505,7 +505,7 @@ class RMApp:
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
     ``recovered``: it began in an earlier life of the RM.
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
-    ``postponed``: it has not begun, and asks for nothing.
+    ``postponed``: it has not begun, and asks for nothing. ``began_at_ms`` is when it did.
     """
 
     id: str
@@ -519,6 +519,7 @@ class RMApp:
     hosted: bool = False
     recovered: bool = False
     postponed: bool = False
+    began_at_ms: int = 0
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)
@@ -550,6 +551,11 @@ class RMApp:
     preempted_memory_seconds: float = 0.0
     preempted_vcore_seconds: float = 0.0
     story: list[StoryEntry] = field(default_factory=list)
+
+    @property
+    def timed_from_ms(self) -> int:
+        """What its timeout counts from."""
+        return self.began_at_ms or self.submitted_at_ms
 
     def note_task(self, container_id: str, number: int) -> None:
         """Its master gives a container of it to the task with this number."""

@@ -173,7 +173,7 @@ class ClientRMService:
             self._rm.deadlines.set(key, moment)
         elif not request.dry_run:
             self._rm.deadlines.clear(key)
-        timeout_ms = expires_ms - app.submitted_at_ms if expires_ms else 0
+        timeout_ms = expires_ms - app.timed_from_ms if expires_ms else 0
         answer = self._rm.change_submission(app, dry_run=request.dry_run, timeout_ms=timeout_ms)
         return replace(answer, application=replace(answer.application, timeout_at_ms=expires_ms))
 
