@@ -12,10 +12,12 @@ import pytest
 
 from bench.world import IDENTITY
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
+from yarnopp_cli.errors import InvalidStateError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.admin_protocol import DrainNodesRequest, ResumeNodesRequest
 from yarnopp_cli.records.client_protocol import (
     GetApplicationAttemptsRequest,
+    GetNewApplicationRequest,
     KillApplicationRequest,
     StopJobRequest,
     SubmitJobRequest,
@@ -586,3 +588,17 @@ def test_the_time_that_a_job_waited_for_another_is_none_of_its_own_in_the_next_l
     assert app.state is YarnApplicationState.RUNNING and app.timeout_at_ms == cluster.context.ms(160.0)
     cluster.at(170)
     assert cluster.app(world.id).state is not YarnApplicationState.RUNNING
+
+
+def test_an_id_of_an_earlier_life_is_taken_as_that_wrote_it_alone() -> None:
+    cluster = Kept()
+    running = cluster.submit()
+    unused = cluster.ask(GetNewApplicationRequest()).application_id
+    cluster.restart()
+    foreign = running.replace(str(IDENTITY.cluster_timestamp), "5")
+    zero = running.replace("_0001", "_0000")
+    for one in (running.replace("_0001", "_00001"), foreign, zero):
+        with pytest.raises(InvalidStateError, match="was not given out by this cluster"):
+            cluster.submit(application_id=one)
+    assert list(cluster.context.applications) == [running]
+    assert cluster.submit(application_id=unused) == unused
