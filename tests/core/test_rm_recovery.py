@@ -602,3 +602,32 @@ def test_an_id_of_an_earlier_life_is_taken_as_that_wrote_it_alone() -> None:
             cluster.submit(application_id=one)
     assert list(cluster.context.applications) == [running]
     assert cluster.submit(application_id=unused) == unused
+
+
+def test_containers_of_both_lives_are_known_by_their_tasks() -> None:
+    world = World(kind=GUARANTEED)
+    cluster, planned = world.cluster, dict[str, int]()
+
+    def look() -> None:
+        for host in world.hosts:
+            planned.update((key, one.number) for key, one in host.tasks.items())
+
+    for host in world.hosts:
+        host.register()
+    world.submit()
+    for _ in range(2):
+        world.turn()
+        look()
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+    for _ in range(3):
+        world.turn()
+        look()
+    told = {key: one.task for key, one in cluster.containers(finished=True).items()}
+    assert {key.rsplit("_", 2)[1] for key in planned} == {"01", "02"}
+    shown = {key: told[key] for key in planned if key in told}
+    assert len(shown) > 5 and shown == {key: planned[key] for key in shown}
+    world.finish()
+    (kept,) = cluster.kept
+    assert kept.tasks and len(kept.later_tasks) == 1 and set(kept.later_tasks[0]) <= set(range(1, 13))

@@ -119,6 +119,8 @@ class Recovery:
             return
         began = self._go_on(app, life)
         for task in tasks:
+            if task.container_id:
+                app.note_task(task.container_id, task.shown_number)
             if task.state is TaskState.STARTING:
                 expected = Expected(began, task.node_id, task.priority)
                 rm.expected[task.container_id] = expected
