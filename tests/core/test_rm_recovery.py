@@ -25,11 +25,11 @@ from yarnopp_cli.records.client_protocol import (
     WatchJobRequest,
     WatchJobResponse,
 )
-from yarnopp_cli.records.history import EventKind, GetEventsRequest
+from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
-from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.records.requests import ApplicationSubmissionContext, MapReduceJob
 from yarnopp_cli.records.state import (
     KINDS,
     Kind,
@@ -631,3 +631,15 @@ def test_containers_of_both_lives_are_known_by_their_tasks() -> None:
     world.finish()
     (kept,) = cluster.kept
     assert kept.tasks and len(kept.later_tasks) == 1 and set(kept.later_tasks[0]) <= set(range(1, 13))
+
+
+def test_the_tasks_of_a_mapreduce_job_that_had_ended_are_those_that_were_kept() -> None:
+    cluster = Kept()
+    master = cluster.master(map_reduce=MapReduceJob(2))
+    cluster.ask(KillApplicationRequest(master.app_id))
+    (kept,) = cluster.kept
+    assert kept.map_reduce is not None
+    request = GetMapReduceJobRequest(master.app_id)
+    before = cluster.ask(request).report
+    cluster.restart()
+    assert cluster.ask(request).report == before is None, "it is read from what was kept"

@@ -196,7 +196,8 @@ class Recovery:
         attempt.diagnostics = app.diagnostics
         rm.deadlines.clear(Due(DueKind.DEADLINE, app.id))
         self._manager.retire(app)
-        rm.retired.pop(app.id, None)  # its history was kept when it ended
+        rm.retired.pop(app.id, None)  # its history was kept when it ended, with its tasks
+        rm.task_books.pop(app.id, None)
 
     # -- what nodes tell ---------------------------------------------------------------------------------------
 
