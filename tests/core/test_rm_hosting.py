@@ -437,6 +437,20 @@ def test_a_job_that_makes_no_sense_is_refused(phases: tuple[PhaseSpec, ...], why
     assert why in refusal.value.because
 
 
+def test_who_hears_of_an_end_alone_keeps_what_was_told_of_the_tasks() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, attached=False)
+    (start,) = node.beat().tasks_to_start
+    watch = job.watch()
+    cluster.at(1)
+    first = job.hear(watch)
+    node.beat(said(start, DONE, 3, exit_code=3))
+    cluster.at(100)  # its tasks are forgotten
+    told = cluster.ask(WatchJobRequest(job.id, first.position, first.notices, attempt=first.attempt))
+    assert told.end is not None and told.end.exit_code == 3 and first.attempt == 1
+    assert (told.attempt, told.position) == (first.attempt, first.position), "it is no other life of the RM"
+
+
 def test_a_job_that_could_never_have_a_container_is_refused() -> None:
     cluster, _ = cluster_with()
     with pytest.raises(UsageError) as refusal:

@@ -190,7 +190,9 @@ class HostedMasters:
                     hint=f"yopp app status {app.id}",
                     sought=app.id,
                 )
-            return client.WatchJobResponse(request.position, request.notices, as_rows(()), (), {}, end=end)
+            # Nothing but its end is told: what a follower has heard of its tasks still holds.
+            known = (request.position, request.notices)
+            return client.WatchJobResponse(*known, as_rows(()), (), {}, end=end, attempt=request.attempt)
         if job.client_connection == -1:
             job.client_connection = call.connection_id
             self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, job.id))
