@@ -29,7 +29,7 @@ from yarnopp_cli.records.client_protocol import (
     WatchJobResponse,
 )
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
-from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskReport, TaskSpec, TaskState, from_rows
+from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, Sweep, TaskReport, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart
@@ -409,6 +409,12 @@ def test_a_large_job_asks_for_some_of_its_tasks_first() -> None:
     assert app.pending_containers + app.containers_allocated < 30_000
 
 
+def swept(
+    count: int, sources: tuple[tuple[str, ...], ...], linked: tuple[int, ...], *command: str
+) -> tuple[PhaseSpec, ...]:
+    return (PhaseSpec("x", (TaskSpec(1, SMALL, count=count),), command, sweep=Sweep(sources, linked=linked)),)
+
+
 @pytest.mark.parametrize(
     ("phases", "why"),
     [
@@ -416,6 +422,11 @@ def test_a_large_job_asks_for_some_of_its_tasks_first() -> None:
         ((PhaseSpec("x", (), ("true",)),), "no tasks"),
         ((PhaseSpec("x", (TaskSpec(1, SMALL, count=0),), ("true",)),), "below 1"),
         ((PhaseSpec("x", (TaskSpec(1, SMALL, count=10**7),), ("true",)),), "the limit"),
+        ((PhaseSpec("x", (TaskSpec(1, SMALL, count=3, step=2**63 - 1),), ("true",)),), "number is above"),
+        (swept(2, (("a", "b"), ("c",)), (1,)), "linked"),
+        (swept(1, (("a", "b"), ("c",)), (0,)), "linked"),
+        (swept(1, (("a" * 10_000,),), (), *["{}"] * 1000), "characters"),
+        (swept(1, (("a" * 10_000,),), (), "{}{2}{1}" * 1000), "characters"),
     ],
 )
 def test_a_job_that_makes_no_sense_is_refused(phases: tuple[PhaseSpec, ...], why: str) -> None:
@@ -424,6 +435,27 @@ def test_a_job_that_makes_no_sense_is_refused(phases: tuple[PhaseSpec, ...], why
     with pytest.raises(UsageError) as refusal:
         cluster.ask(request)
     assert why in refusal.value.because
+
+
+def test_who_hears_of_an_end_alone_keeps_what_was_told_of_the_tasks() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, attached=False)
+    (start,) = node.beat().tasks_to_start
+    watch = job.watch()
+    cluster.at(1)
+    first = job.hear(watch)
+    node.beat(said(start, DONE, 3, exit_code=3))
+    cluster.at(100)  # its tasks are forgotten
+    told = cluster.ask(WatchJobRequest(job.id, first.position, first.notices, attempt=first.attempt))
+    assert told.end is not None and told.end.exit_code == 3 and first.attempt == 1
+    assert (told.attempt, told.position) == (first.attempt, first.position), "it is no other life of the RM"
+
+
+def test_a_job_that_could_never_have_a_container_is_refused() -> None:
+    cluster, _ = cluster_with()
+    with pytest.raises(UsageError) as refusal:
+        Job(cluster, max_running=-1)
+    assert "below 0" in refusal.value.because and not cluster.context.applications
 
 
 def test_a_detached_job_that_no_node_can_hold_is_refused_at_once() -> None:

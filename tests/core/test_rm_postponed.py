@@ -226,6 +226,26 @@ def test_one_that_is_forgotten_meanwhile_was_heard_of_when_it_ended() -> None:
     assert last.state() is RUNNING
 
 
+def test_one_that_is_forgotten_at_once_was_heard_of_all_the_same() -> None:
+    cluster, (node,) = cluster_with(max_completed_applications=0)
+    first = Job(cluster)
+    last = Job(cluster, submitted=after((first, OK)))
+    end(first, node)
+    assert last.state() is RUNNING
+
+
+def test_whatever_one_waits_for_its_sentence_is_one() -> None:
+    cluster, _ = cluster_with()
+    parents = [Job(cluster, attached=False) for _ in range(40)]
+    last = Job(cluster, submitted=after(*[(one, ANY) for one in parents]))
+    for one in parents:
+        told = cluster.app(last.id).diagnostics
+        assert parents[39].id in told or "others" in told
+        assert len(told) < 400
+        cluster.ask(KillApplicationRequest(one.id))
+    assert last.state() is RUNNING
+
+
 # -- ends ------------------------------------------------------------------------------------------------------
 
 

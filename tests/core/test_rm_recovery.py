@@ -12,10 +12,12 @@ import pytest
 
 from bench.world import IDENTITY
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
+from yarnopp_cli.errors import InvalidStateError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.admin_protocol import DrainNodesRequest, ResumeNodesRequest
 from yarnopp_cli.records.client_protocol import (
     GetApplicationAttemptsRequest,
+    GetNewApplicationRequest,
     KillApplicationRequest,
     StopJobRequest,
     SubmitJobRequest,
@@ -23,11 +25,11 @@ from yarnopp_cli.records.client_protocol import (
     WatchJobRequest,
     WatchJobResponse,
 )
-from yarnopp_cli.records.history import EventKind, GetEventsRequest
+from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
-from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.records.requests import ApplicationSubmissionContext, MapReduceJob
 from yarnopp_cli.records.state import (
     KINDS,
     Kind,
@@ -567,3 +569,77 @@ def test_a_job_that_is_to_begin_later_begins_in_the_next_life() -> None:
     assert cluster.app(world.id).attempts == 2 and world.began
     end = world.finish().end
     assert end is not None and end.exit_code == 0 and world.ended == Counter(range(1, 13))
+
+
+def test_the_time_that_a_job_waited_for_another_is_none_of_its_own_in_the_next_life() -> None:
+    world = World()
+    cluster = world.cluster
+    parent = cluster.master()
+    spec = replace(world.spec, timeout_ms=60_000)
+    context = ApplicationSubmissionContext("", "later", timeout_ms=60_000, after=(f"{parent.app_id}:any",))
+    world.id = cluster.ask(SubmitJobRequest(context, spec, False), cluster.connection()).application_id
+    cluster.at(100)
+    cluster.ask(KillApplicationRequest(parent.app_id))
+    assert cluster.app(world.id).timeout_at_ms == cluster.context.ms(160.0)
+    cluster.at(110)
+    cluster.restart()
+    cluster.at(150)
+    app = cluster.app(world.id)
+    assert app.state is YarnApplicationState.RUNNING and app.timeout_at_ms == cluster.context.ms(160.0)
+    cluster.at(170)
+    assert cluster.app(world.id).state is not YarnApplicationState.RUNNING
+
+
+def test_an_id_of_an_earlier_life_is_taken_as_that_wrote_it_alone() -> None:
+    cluster = Kept()
+    running = cluster.submit()
+    unused = cluster.ask(GetNewApplicationRequest()).application_id
+    cluster.restart()
+    foreign = running.replace(str(IDENTITY.cluster_timestamp), "5")
+    zero = running.replace("_0001", "_0000")
+    for one in (running.replace("_0001", "_00001"), foreign, zero):
+        with pytest.raises(InvalidStateError, match="was not given out by this cluster"):
+            cluster.submit(application_id=one)
+    assert list(cluster.context.applications) == [running]
+    assert cluster.submit(application_id=unused) == unused
+
+
+def test_containers_of_both_lives_are_known_by_their_tasks() -> None:
+    world = World(kind=GUARANTEED)
+    cluster, planned = world.cluster, dict[str, int]()
+
+    def look() -> None:
+        for host in world.hosts:
+            planned.update((key, one.number) for key, one in host.tasks.items())
+
+    for host in world.hosts:
+        host.register()
+    world.submit()
+    for _ in range(2):
+        world.turn()
+        look()
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+    for _ in range(3):
+        world.turn()
+        look()
+    told = {key: one.task for key, one in cluster.containers(finished=True).items()}
+    assert {key.rsplit("_", 2)[1] for key in planned} == {"01", "02"}
+    shown = {key: told[key] for key in planned if key in told}
+    assert len(shown) > 5 and shown == {key: planned[key] for key in shown}
+    world.finish()
+    (kept,) = cluster.kept
+    assert kept.tasks and len(kept.later_tasks) == 1 and set(kept.later_tasks[0]) <= set(range(1, 13))
+
+
+def test_the_tasks_of_a_mapreduce_job_that_had_ended_are_those_that_were_kept() -> None:
+    cluster = Kept()
+    master = cluster.master(map_reduce=MapReduceJob(2))
+    cluster.ask(KillApplicationRequest(master.app_id))
+    (kept,) = cluster.kept
+    assert kept.map_reduce is not None
+    request = GetMapReduceJobRequest(master.app_id)
+    before = cluster.ask(request).report
+    cluster.restart()
+    assert cluster.ask(request).report == before is None, "it is read from what was kept"

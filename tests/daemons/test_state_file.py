@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import sqlite3
 import stat
 from pathlib import Path
@@ -21,6 +22,7 @@ from yarnopp_cli.records.state import (
     KINDS,
     Kind,
     RemoveRecords,
+    StoreCommand,
     Stored,
     StoredApplication,
     StoredCluster,
@@ -28,6 +30,7 @@ from yarnopp_cli.records.state import (
     StoredNode,
     StoredTask,
     StoreRecord,
+    latest,
 )
 
 JOB = plan_run(("echo", "ä"), TaskSpec(1, Resource(100, 1)), 3, environment={"A": "b"})
@@ -149,3 +152,25 @@ def test_a_transaction_that_fails_leaves_nothing_and_is_written_later(tmp_path: 
     other.execute("ROLLBACK")
     assert file.load() == []
     assert file.write([first, second]) and len(file.load()) == 2
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_what_could_not_be_written_only_the_last_word_is_kept(tmp_path: Path, seed: int) -> None:
+    chance, ids = random.Random(seed), ["application_1_0001", "application_1_00010"]
+    commands: list[StoreCommand] = []
+    for step in range(200):
+        one = chance.choice(ids)
+        if chance.random() < 0.2:
+            commands.append(RemoveRecords(chance.choice([Kind.TASK, Kind.LIFE]), one))
+        elif chance.random() < 0.5:
+            commands.append(StoreRecord(StoredLife(one, attempts=step)))
+        else:
+            number = chance.randrange(3)
+            commands.append(StoreRecord(StoredTask(one, 0, number, TaskState.STARTING, wait_ms=step)))
+    left = latest(commands)
+    assert len(left) <= 12 and latest(left) == left
+    for name, some in (("all", commands), ("left", left)):
+        file = StateFile(path_in(tmp_path / name))
+        assert file.write(some)
+        file.close()
+    assert read(tmp_path / "all") == read(tmp_path / "left")

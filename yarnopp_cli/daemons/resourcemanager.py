@@ -22,7 +22,7 @@ from ..errors import YoppError
 from ..machine.calls import Reply, ReplyError, StopDaemon
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
-from ..records.state import StoreCommand, StoredCluster
+from ..records.state import StoreCommand, StoredCluster, latest
 from ..resourcemanager.context import Command, ForgetState, Identity, KeepCrash, KeepHistory, RMContext
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
@@ -103,8 +103,7 @@ class ResourceManagerDaemon:
         held, self._held = self._held, []
         if self._state is not None:
             self._unwritten += [command for command in held if isinstance(command, StoreCommand)]
-            if self._state.write(self._unwritten):
-                self._unwritten = []
+            self._unwritten = [] if self._state.write(self._unwritten) else latest(self._unwritten)
         for command in held:
             if not isinstance(command, StoreCommand):
                 self._do(command)

@@ -360,6 +360,8 @@ class JobMaster:
         task.has_queued = task.has_queued or state is TaskState.QUEUED
         self._move(task, state)
         container = task.container
+        if self._halted and state is TaskState.QUEUED and container is not None:
+            self._stop_containers(container.node_id, container.node_address, (container.id,))
         if (
             state is TaskState.RUNNING
             and task.phase.promote
@@ -597,7 +599,10 @@ class JobMaster:
         self._unfinished -= self._unmade
         self._unmade = 0
         for (node_id, address), ids in nodes.items():
-            self._out.append(m.CallNode(node_id, address, StopContainersRequest(tuple(ids)), tuple(ids)))
+            self._stop_containers(node_id, address, tuple(ids))
+
+    def _stop_containers(self, node_id: str, address: str, ids: tuple[str, ...]) -> None:
+        self._out.append(m.CallNode(node_id, address, StopContainersRequest(ids), ids))
 
     def _finish(self) -> None:
         if self._exit_code is None:

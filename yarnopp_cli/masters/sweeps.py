@@ -16,7 +16,22 @@ from ..records.jobs import ARGS_VARIABLE, Sweep
 SHELL = ("/bin/sh", "-c")
 _QUOTING = re.compile(r"['\"\\]")
 _BETWEEN = re.compile(r"[ \t\r\n]+")
+LONGEST = 4 * 1024 * 1024
+"""Characters that a task's words may come to: more than Linux takes of all arguments together (execve(2))."""
 _MARK = re.compile(r"\{(?:(#)|([1-9]\d{0,4})?(/\.|//?|\.)?)\}", re.ASCII)
+
+
+def problem_of(command: Sequence[str], sweep: Sweep) -> str:
+    """Why no task can have its values, "" if each can."""
+    sizes = [len(source) for source in sweep.sources]
+    if any(not 0 < at < len(sizes) or sizes[at] != sizes[at - 1] for at in sweep.linked):
+        return "a linked source has not as many values as the one before it"
+    longest = [max(map(len, source), default=0) for source in sweep.sources]
+    whole, marks = sum(longest), [mark for word in command for mark in _MARK.finditer(word)]
+    filled_in = sum(sum(longest[int(mark[2]) - 1 : int(mark[2])]) if mark[2] else whole for mark in marks)
+    if sum(map(len, command)) + max(filled_in, whole) > LONGEST:
+        return f"what a task runs would have more than {LONGEST:,} characters"
+    return ""
 
 
 def values_of(sweep: Sweep, number: int) -> tuple[str, ...]:

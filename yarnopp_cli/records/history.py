@@ -127,7 +127,8 @@ class ApplicationHistory(Record):
     """What is kept of an application that has ended: its last report, the nodes that had containers of it, its events.
 
     ``kept_at_ms`` in epoch milliseconds. ``map_reduce`` is there for a MapReduce job. ``tasks`` are the numbers of the
-    tasks that its containers were for, in the order of theirs, -1 for none.
+    tasks that the first attempt's containers were for, in the order of theirs, -1 for none, ``later_tasks`` those of
+    each later attempt.
     """
 
     application: ApplicationReport
@@ -136,6 +137,7 @@ class ApplicationHistory(Record):
     kept_at_ms: int = 0
     map_reduce: MapReduceReport | None = None
     tasks: tuple[int, ...] = ()
+    later_tasks: tuple[tuple[int, ...], ...] = ()
 
 
 class GetEventsRequest(Request["GetEventsResponse"]):

@@ -7,6 +7,7 @@ defaults, so that it reads what an earlier one wrote.
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterable
 
 from executor.light import Record
 from executor.records import ContainerExitStatus, ExecutionType
@@ -66,6 +67,7 @@ class StoredLife(Record):
     summary: JobSummary | None = None
     end: JobEnd | None = None
     postponed: bool = False
+    began_at_ms: int = 0
 
 
 class StoredTask(Record):
@@ -149,3 +151,17 @@ class RemoveRecords(Record):
 
 
 StoreCommand = StoreRecord | RemoveRecords
+
+
+def latest(commands: Iterable[StoreCommand]) -> list[StoreCommand]:
+    """Of commands that could not be performed yet, those that matter: the last one of each kind for each key."""
+    found: dict[tuple[bool, Kind, str], StoreCommand] = {}
+    for command in commands:
+        match command:
+            case StoreRecord(record):
+                key = True, KINDS[type(record)], key_of(record)
+            case RemoveRecords(kind, name):
+                key = False, kind, name
+        found.pop(key, None)
+        found[key] = command
+    return list(found.values())

@@ -125,6 +125,7 @@ class RMAppManager:
 
     def _begin(self, attempt: RMAppAttempt) -> None:
         app = attempt.app
+        app.began_at_ms = self._rm.now_ms
         self.start(attempt)
         if app.context.timeout_ms > 0:
             due = self._rm.now + app.context.timeout_ms / 1000

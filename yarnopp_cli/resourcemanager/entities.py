@@ -494,18 +494,24 @@ class RMAppAttempt(Listener):
         return self.paused_told != self.app.counts[Phase.PAUSED] or Listener.has_news(self)
 
 
+def _place_of(container_id: str) -> tuple[int, int]:
+    """The number of a container's attempt, and its own, from 0."""
+    _, attempt, number = container_id.rsplit("_", 2)
+    return int(attempt), int(number) - 1
+
+
 @dataclass(slots=True, eq=False)
 class RMApp:
     """One application.
 
-    ``task_numbers`` are its containers' in the order of their own numbers, -1 for one that is no task's. ``leaf`` is
-    its queue. ``opportunistic_held`` is what its live opportunistic containers come to, of
-    which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
+    ``task_numbers`` are each attempt's containers' in the order of their own numbers, -1 for one that is no task's, by
+    the attempt's number. ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come
+    to, of which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
     ``recovered``: it began in an earlier life of the RM.
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
-    ``postponed``: it has not begun, and asks for nothing.
+    ``postponed``: it has not begun, and asks for nothing. ``began_at_ms`` is when it did.
     """
 
     id: str
@@ -519,6 +525,7 @@ class RMApp:
     hosted: bool = False
     recovered: bool = False
     postponed: bool = False
+    began_at_ms: int = 0
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)
@@ -531,7 +538,7 @@ class RMApp:
     tracking_url: str = ""
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
-    task_numbers: list[int] = field(default_factory=list)
+    task_numbers: dict[int, list[int]] = field(default_factory=dict)
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
     guaranteed: Resource = field(default_factory=Resource)
     opportunistic_running: Resource = field(default_factory=Resource)
@@ -551,19 +558,26 @@ class RMApp:
     preempted_vcore_seconds: float = 0.0
     story: list[StoryEntry] = field(default_factory=list)
 
+    @property
+    def timed_from_ms(self) -> int:
+        """What its timeout counts from."""
+        return self.began_at_ms or self.submitted_at_ms
+
     def note_task(self, container_id: str, number: int) -> None:
         """Its master gives a container of it to the task with this number."""
-        place = int(container_id.rpartition("_")[2]) - 1
+        attempt, place = _place_of(container_id)
         if place >= MOST_NUMBERED:
             return
-        missing = place + 1 - len(self.task_numbers)
-        self.task_numbers.extend([-1] * max(0, missing))
-        self.task_numbers[place] = number
+        numbers = self.task_numbers.setdefault(attempt, [])
+        missing = place + 1 - len(numbers)
+        numbers.extend([-1] * max(0, missing))
+        numbers[place] = number
 
     def task_of(self, container_id: str) -> int | None:
         """The number of the task that a container of it is for; None where that is not known."""
-        place = int(container_id.rpartition("_")[2]) - 1
-        number = self.task_numbers[place] if place < len(self.task_numbers) else -1
+        attempt, place = _place_of(container_id)
+        numbers = self.task_numbers.get(attempt, ())
+        number = numbers[place] if place < len(numbers) else -1
         return number if number >= 0 else None
 
     def move(self, event: AppEvent, now: float) -> None:

@@ -28,6 +28,8 @@ OK, FAILED, ANY = "ok", "failed", "any"
 CONDITIONS = {OK: "to succeed", FAILED: "to fail", ANY: "to end"}
 """How an application may have to end for another to begin, in words."""
 UNKNOWN = "unknown"
+MOST_NAMED = 5
+"""So many of those that one waits for are named in a sentence, which is said again whenever one of them ends."""
 
 
 class Verdict(Record):
@@ -59,9 +61,12 @@ def waiting_text(begin_at_ms: int, after: Iterable[str], now_ms: int) -> str:
     parts = []
     if begin_at_ms > now_ms:
         parts.append("for its time")
-    for one in after:
+    named = tuple(after)
+    for one in named[:MOST_NAMED]:
         parent, _, condition = one.rpartition(":")
         parts.append(f"for {parent} {CONDITIONS[condition]}")
+    if len(named) > MOST_NAMED:
+        parts.append(f"for {len(named) - MOST_NAMED:,} others")
     return f"It has not begun: it waits {' and '.join(parts)}."
 
 

@@ -119,6 +119,8 @@ class Recovery:
             return
         began = self._go_on(app, life)
         for task in tasks:
+            if task.container_id:
+                app.note_task(task.container_id, task.shown_number)
             if task.state is TaskState.STARTING:
                 expected = Expected(began, task.node_id, task.priority)
                 rm.expected[task.container_id] = expected
@@ -129,7 +131,7 @@ class Recovery:
             ended = sum(one.state not in (TaskState.STARTING, TaskState.WAITING) for one in tasks)
             running = sum(one.state is TaskState.STARTING for one in tasks)
             notice = f"{lost} was restarted, and the job goes on: {ended} tasks have ended, {running} had a container"
-            elapsed_ms = max(0, rm.now_ms - _began_at_ms(app))
+            elapsed_ms = max(0, rm.now_ms - app.timed_from_ms)
             self._hosting.resume(app, stored, life, m.MasterStarted(tuple(tasks), elapsed_ms), notice)
         if gone:
             self._manager.kill(app, f"its queue {stored.context.queue} is gone")
@@ -164,7 +166,7 @@ class Recovery:
             manager.postpone(app)
             return attempt
         if app.context.timeout_ms > 0:
-            end = rm.moment(_began_at_ms(app) + app.context.timeout_ms)
+            end = rm.moment(app.timed_from_ms + app.context.timeout_ms)
             rm.deadlines.set(Due(DueKind.LIFETIME, app.id), end)
         if life.am_container_id:
             self._rm.move(attempt, AttemptEvent.START)
@@ -194,7 +196,8 @@ class Recovery:
         attempt.diagnostics = app.diagnostics
         rm.deadlines.clear(Due(DueKind.DEADLINE, app.id))
         self._manager.retire(app)
-        rm.retired.pop(app.id, None)  # its history was kept when it ended
+        rm.retired.pop(app.id, None)  # its history was kept when it ended, with its tasks
+        rm.task_books.pop(app.id, None)
 
     # -- what nodes tell ---------------------------------------------------------------------------------------
 
@@ -235,9 +238,3 @@ class Recovery:
             rm.news_for_master(attempt)
         if not rm.expected:
             rm.deadlines.clear(Due(DueKind.RECOVERY))
-
-
-def _began_at_ms(app: RMApp) -> int:
-    """When its time began to count: at its submission, unless it was to begin later."""
-    later = app.context.begin_at_ms or app.context.after
-    return (app.started_at_ms if later else 0) or app.submitted_at_ms

@@ -125,7 +125,7 @@ def application_report(app: RMApp, now: float) -> ApplicationReport:
         memory_seconds=int(app.memory_seconds),
         vcore_seconds=int(app.vcore_seconds),
         attempts=len(app.attempts),
-        timeout_at_ms=app.submitted_at_ms + context.timeout_ms if context.timeout_ms > 0 else 0,
+        timeout_at_ms=app.timed_from_ms + context.timeout_ms if context.timeout_ms > 0 else 0,
         usage=_usage(app),
     )
 

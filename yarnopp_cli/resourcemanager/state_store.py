@@ -42,6 +42,7 @@ RESTORED = (
     "started_at_ms",
     "finished_at_ms",
     "postponed",
+    "began_at_ms",
 )
 """What an application and the record of its life have under the same name."""
 

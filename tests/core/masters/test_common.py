@@ -565,6 +565,15 @@ def test_a_job_that_halts_soon_lets_what_runs_end() -> None:
     assert (counts[TaskState.SUCCEEDED], counts[TaskState.FAILED], counts[TaskState.KILLED]) == (1, 1, 3)
 
 
+def test_what_is_queued_only_after_a_halt_does_not_run_either() -> None:
+    script, ids = begin(replace(job(2), halt=Halt(1)))
+    script.news(completed=(ended(ids[0], 4),))
+    (stop,) = only(StopContainersRequest, script.news(queued=(ids[1],)))
+    assert stop.request.container_ids == (ids[1],)
+    assert finish_of(script.news(completed=(ended(ids[1], -105),)))
+    assert script.master.tally.counts[TaskState.KILLED] == 1
+
+
 def test_what_is_preempted_after_a_halt_is_not_asked_for_again() -> None:
     script, ids, _ = halted(now=False)
     script.news(completed=(ended(ids[2], -105),))

@@ -135,20 +135,24 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
         for app in target.application_ids:
             kept = _kept_tasks(session, app)
             for one in containers_on_disk(target.directories[app]):
-                place = ContainerId.parse(one).container_id - 1
-                if place < len(kept) and kept[place] >= 0:
-                    target.tasks[one] = kept[place]
+                record = ContainerId.parse(one)
+                attempt, place = record.application_attempt_id.attempt_id - 1, record.container_id - 1
+                numbers = kept[attempt] if attempt < len(kept) else []
+                if place < len(numbers) and numbers[place] >= 0:
+                    target.tasks[one] = numbers[place]
         return target
 
 
-def _kept_tasks(session: Session, application_id: str) -> list[int]:
-    """The tasks of an ended application's containers, in the order of theirs; none where that was not kept."""
+def _kept_tasks(session: Session, application_id: str) -> list[list[int]]:
+    """The tasks of the containers of an ended application's attempts, in the order of theirs; none where that was not
+    kept."""
     try:
         with open(os.path.join(session.run_dir.history_dir, f"{application_id}.json"), "rb") as file:
-            found = json.load(file).get("tasks")
-    except (OSError, ValueError, AttributeError):
+            document = json.load(file)
+        found = [document.get("tasks"), *document.get("later_tasks", ())]
+    except (OSError, ValueError, AttributeError, TypeError):
         return []
-    return found if isinstance(found, list) else []
+    return [one if isinstance(one, list) else [] for one in found]
 
 
 def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -> Target:

@@ -65,6 +65,8 @@ KEPT_SECONDS = 60.0
 are kept as long as that is connected.
 """
 MOST_TASKS = 1_000_000
+HIGHEST_NUMBER = 2**53
+"""Of a task: numbers up to it are the same in every JSON reader."""
 EXIT_ENDED = 143
 """Of a job that somebody ended: as if by SIGTERM."""
 STOPPED = "Container killed by the ApplicationMaster."
@@ -188,7 +190,9 @@ class HostedMasters:
                     hint=f"yopp app status {app.id}",
                     sought=app.id,
                 )
-            return client.WatchJobResponse(request.position, request.notices, as_rows(()), (), {}, end=end)
+            # Nothing but its end is told: what a follower has heard of its tasks still holds.
+            known = (request.position, request.notices)
+            return client.WatchJobResponse(*known, as_rows(()), (), {}, end=end, attempt=request.attempt)
         if job.client_connection == -1:
             job.client_connection = call.connection_id
             self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, job.id))
@@ -598,10 +602,16 @@ def check_job(job: JobSpec) -> None:
         problem = "it has no tasks"
     elif any(task.count < 1 or task.step < 1 for phase in job.phases for task in phase.tasks):
         problem = "a number of equal tasks is below 1"
+    elif any(task.numbers[-1] > HIGHEST_NUMBER for phase in job.phases for task in phase.tasks):
+        problem = f"a task's number is above {HIGHEST_NUMBER:,}"
     elif not all(_fits(phase) for phase in job.phases):
         problem = "a task's number is none of its sweep's"
+    elif job.max_running < 0:
+        problem = "the bound of its running containers is below 0"
     elif job.size > MOST_TASKS:
         problem = f"it has {job.size:,} tasks, and {MOST_TASKS:,} are the limit"
+    else:
+        problem = next(filter(None, map(_misfit, job.phases)), "")
     if problem:
         raise UsageError("this job cannot be run", because=problem)
 
@@ -612,6 +622,15 @@ def _fits(phase: PhaseSpec) -> bool:
         return True
     size = phase.sweep.size
     return all(task.number >= 1 and task.numbers[-1] <= size for task in phase.tasks)
+
+
+def _misfit(phase: PhaseSpec) -> str:
+    """Why a phase's template cannot be filled in, "" if it can."""
+    if phase.sweep is None:
+        return ""
+    from ...masters.sweeps import problem_of  # only for sweeps, as in masters/tasks.py
+
+    return problem_of(phase.command, phase.sweep)
 
 
 def _template(template_id: str, job: HostedJob, phase_index: int) -> LaunchTemplate:

@@ -109,8 +109,7 @@ class ClientRMService:
             leaf.check_size(normalise(submission.am_resource, self._rm.settings))
         if submission.application_id:
             application_id = ApplicationId.parse(submission.application_id)
-            earlier = application_id.id <= self._rm.recovered_applications
-            if submission.application_id not in self._promised and not earlier:
+            if submission.application_id not in self._promised and not self._is_earlier(submission):
                 raise InvalidStateError(
                     f"{submission.application_id} was not given out by this cluster",
                     hint="leave the id empty, or request a new one",
@@ -120,6 +119,13 @@ class ClientRMService:
             application_id = self._next_id()
         connection_id = HOSTED if hosted else call.connection_id
         return self._manager.submit(application_id, submission, user, connection_id, leaf, hosted=hosted)
+
+    def _is_earlier(self, submission: ApplicationSubmissionContext) -> bool:
+        """Whether its id may have been given out in an earlier life of the RM: as that wrote it, as another spelling
+        would be another application's."""
+        text, record = submission.application_id, ApplicationId.parse(submission.application_id)
+        given = ApplicationId(self._rm.identity.cluster_timestamp, record.id)
+        return text == str(given) and 1 <= record.id <= self._rm.recovered_applications
 
     def _check_submission(self, submission: ApplicationSubmissionContext) -> None:
         if submission.timeout_ms < 0:
@@ -173,7 +179,7 @@ class ClientRMService:
             self._rm.deadlines.set(key, moment)
         elif not request.dry_run:
             self._rm.deadlines.clear(key)
-        timeout_ms = expires_ms - app.submitted_at_ms if expires_ms else 0
+        timeout_ms = expires_ms - app.timed_from_ms if expires_ms else 0
         answer = self._rm.change_submission(app, dry_run=request.dry_run, timeout_ms=timeout_ms)
         return replace(answer, application=replace(answer.application, timeout_at_ms=expires_ms))
 

@@ -70,11 +70,15 @@ class HistoryService:
 
     def _history(self, app: RMApp) -> ApplicationHistory:
         nodes = [self._rm.nodes[name] for name in sorted(app.nodes) if name in self._rm.nodes]
+        tasks, *later = (
+            tuple(app.task_numbers.get(number, ())) for number in range(1, len(app.attempts) + 1)
+        )
         return ApplicationHistory(
             application_report(app, self._rm.now),
             tuple(map(self._rm.node_report, nodes)),
             self._rm.history.of_application(app.id),
             self._rm.now_ms,
             map_reduce_report(app, self._rm.task_books.get(app.id)),
-            tuple(app.task_numbers),
+            tasks,
+            tuple(later),
         )

@@ -63,7 +63,8 @@ class Postponed:
             self._manager.kill(app, f"It was ended: {reason}.", EXIT_TIMEOUT)
 
     def _how_ended(self, application_id: str) -> str:
-        app = self._rm.applications.get(application_id)
+        # One that is forgotten in the very step in which it ends is among the retired ones until the end of that.
+        app = self._rm.applications.get(application_id) or self._rm.retired.get(application_id)
         if app is None:
             return UNKNOWN
         if not app.ended:
