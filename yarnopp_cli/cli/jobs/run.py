@@ -96,7 +96,7 @@ class Program(Options):
         """What each runs; ``directory`` is None on other hosts than this one. Raises YoppError."""
         tasks = Tasks(tuple(self.command or ()), (range(1, count + 1),))
         marked = any(word.startswith(":::") for word in tasks.command)
-        if marked or self.lines is not None or self.array or self.shell:
+        if marked or self.lines is not None or self.array is not None or self.shell:
             from .sweep import varied
 
             return varied(
@@ -295,7 +295,7 @@ def run(
 
     containers.check()
     words = with_values(program.env or [], os.environ)
-    check_text(program.command or (), "the argument")
+    check_text([*(program.command or ()), program.lines or ""], "the argument")
     check_text([application.name], "the name")
     environment, directory = assignments(words), None
     if session.yarn is None:
@@ -311,7 +311,7 @@ def run(
         sweep=tasks.sweep,
         numbers=tasks.numbers,
         max_running=application.max_running or tasks.max_running,
-        halt=halt_of(application.halt, sum(map(len, tasks.numbers))) if application.halt else None,
+        halt=None if application.halt is None else halt_of(application.halt, sum(map(len, tasks.numbers))),
         name=application.name or (tasks.name if session.yarn is None else " ".join(tasks.command)[:60]),
         environment=environment,
         working_directory=directory,
