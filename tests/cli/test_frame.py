@@ -93,6 +93,21 @@ def test_the_table_is_sound() -> None:
 @pytest.mark.parametrize(
     ("words", "named"),
     [
+        (["--halt", ""], "--halt"),
+        (["--array", ""], "names no tasks"),
+        (["--from", "/tmp/\udcff"], "is not UTF-8"),
+    ],
+)
+def test_what_is_empty_or_no_text_is_refused_before_a_job_is_made(
+    cli: Cli, words: list[str], named: str
+) -> None:
+    ended = cli("run", "-Dyopp.on-demand.enabled=false", *words, "true")
+    assert ended.code == 2 and named in ended.err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
         (["nodee"], "nodee"),
         (["node", "lst"], "lst"),
         (["node", "list", "--frobnicate"], "--frobnicate"),

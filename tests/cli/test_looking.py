@@ -468,6 +468,10 @@ def test_containers_of_the_newest_application_and_names_of_applications(cli: Cli
     assert (
         naming.is_container("last.2") and naming.is_container("last.2-5") and not naming.is_container("last")
     )
+    assert not naming.is_container("train_20260131") and not naming.is_container("20260131-train_000123")
+    assert all(
+        map(naming.is_container, ("_000002", "01_000002", "…01_000002", "e17_1_0002_01_000002", "000002"))
+    )
     with pytest.raises(ContainerNotFoundError):
         naming.container(every, "last.9")
     missing = cli("app", "status", "no-such-name")

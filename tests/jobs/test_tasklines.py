@@ -95,6 +95,9 @@ def test_no_more_tasks_than_a_job_has(lines: Path) -> None:
         (("echo", "{3}", ":::", "a", ":::", "b"), {}),
         (("echo", ":::", "a", "b", ":::+", "1"), {}),
         (("echo", ":::+", "1"), {}),
+        (("echo", "::::"), {}),
+        (("echo", ":::", "a", "::::+"), {}),
+        (("echo",), {"array": ""}),
         (("echo", ":::", "a"), {"count": 3}),
         (("echo", ":::", "a"), {"here": False}),
         (("echo", ":::", "a"), {"array": "1-2"}),
@@ -140,3 +143,4 @@ def test_a_line_for_the_shell_is_one_word_for_it() -> None:
     tasks = sweep_of(["echo a | cat"], shell=True)
     assert (tasks.command, tasks.sweep, tasks.name) == (("/bin/sh", "-c", "echo a | cat"), None, "echo")
     assert not any(sweep_of(["echo", ":::"]).numbers), "no values, no tasks"
+    assert not any(sweep_of(["echo", ":::"], array="1-2").numbers)

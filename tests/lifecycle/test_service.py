@@ -109,6 +109,13 @@ def test_the_default_run_directory_has_the_short_name() -> None:
     assert config.path == f"/cfg/systemd/user/yopp-{other.key}.service"
 
 
+def test_a_unit_finds_the_package_wherever_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service, "daemon_environment", lambda environ: {"PYTHONPATH": "/a $b/50%"})
+    one = service_of(RunDir.of("/srv/run"), 0, "root", "/root", {})
+    # no variable is expanded there, so that $$ would be two dollars
+    assert parsed(unit_text(one, [], version=254))["Service"]["Environment"] == '"PYTHONPATH=/a $b/50%%"'
+
+
 def test_a_unit_starts_what_was_asked_for_whatever_the_words() -> None:
     words = ["--nodes=2", "-Dyopp.x=50% of $HOME", '--conf=/a b/"c"\\d.toml']
     one = service_of(RunDir.of("/srv/a run"), 0, "root", "/root", {})

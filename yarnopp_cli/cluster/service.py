@@ -124,7 +124,7 @@ def unit_text(service: Service, words: Sequence[str], *, version: int) -> str:
     command = [sys.executable, "-P", "-m", "yarnopp_cli", "up", "--foreground"]
     command += ["--run-dir", service.run_dir.path, *words]
     path = daemon_environment({}).get("PYTHONPATH")
-    environment = [f"Environment={quoted(f'PYTHONPATH={path}')}"] if path else []
+    environment = [f"Environment={quoted(f'PYTHONPATH={path}', dollar='$')}"] if path else []
     if version >= SUBGROUPS:
         # What runs when the ResourceManager or this command dies goes on, and the next start finds it.
         kind = ["Type=notify-reload", "KillMode=process", f"DelegateSubgroup={SUBGROUP}"]
@@ -162,11 +162,12 @@ def escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace("%", "%%")
 
 
-def quoted(word: str) -> str:
-    """A word as ``ExecStart=`` reads it back to the same (systemd.syntax(7), systemd.service(5))."""
+def quoted(word: str, *, dollar: str = "$$") -> str:
+    """A word as ``ExecStart=`` reads it back to the same (systemd.syntax(7), systemd.service(5)). To ``Environment=``
+    a dollar is a character like any other (systemd.exec(5))."""
     if _PLAIN.fullmatch(word):
         return word
-    return '"' + escaped(word).replace('"', '\\"').replace("$", "$$") + '"'
+    return '"' + escaped(word).replace('"', '\\"').replace("$", dollar) + '"'
 
 
 # -- what there is -------------------------------------------------------------------------------------

@@ -19,6 +19,9 @@ _BETWEEN = re.compile(r"[ \t\r\n]+")
 LONGEST = 4 * 1024 * 1024
 """Characters that a task's words may come to: more than Linux takes of all arguments together (execve(2))."""
 _MARK = re.compile(r"\{(?:(#)|([1-9]\d{0,4})?(/\.|//?|\.)?)\}", re.ASCII)
+_TOKEN = re.compile(rf"(?P<escape>\\?)(?P<mark>{_MARK.pattern})|\\.|['\"]", re.ASCII | re.DOTALL)
+"""What says in a line for a shell where quotations begin and end, and where a value comes."""
+_SPECIAL = re.compile(r"[^\w@%+=:,./\n-]", re.ASCII)
 
 
 def problem_of(command: Sequence[str], sweep: Sweep) -> str:
@@ -69,8 +72,7 @@ def filled(command: Sequence[str], values: Sequence[str], number: int, *, shell:
             return (line,)
     words = list(command) if any(map(has_mark, command)) else [*command, "{}"]
     if shell:
-        line = " ".join(words)
-        return (*SHELL, _replaced(line, values, number, lambda some: " ".join(map(shlex.quote, some))))
+        return (*SHELL, _shell_line(" ".join(words), values, number))
     found: list[str] = []
     for word in words:
         if word == "{}":
@@ -95,6 +97,33 @@ def has_mark(word: str) -> bool:
 def highest_source(command: Iterable[str]) -> int:
     """The highest source that a template names, 0 for none."""
     return max((int(mark[2] or 0) for word in command for mark in _MARK.finditer(word)), default=0)
+
+
+def _shell_line(line: str, values: Sequence[str], number: int) -> str:
+    """The line with its values quoted, so that no value is ever read as a part of the line. Within quotations of the
+    line itself the special characters have backslashes before them, as GNU parallel has it."""
+    quotation = ""
+
+    def quoted(value: str) -> str:
+        if not quotation:
+            return shlex.quote(value)
+        value = _SPECIAL.sub(lambda found: f"\\{found[0]}", value)
+        if quotation == '"':
+            return value.replace("\n", "'\n'")
+        return value.replace("\\'", "'\\''").replace("\n", "'\"\n\"'")
+
+    def token(found: re.Match[str]) -> str:
+        nonlocal quotation
+        if found["mark"]:  # a backslash before it would undo the quotation of the value
+            before = found["escape"] if quotation == "'" else ""
+            return before + _replaced(found["mark"], values, number, lambda some: " ".join(map(quoted, some)))
+        text = found[0]
+        mark = text[-1] if quotation == "'" else text  # there a backslash is a character like any other
+        if mark in ("'", '"') and quotation in ("", mark):
+            quotation = "" if quotation else mark
+        return text
+
+    return _TOKEN.sub(token, line)
 
 
 def _replaced(text: str, values: Sequence[str], number: int, joined: Callable[[Iterable[str]], str]) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -61,6 +63,33 @@ def test_values_are_quoted_for_the_shell_and_a_line_is_not() -> None:
     assert run("echo {} | wc -c", "it's", shell=True) == ("/bin/sh", "-c", "echo 'it'\"'\"'s' | wc -c")
     assert run("cat", "a b", "c", shell=True) == ("/bin/sh", "-c", "cat 'a b' c")
     assert run("", "echo $HOME | cat", shell=True) == ("/bin/sh", "-c", "echo $HOME | cat")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "printf %s {}",
+        "printf %s '{}'",
+        'printf %s "{}"',
+        "printf %s 'it'\\''s {}'",
+        'printf %s "it\'s {} \\"{}\\""',
+        "printf %s \\{}",
+        'printf %s "\\{}"',
+        "printf %s \\\\{}",
+        'printf %s "$(printf %s {})"',
+        "printf %s '\\' {}",
+    ],
+)
+@pytest.mark.parametrize(
+    "value", ["a;touch no", "$(touch no)", "`touch no`", "x';touch no;'", '";touch no;"', "a\ntouch no", "\\"]
+)
+def test_no_value_is_read_as_a_part_of_the_line(line: str, value: str, tmp_path: Path) -> None:
+    command = sweeps.filled([line], [value], 1, shell=True)
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    assert not list(tmp_path.iterdir()), "nothing of the value was run"
+    if "'{" not in line and '"' not in line and "\\'" not in line and "\\\\" not in line:
+        assert ended.stdout == value
 
 
 def test_combinations_come_in_parallels_order_and_links_go_along() -> None:

@@ -41,6 +41,8 @@ _DOTTED = pattern(r"(?:(\d+)\.)?(\d+)", re.ASCII)
 _RANGE = pattern(r"(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)", re.ASCII)
 _NUMBERS = pattern(r"[\d.,-]*\d,[\d.,-]*\d", re.ASCII)
 _OF_LAST = pattern(r"last\.(\d+(?:-\d+)?)", re.ASCII)
+_YARNS_DIGITS = pattern(r"(?:…?e?[\d_]*_)?\d{6,}", re.ASCII)
+"""The end of a container's id, which no name of a job (``train_20260131``) is taken for."""
 _IDENTIFYING = pattern(r"last|all|[\d._…-]+|(?:application|appattempt|container)_.*", re.ASCII)
 """What is never looked up as a name."""
 _CANDIDATES = 5
@@ -251,7 +253,7 @@ def is_container(word: str) -> bool:
         or _OF_LAST.fullmatch(word)
         or (_DOTTED.fullmatch(word) and "." in word)
         or (ranged and ranged[1])
-        or re.search(r"(?:^|_)\d{6,}$", word)
+        or _YARNS_DIGITS.fullmatch(word)
     ) and not word.startswith(("application_", "appattempt_"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
+from executor.hints import TYPE_CHECKING
 from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
@@ -21,6 +22,7 @@ from ..frame.options import (
     HereOnly,
     JobTimeout,
     Live,
+    Options,
     Queue,
     Tags,
     argument,
@@ -32,127 +34,229 @@ from ..frame.options import (
 from ..frame.output import Printer
 from ..frame.session import Session
 
+if TYPE_CHECKING:
+    from ...jobs.client import JobClient
+    from .on_yarn import YarnJobs
+
 MOST_CONTAINERS = 100_000
 CONDITIONS = ("ok", "failed", "any")
 """How a job of ``--after`` may have to end."""
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
-CommandLine = Annotated[
-    list[str] | None,
-    argument("COMMAND [ARG]...", "The command, its arguments, and after each ::: values for a task each."),
-]
 Count = Annotated[int, option("-n, --num-containers N", "Number of containers.", min=1, max=MOST_CONTAINERS)]
-Opportunistic = Annotated[
-    bool, option("-O, --opportunistic", "Run opportunistic containers, which may queue at a node.")
-]
-Guaranteed = Annotated[bool, option("-G, --guaranteed", "Run guaranteed containers (the default).")]
-Memory = Annotated[
-    int | None, option("--memory SIZE", "Memory of each container: 512, 512M, 2G.", parser=size_mb)
-]
-Vcores = Annotated[int | None, option("--vcores V", "Vcores of each container.")]
-Environment = Annotated[
-    list[str] | None,
-    option(
-        "-e, --env K[=V]",
-        "Set a variable (repeatable), HOME included; not those that the node sets (CONTAINER_ID, PWD, …). Without =V "
-        "it has the value that it has here.",
-    ),
-]
-Directory = Annotated[
-    str | None, option("-C, --cwd DIR", "The working directory. [default: the current one]"), WITHOUT_UPLOAD
-]
-TimeLimit = Annotated[
-    float | None,
-    option(
-        "--container-timeout DUR",
-        "Kill each container that has run for this time; paused time does not count.",
-        parser=duration,
-    ),
-    WITHOUT_UPLOAD,
-]
-Retries = Annotated[int, option("--retries N", "Retry a failing container up to N times.", min=0)]
 Detach = Annotated[bool, option("-d, --detach", "Return at once; the job continues in the cluster.")]
-Promote = Annotated[bool, option("--promote", "Promote opportunistic containers once they have started.")]
-Enforce = Annotated[bool, option("--enforce", "Never use an execution type other than the requested one.")]
 NoPrefix = Annotated[
     bool, option("--no-prefix", "Do not prefix lines with the container's number."), WITHOUT_UPLOAD
 ]
-Node = Annotated[str, option("--node N", "Run on this node only."), WITHOUT_UPLOAD]
-Priority = Annotated[
-    int,
-    option(
-        "--priority P",
-        "Priority of these containers: smaller numbers go first (larger ones with `app priority`).",
-    ),
-]
-ApplicationPriority = Annotated[
-    int,
-    option("--app-priority P", "Priority of the job: larger numbers go first.", min=0),
-    WITHOUT_UPLOAD,
-]
-Exclusive = Annotated[
-    bool,
-    option("--exclusive", "Give each container a node of its own: all that can be promised there."),
-    WITHOUT_UPLOAD,
-]
-Expected = Annotated[
-    float | None,
-    option(
-        "--expect DUR", "Expected run time of each, for estimates and for SHORTEST_FIRST.", parser=duration
-    ),
-    WITHOUT_UPLOAD,
-]
-From = Annotated[
-    str | None,
-    option(
-        "--from FILE",
-        "A container for each line of FILE (- is standard input): the line is its command, or fills in COMMAND's {}.",
-    ),
-    WITHOUT_UPLOAD,
-]
-Shell = Annotated[bool, option("--shell", "The command, or each line of --from, is a line for /bin/sh.")]
-Array = Annotated[
-    str | None,
-    option(
-        "--array N-M:S,…", "The numbers of the tasks: 5-50:5, 1,3,7-9; only these tasks of --from or :::."
-    ),
-    WITHOUT_UPLOAD,
-]
-Begin = Annotated[
-    int | None,
-    option(
-        "--begin TIME", "Begin at this time, not before: +2h, 19:00, 2026-01-31T12:00:00Z.", parser=coming
-    ),
-    WITHOUT_UPLOAD,
-]
-After = Annotated[
-    list[str] | None,
-    option(
-        "--after ID[:HOW]",
-        "Begin when this job has ended, and that ok (the default), failed or any (repeatable).",
-    ),
-    Live(("app",)),
-    WITHOUT_UPLOAD,
-]
-Deadline = Annotated[
-    int | None,
-    option("--deadline TIME", "End the job at this time, also if it has not begun; exit 124.", parser=coming),
-    WITHOUT_UPLOAD,
-]
-MaxRunning = Annotated[
-    int,
-    option("--max-running N", "At most N containers of this job at once; 0 is no bound.", min=0),
-    WITHOUT_UPLOAD,
-]
-HaltOption = Annotated[
-    str | None,
-    option(
-        "--halt WHEN,fail=N",
-        "End the job when N tasks, or N%, have failed: now, or soon, when those that run have ended.",
-    ),
-    WITHOUT_UPLOAD,
-]
-Name = Annotated[str, option("--name NAME", "The application's name.")]
+
+
+class Program(Options):
+    """What the containers run, and where."""
+
+    command: Annotated[
+        list[str] | None,
+        argument(
+            "COMMAND [ARG]...", "The command, its arguments, and after each ::: values for a task each."
+        ),
+    ] = None
+    lines: Annotated[
+        str | None,
+        option(
+            "--from FILE",
+            "A container for each line of FILE (- is standard input): the line is its command, or fills in "
+            "COMMAND's {}.",
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
+    shell: Annotated[
+        bool, option("--shell", "The command, or each line of --from, is a line for /bin/sh.")
+    ] = False
+    array: Annotated[
+        str | None,
+        option(
+            "--array N-M:S,…", "The numbers of the tasks: 5-50:5, 1,3,7-9; only these tasks of --from or :::."
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
+    env: Annotated[
+        list[str] | None,
+        option(
+            "-e, --env K[=V]",
+            "Set a variable (repeatable), HOME included; not those that the node sets (CONTAINER_ID, PWD, …). "
+            "Without =V it has the value that it has here.",
+        ),
+    ] = None
+    cwd: Annotated[
+        str | None,
+        option("-C, --cwd DIR", "The working directory. [default: the current one]"),
+        WITHOUT_UPLOAD,
+    ] = None
+
+    def tasks(self, count: int, environment: Mapping[str, str], directory: str | None) -> Tasks:
+        """What each runs; ``directory`` is None on other hosts than this one. Raises YoppError."""
+        tasks = Tasks(tuple(self.command or ()), (range(1, count + 1),))
+        marked = any(word.startswith(":::") for word in tasks.command)
+        if marked or self.lines is not None or self.array is not None or self.shell:
+            from .sweep import varied
+
+            return varied(
+                tasks, self.lines, self.array, shell=self.shell, environment=environment, directory=directory
+            )
+        if not tasks.command:
+            raise no_command()
+        if directory is not None:
+            find_command(tasks.command[0], environment, directory)
+        return tasks
+
+
+class Containers(Options):
+    """How many containers there are, and what each is."""
+
+    count: Count = 1
+    opportunistic: Annotated[
+        bool, option("-O, --opportunistic", "Run opportunistic containers, which may queue at a node.")
+    ] = False
+    guaranteed: Annotated[bool, option("-G, --guaranteed", "Run guaranteed containers (the default).")] = (
+        False
+    )
+    memory: Annotated[
+        int | None, option("--memory SIZE", "Memory of each container: 512, 512M, 2G.", parser=size_mb)
+    ] = None
+    vcores: Annotated[int | None, option("--vcores V", "Vcores of each container.")] = None
+    exclusive: Annotated[
+        bool,
+        option("--exclusive", "Give each container a node of its own: all that can be promised there."),
+        WITHOUT_UPLOAD,
+    ] = False
+    node: Annotated[str, option("--node N", "Run on this node only."), WITHOUT_UPLOAD] = ANY
+    priority: Annotated[
+        int,
+        option(
+            "--priority P",
+            "Priority of these containers: smaller numbers go first (larger ones with `app priority`).",
+        ),
+    ] = 0
+    expect: Annotated[
+        float | None,
+        option(
+            "--expect DUR",
+            "Expected run time of each, for estimates and for SHORTEST_FIRST.",
+            parser=duration,
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
+    container_timeout: Annotated[
+        float | None,
+        option(
+            "--container-timeout DUR",
+            "Kill each container that has run for this time; paused time does not count.",
+            parser=duration,
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
+    retries: Annotated[int, option("--retries N", "Retry a failing container up to N times.", min=0)] = 0
+    promote: Annotated[
+        bool, option("--promote", "Promote opportunistic containers once they have started.")
+    ] = False
+    enforce: Annotated[
+        bool, option("--enforce", "Never use an execution type other than the requested one.")
+    ] = False
+
+    def check(self) -> None:
+        """Raise UsageError for containers that there cannot be."""
+        if self.opportunistic and self.guaranteed:
+            raise both_types()
+        check_size(self.vcores, self.memory)
+
+    def task(self, session: Session, client: JobClient | YarnJobs) -> TaskSpec:
+        """One of them. Raises YoppError."""
+        settings = client.settings
+        size = Resource(
+            settings.run_memory_mb if self.memory is None else self.memory,
+            settings.run_vcores if self.vcores is None else self.vcores,
+        )
+        if self.exclusive:
+            from .exclusive import size_of_node
+
+            size = size_of_node(session, client, self.node, self.memory, self.vcores)
+        return TaskSpec(
+            1,
+            size,
+            ExecutionType.OPPORTUNISTIC if self.opportunistic else ExecutionType.GUARANTEED,
+            self.priority,
+            self.enforce,
+            duration_hint_ms=round((self.expect or 0) * 1000),
+        )
+
+
+class Application(Options):
+    """The job that is made of them."""
+
+    name: Annotated[str, option("--name NAME", "The application's name.")] = ""
+    queue: Queue = "default"
+    tag: Tags = None
+    app_priority: Annotated[
+        int,
+        option("--app-priority P", "Priority of the job: larger numbers go first.", min=0),
+        WITHOUT_UPLOAD,
+    ] = 0
+    begin: Annotated[
+        int | None,
+        option(
+            "--begin TIME", "Begin at this time, not before: +2h, 19:00, 2026-01-31T12:00:00Z.", parser=coming
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
+    after: Annotated[
+        list[str] | None,
+        option(
+            "--after ID[:HOW]",
+            "Begin when this job has ended, and that ok (the default), failed or any (repeatable).",
+        ),
+        Live(("app",)),
+        WITHOUT_UPLOAD,
+    ] = None
+    deadline: Annotated[
+        int | None,
+        option(
+            "--deadline TIME", "End the job at this time, also if it has not begun; exit 124.", parser=coming
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
+    timeout: JobTimeout = None
+    max_running: Annotated[
+        int,
+        option("--max-running N", "At most N containers of this job at once; 0 is no bound.", min=0),
+        WITHOUT_UPLOAD,
+    ] = 0
+    halt: Annotated[
+        str | None,
+        option(
+            "--halt WHEN,fail=N",
+            "End the job when N tasks, or N%, have failed: now, or soon, when those that run have ended.",
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
+    exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest
+
+    def context(
+        self, session: Session, client: JobClient | YarnJobs, name: str, words: Sequence[str]
+    ) -> ApplicationSubmissionContext:
+        """Its submission; ``words`` are the variables, whose values are no one's. Raises YoppError."""
+        from .running import command_line
+
+        return ApplicationSubmissionContext(
+            "",
+            name,
+            queue=self.queue,
+            priority=self.app_priority,
+            tags=tags(self.tag),
+            am_resource=client.settings.am_resource,
+            command_line=command_line(words),
+            begin_at_ms=self.begin or 0,
+            after=parents(session, self.after) if self.after else (),
+            deadline_at_ms=self.deadline or 0,
+        )
 
 
 @command(
@@ -167,38 +271,11 @@ Name = Annotated[str, option("--name NAME", "The application's name.")]
 )
 def run(
     session: Session,
-    command: CommandLine = None,
-    count: Count = 1,
-    opportunistic: Opportunistic = False,
-    guaranteed: Guaranteed = False,
-    memory: Memory = None,
-    vcores: Vcores = None,
-    env: Environment = None,
-    cwd: Directory = None,
-    name: Name = "",
-    queue: Queue = "default",
-    tag: Tags = None,
-    timeout: JobTimeout = None,
-    container_timeout: TimeLimit = None,
-    retries: Retries = 0,
-    exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest,
+    program: Program,
+    containers: Containers,
+    application: Application,
     detach: Detach = False,
-    promote: Promote = False,
-    enforce: Enforce = False,
     no_prefix: NoPrefix = False,
-    node: Node = ANY,
-    priority: Priority = 0,
-    app_priority: ApplicationPriority = 0,
-    exclusive: Exclusive = False,
-    expect: Expected = None,
-    max_running: MaxRunning = 0,
-    halt: HaltOption = None,
-    lines: From = None,
-    shell: Shell = False,
-    array: Array = None,
-    begin: Begin = None,
-    after: After = None,
-    deadline: Deadline = None,
 ) -> int:
     """Run a command in containers, and exit with its exit code.
 
@@ -214,84 +291,44 @@ def run(
     combinations, :::+ goes along with the source before it, :::: names a file of values.
     """
     from .console import Shown
-    from .running import client_of, command_line, start
+    from .running import client_of, start
 
-    if opportunistic and guaranteed:
-        raise both_types()
-    check_size(vcores, memory)
-    elsewhere = session.yarn is not None
-    env = with_values(env or [], os.environ)
-    check_text(command or (), "the argument")
-    check_text([name], "the name")
-    environment, directory = assignments(env), None
-    if not elsewhere:
-        environment, directory = surroundings(env, cwd, session.printer)
-    tasks = Tasks(tuple(command or ()), (range(1, count + 1),))
-    if lines is not None or array or shell or any(word.startswith(":::") for word in tasks.command):
-        from .sweep import varied
-
-        tasks = varied(tasks, lines, array, shell=shell, environment=environment, directory=directory)
-        if not any(tasks.numbers):
-            session.printer.note("there is nothing to run: no values were given")
-            return 0
-    elif not tasks.command:
-        raise no_command()
-    elif directory is not None:
-        find_command(tasks.command[0], environment, directory)
-
+    containers.check()
+    words = with_values(program.env or [], os.environ)
+    check_text([*(program.command or ()), program.lines or ""], "the argument")
+    check_text([application.name], "the name")
+    environment, directory = assignments(words), None
+    if session.yarn is None:
+        environment, directory = surroundings(words, program.cwd, session.printer)
+    tasks = program.tasks(containers.count, environment, directory)
+    if not any(tasks.numbers):
+        session.printer.note("there is nothing to run: no values were given")
+        return 0
     client = client_of(session)
-    settings = client.settings
-    size = Resource(
-        settings.run_memory_mb if memory is None else memory,
-        settings.run_vcores if vcores is None else vcores,
-    )
-    if exclusive:
-        from .exclusive import size_of_node
-
-        size = size_of_node(session, client, node, memory, vcores)
-    task = TaskSpec(
-        1,
-        size,
-        ExecutionType.OPPORTUNISTIC if opportunistic else ExecutionType.GUARANTEED,
-        priority,
-        enforce,
-        duration_hint_ms=round((expect or 0) * 1000),
-    )
-    job = plan_run(
+    planned = plan_run(
         tasks.command,
-        task,
+        containers.task(session, client),
         sweep=tasks.sweep,
         numbers=tasks.numbers,
-        max_running=max_running or tasks.max_running,
-        halt=halt_of(halt, sum(map(len, tasks.numbers))) if halt else None,
-        name=name or (" ".join(tasks.command)[:60] if elsewhere else tasks.name),
+        max_running=application.max_running or tasks.max_running,
+        halt=None if application.halt is None else halt_of(application.halt, sum(map(len, tasks.numbers))),
+        name=application.name or (tasks.name if session.yarn is None else " ".join(tasks.command)[:60]),
         environment=environment,
         working_directory=directory,
-        node=node if session.dry_run else client.find_node(node),
-        promote=promote,
-        retries=retries,
-        timeout_ms=round((timeout or 0) * 1000),
-        container_timeout_ms=round((container_timeout or 0) * 1000),
-        max_preemptions=settings.max_preemptions,
-        exit_rule=exit_code.value,
+        node=containers.node if session.dry_run else client.find_node(containers.node),
+        promote=containers.promote,
+        retries=containers.retries,
+        timeout_ms=round((application.timeout or 0) * 1000),
+        container_timeout_ms=round((containers.container_timeout or 0) * 1000),
+        max_preemptions=client.settings.max_preemptions,
+        exit_rule=application.exit_code.value,
     )
     shown = Shown(
         stream=not (session.printer.ids_only or session.printer.is_json),
-        prefixed=job.size > 1 and not no_prefix,
+        prefixed=planned.size > 1 and not no_prefix,
     )
-    submission = ApplicationSubmissionContext(
-        "",
-        job.name,
-        queue=queue,
-        priority=app_priority,
-        tags=tags(tag),
-        am_resource=settings.am_resource,
-        command_line=command_line(env),
-        begin_at_ms=begin or 0,
-        after=parents(session, after) if after else (),
-        deadline_at_ms=deadline or 0,
-    )
-    return start(session, client, job, submission, shown, detach=detach)
+    submission = application.context(session, client, planned.name, words)
+    return start(session, client, planned, submission, shown, detach=detach)
 
 
 def halt_of(text: str, total: int) -> Halt:

@@ -58,7 +58,7 @@ def varied(
     if shell and sweep is None:
         command = (*SHELL, " ".join(command))
     most = 0
-    if array:
+    if array is not None:
         array, percent, bound = array.partition("%")
         most = int(bound) if bound.isdecimal() and len(bound) < 10 else 0
         if percent and not most:
@@ -92,6 +92,12 @@ def _sweep(
     for begin, end in pairwise([*starts, len(rest)]):
         mark, given = rest[begin], rest[begin + 1 : end]
         files = mark.startswith("::::")
+        if files and not given:
+            raise UsageError(
+                f"{mark} names no file",
+                because="a file of values is wanted after it",
+                hint="yopp run echo :::: FILE, or - for standard input",
+            )
         for values in [at_most(one, values_of(one)) for one in given] if files else [tuple(given)]:
             if mark.endswith("+"):
                 _check_link(sources, values)
@@ -139,6 +145,8 @@ def _chosen(array: str, sweep: Sweep | None, alike: Sequence[range]) -> tuple[ra
             hint="leave -n away",
         )
     found = numbers_of(array, "--array 5-50:5, or --array 1,3,7-9")
+    if sweep is not None and not sweep.size:
+        return ()
     last = max(one[-1] for one in found)
     if sweep is not None and (last > sweep.size or min(one[0] for one in found) < 1):
         raise UsageError(
