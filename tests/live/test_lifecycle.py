@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import socket
@@ -336,8 +337,8 @@ def test_a_disk_that_is_full_for_a_while_fails_no_task(yopp: Yopp) -> None:
         pytest.skip("cannot mount a tmpfs here")
     try:
         places = [f"-Dyarn.nodemanager.{kind}-dirs={small}/{kind}" for kind in ("local", "log")]
-        yopp("up", *SMALL, *places)
-        job = yopp.start("run", "-n", "100", "--retries", "0", "--", "sleep", "0.05")
+        yopp("up", *SMALL, *places, "-Dyarn.nodemanager.disk-health-checker.interval-ms=500")
+        job = yopp.start("run", "-n", "100", "--retries", "0", "--", "sleep", "0.1")
         wait_until(lambda: yopp.containers("--state", "RUNNING"), what="it runs")
         with open(small / "ballast", "wb", buffering=0) as ballast, contextlib.suppress(OSError):
             while True:
@@ -349,8 +350,9 @@ def test_a_disk_that_is_full_for_a_while_fails_no_task(yopp: Yopp) -> None:
         assert ill[0]["state"] == "UNHEALTHY" and "No space left on device" in ill[0]["healthReport"]
         (small / "ballast").unlink()
         assert job.wait(60) == 0, job.communicate()
-        kinds = [line.split()[1] for line in yopp("events").stdout.splitlines() if "Node" in line]
-        assert "NodeUnhealthy" in str(kinds) and "NodeHealthy" in str(kinds)
+        told = yopp("events", "--json", "--since", "0").stdout.splitlines()
+        kinds = [json.loads(line)["kind"] for line in told]
+        assert [kind for kind in kinds if "ealthy" in kind] == ["NodeUnhealthy", "NodeHealthy"]
         yopp("down", "-y")
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)

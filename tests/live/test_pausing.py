@@ -34,11 +34,16 @@ PAUSES = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"
 """The calm of other tests asks for killing."""
 
 
+def start(mechanism: str) -> tuple[str, ...]:
+    """What starts a node of 2 vcores and 1024 MB that makes room by this kind of pausing."""
+    sizes = ("--vcores", "2", "--memory", "1024")
+    return "up", "--conf", PAUSE, f"-D{MECHANISM}={mechanism}", f"-D{PAUSES}=true", *sizes
+
+
 @pytest.fixture(params=["signal", "freezer"])
 def pausing(yopp: Yopp, request: pytest.FixtureRequest) -> Yopp:
     """A node of 2 vcores and 1024 MB that pauses to make room."""
-    up = yopp("up", "--conf", PAUSE, "-D", f"{MECHANISM}={request.param}", f"-D{PAUSES}=true", "--vcores", "2",
-              "--memory", "1024", code=None)  # fmt: skip
+    up = yopp(*start(request.param), code=None)
     if up.returncode and "freezer" in up.stderr:
         pytest.skip("this host has no freezer")
     assert up.returncode == 0, up.stderr
@@ -234,17 +239,7 @@ def test_a_paused_one_survives_its_nodemanager(pausing: Yopp) -> None:
     assert found is not None
     found.send(signal.SIGKILL)
     assert not wait_for_end([found], 10)
-    pausing(
-        "up",
-        "--conf",
-        PAUSE,
-        "-D",
-        f"{MECHANISM}={_mechanism(pausing)}",
-        "--vcores",
-        "2",
-        "--memory",
-        "1024",
-    )
+    pausing(*start(_mechanism(pausing)))
     wait_until(lambda: states(pausing)[container["id"]] == "PAUSED", what="found again as paused")
     assert members(container) == family
     pausing("container", "resume", container["id"])
