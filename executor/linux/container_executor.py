@@ -145,8 +145,7 @@ class LinuxContainerExecutor:
         )
         self._ender = Ender(context)
         self._unrecorded: dict[str, ExecutorError] = {}
-        folders = (self._directories.work, self._directories.logs, self._directories.state)
-        self._health = HealthChecker(context, settings, folders, post)
+        self._health = HealthChecker(context, settings, self._directories.modes, post)
         self._user, self._home = _account()
 
     # ---- the life of the executor itself

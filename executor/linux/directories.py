@@ -45,7 +45,9 @@ class Directories:
 
     def __init__(self, work: str | Path, logs: str | Path, state: str | Path) -> None:
         self.work, self.logs, self.state = (os.path.abspath(path) for path in (work, logs, state))
-        for path, mode in ((self.work, 0o755), (self.logs, 0o755), (self.state, 0o700)):
+        #: each with the mode that it is made with
+        self.modes = {self.work: 0o755, self.logs: 0o755, self.state: 0o700}
+        for path, mode in self.modes.items():
             os.makedirs(path, mode=mode, exist_ok=True)
         self._spares: list[str] = []
         self._numbers = itertools.count(1)

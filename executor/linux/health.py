@@ -13,7 +13,7 @@ import errno
 import logging
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ..core.events import NodeHealthChanged
 from ..records import ContainerExitStatus
@@ -48,18 +48,19 @@ def os_error_of(error: BaseException | None) -> OSError | None:
 
 
 class HealthChecker:
-    """Posts ``NodeHealthChanged`` when the node becomes ill or well. ``folders`` are where containers need room."""
+    """Posts ``NodeHealthChanged`` when the node becomes ill or well. ``folders`` are where containers need room, each
+    with the mode that it has."""
 
     def __init__(
         self,
         context: ExecutorContext,
         settings: ExecutorSettings,
-        folders: tuple[str, ...],
+        folders: Mapping[str, int],
         post: Callable[[NodeHealthChanged], None],
     ) -> None:
         self._context = context
         self._settings = settings
-        self._folders = tuple(dict.fromkeys(folders))
+        self._folders = folders
         self._post = post
         self._report = ""
         self._timer: asyncio.TimerHandle | None = None
@@ -119,7 +120,7 @@ class HealthChecker:
     def problem_of(self, folder: str) -> str:
         """Why containers cannot write to this directory, "" if they can. One that was removed is made again."""
         try:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            os.makedirs(folder, mode=self._folders.get(folder, 0o700), exist_ok=True)
             _try_to_write(folder)
             room = os.statvfs(folder)
         except OSError as error:

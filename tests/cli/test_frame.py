@@ -96,9 +96,10 @@ def test_the_table_is_sound() -> None:
         (["--halt", ""], "--halt"),
         (["--array", ""], "names no tasks"),
         (["--from", "/tmp/\udcff"], "is not UTF-8"),
+        (["--array", "1-3%2", "--max-running", "1"], "exclude each other"),
     ],
 )
-def test_what_is_empty_or_no_text_is_refused_before_a_job_is_made(
+def test_what_is_empty_no_text_or_said_twice_is_refused_before_a_job_is_made(
     cli: Cli, words: list[str], named: str
 ) -> None:
     ended = cli("run", "-Dyopp.on-demand.enabled=false", *words, "true")

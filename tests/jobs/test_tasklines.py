@@ -72,12 +72,12 @@ def test_bad_lines_are_refused_by_their_number(lines: Path) -> None:
         (b"true\necho 'a\n", "no closing quotation"),
         (b"true\n\xff\n", "not UTF-8"),
         (b"true\na\0b\n", "NUL"),
-        (b"true\n" + b"x" * 131_072 + b"\n", "131,071"),
+        (b"true\n" + b"x" * 131_062 + b"\n", "131,061"),
     ):
         lines.write_bytes(text)
         error = refused(file=lines)
         assert error.message == f"line 2 of {lines} cannot be run" and why in error.because
-    lines.write_bytes(b"x" * 131_071)
+    lines.write_bytes(b"x" * 131_061)
     assert sweep_of(["true"], lines).sweep is not None
 
 
@@ -133,7 +133,16 @@ def test_halts() -> None:
     assert halt_of("soon,fail=1", 5) == Halt(1)
     assert halt_of("now,fail=10%", 300) == Halt(30, True)
     assert halt_of("now,fail=10%", 11) == Halt(2, True)
-    for text in ("", "now", "later,fail=1", "now,fail=0", "soon,fail=-1", "now,fail=x%", "soon,success=1"):
+    for text in (
+        "",
+        "now",
+        "later,fail=1",
+        "now,fail=0",
+        "soon,fail=-1",
+        "now,fail=x%",
+        "soon,success=1",
+        "now,fail=101%",
+    ):
         with pytest.raises(UsageError) as caught:
             halt_of(text, 10)
         assert caught.value.because and caught.value.hint

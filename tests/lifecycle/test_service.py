@@ -257,6 +257,7 @@ def test_where_the_cluster_does_not_start_all_is_as_before(
     assert [line.split(":")[0].strip() for line in done.err.splitlines()][1:] == ["because", "hint"]
     assert "Job for it failed." in done.err and "journalctl" in done.err
     assert {path: path.read_text() for path in Path(systemd.host.etc).iterdir()} == before
+    assert any(line.startswith("disable --now") for line in systemd.calls()) is not known
 
 
 def test_a_unit_of_others_is_never_overwritten(

@@ -318,7 +318,9 @@ def _restore(service: Service, content: bytes | None, *, reload: bool = True) ->
     else:
         with contextlib.suppress(YoppError):
             if reload:
-                _systemctl(service, "disable", service.unit)
+                _systemctl(
+                    service, "disable", "--now", service.unit
+                )  # one that failed may be about to start again
         with contextlib.suppress(FileNotFoundError):
             os.unlink(service.path)
     with contextlib.suppress(YoppError):

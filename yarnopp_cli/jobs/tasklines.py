@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from ..errors import UsageError, YoppError
 from ..masters.sweeps import words_of
+from ..records.jobs import ARGS_VARIABLE
 
 MOST_TASKS = 100_000
-LONGEST = 131_071
-"""Bytes of a line: Linux takes no longer argument of a command (MAX_ARG_STRLEN, execve(2))."""
+LONGEST = 131_071 - len(f"{ARGS_VARIABLE}=")
+"""Bytes of a line: Linux takes no longer argument or variable of a command (MAX_ARG_STRLEN, execve(2))."""
 
 STDIN = "-"
 

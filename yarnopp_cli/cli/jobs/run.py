@@ -301,6 +301,12 @@ def run(
     if session.yarn is None:
         environment, directory = surroundings(words, program.cwd, session.printer)
     tasks = program.tasks(containers.count, environment, directory)
+    if application.max_running and tasks.max_running:
+        raise UsageError(
+            "--max-running and the % of --array exclude each other",
+            because="both say how many run at once",
+            hint="leave out one of them",
+        )
     if not any(tasks.numbers):
         session.printer.note("there is nothing to run: no values were given")
         return 0
@@ -336,10 +342,11 @@ def halt_of(text: str, total: int) -> Halt:
     UsageError."""
     when, _, number = text.partition(",fail=")
     digits = number.removesuffix("%")
-    if when not in ("now", "soon") or not digits.isdecimal() or len(digits) > 9 or not int(digits):
+    possible = digits.isdecimal() and 0 < int(digits[:10]) <= (100 if number.endswith("%") else 999_999_999)
+    if when not in ("now", "soon") or not possible:
         raise UsageError(
             f"--halt {text} says nothing",
-            because="it says when, now or soon, and after how many failures",
+            because="it says when, now or soon, and after how many failures, or after how much of all tasks up to 100%",
             hint="--halt soon,fail=1, or --halt now,fail=10%",
         )
     failures = max(1, -(-total * int(digits) // 100)) if number.endswith("%") else int(digits)

@@ -1,0 +1,59 @@
+"""The RM is killed while jobs run: with its state kept, nothing is lost and nothing that ended well runs again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
+
+from .conftest import Yopp, wait_until
+
+KEPT = "-Dyarn.resourcemanager.recovery.enabled=true"
+TASKS = 100
+
+
+def started(log: Path) -> list[str]:
+    return log.read_text().split() if log.exists() else []
+
+
+def kill_the_rm(yopp: Yopp) -> None:
+    process = ProcessId.of(yopp.json("status")["clusterInfo"]["yopp"]["rm"]["pid"])
+    assert process is not None
+    process.send(signal.SIGKILL)
+    assert not wait_for_end([process], 10)
+    yopp("rm", "start")
+
+
+def test_a_detached_job_goes_on_with_the_next_rm_and_the_next(yopp: Yopp) -> None:
+    log = yopp.home / "started"
+    yopp("up", "--vcores", "2", "--memory", "1024", KEPT)
+    words = ("--memory", "64", "-n", str(TASKS), "--", "sh", "-c", f"echo $YOPP_TASK >> {log}; sleep 0.05")
+    job = yopp("run", "-q", "-d", "-O", *words).stdout.strip()
+    for number in (10, 50):
+        wait_until(lambda number=number: len(started(log)) >= number, what=f"{number} tasks have begun")
+        kill_the_rm(yopp)
+    assert yopp("wait", job, timeout=120).returncode == 0
+    assert Counter(started(log)) == Counter(str(number) for number in range(1, TASKS + 1))
+    summary = yopp.json("app", "status", job)["app"]
+    assert (summary["state"], summary["finalStatus"]) == ("FINISHED", "SUCCEEDED")
+
+
+def test_what_waits_is_begun_and_a_job_in_the_foreground_has_its_output_once(yopp: Yopp) -> None:
+    log, go = yopp.home / "started", yopp.home / "go"
+    yopp("up", "--vcores", "1", "--memory", "512", KEPT)
+    script = f"echo $YOPP_TASK >> {log}; until [ -e {go} ]; do sleep 0.02; done; echo task $YOPP_TASK"
+    first = yopp.start("run", "-O", "--memory", "64", "-n", "3", "--", "sh", "-c", script)
+    wait_until(lambda: started(log), what="the first task runs")
+    (app,) = yopp.json("app", "list")["apps"]["app"]
+    later = yopp("run", "-q", "-d", "--memory", "64", "--after", app["id"], "--", "true").stdout.strip()
+    kill_the_rm(yopp)
+    go.touch()
+    out, said = first.communicate(timeout=60)
+    assert first.returncode == 0, said
+    assert sorted(line.partition("task ")[2] for line in out.splitlines()) == ["1", "2", "3"], out
+    yopp("wait", later, timeout=60)
+    assert Counter(started(log)) == Counter("123")
+    assert os.path.exists(yopp.run_dir / "state" / "rm" / "state.db")
