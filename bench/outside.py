@@ -33,6 +33,9 @@ from .machine import CORES, busy_seconds, own_seconds, processes, tree
 SPIN = ["sh", "-c", "while :; do :; done"]
 SITE = str(ROOT / "configs" / "yarn-site.toml")
 SHIPPED = "yopp.nodemanager.pressure.enabled=true"
+SETTLING_SECONDS = 1.5
+"""What is promised is promised from the second second on: so long after the submission the window begins."""
+
 NOISY_CORES = 0.08
 """Other programs that use more than this spoil a trial."""
 
@@ -68,6 +71,8 @@ class Load:
     roots: list[int]
     work: Callable[[], float]
     lateness: Callable[[], list[float]] = list
+    settled: float = 0.5
+    """It is at work once it has done so much."""
 
 
 @contextlib.contextmanager
@@ -101,7 +106,7 @@ def compiling() -> Iterator[Load]:
         endless = "while :; do make -s -j2 all; rm -f unit*.o; done"
         with _running(["sh", "-c", endless], cwd=folder) as roots:
             done = Path(folder, "done")
-            yield Load(roots, lambda: float(done.stat().st_size if done.exists() else 0))
+            yield Load(roots, lambda: float(done.stat().st_size if done.exists() else 0), settled=10)
 
 
 @contextlib.contextmanager
@@ -116,7 +121,7 @@ def waking() -> Iterator[Load]:
                 text = path.read_text()
                 return [float(line) for line in text[: text.rfind("\n") + 1].split()]
 
-            yield Load(roots, lambda: float(sum(late < 10.0 for late in lateness())), lateness)
+            yield Load(roots, lambda: float(sum(late < 10.0 for late in lateness())), lateness, settled=10)
 
 
 @contextlib.contextmanager
@@ -152,6 +157,15 @@ def container_seconds(clusters: list[Cluster]) -> float:
     seen = processes()
     below = tree({pid: one[0] for pid, one in seen.items()}, daemons) - daemons
     return sum(seen[pid][1] + seen[pid][2] for pid in below)
+
+
+def until_at_work(load: Load, seconds: float = 10.0) -> None:
+    """Wait until all programs of the load do what they are to do, which takes some tenths of a second."""
+    begun, deadline = load.work(), time.monotonic() + seconds
+    while load.roots and load.work() < begun + load.settled:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the load has not begun to work within {seconds:g} s")
+        time.sleep(0.02)
 
 
 def window(load: Load, clusters: list[Cluster], seconds: float) -> Window:
@@ -243,14 +257,14 @@ def _trial(case: Case, clusters: list[Cluster], seconds: float) -> Sample:
             stack.callback(_end, held)
             clusters[0].until_running(1)
         load = stack.enter_context(LOADS[case.load]())
-        time.sleep(0.5)
+        until_at_work(load)
         alone = window(load, clusters, seconds)
         if case.floor:
             beside = window(load, clusters, seconds)
         else:
             for cluster in clusters:
                 start_job(cluster, case, stack)
-            time.sleep(1.5)
+            time.sleep(SETTLING_SECONDS)
             beside = window(load, clusters, seconds)
     figures = {}
     if alone.work:

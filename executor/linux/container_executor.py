@@ -12,6 +12,7 @@ import logging
 import os
 import pwd
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
@@ -145,6 +146,8 @@ class LinuxContainerExecutor:
         )
         self._ender = Ender(context)
         self._unrecorded: dict[str, ExecutorError] = {}
+        #: by container, "" for those of none: commands for which the host is short of something, in their order
+        self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
         self._user, self._home = _account()
 
@@ -232,14 +235,37 @@ class LinuxContainerExecutor:
     # ---- commands
 
     def perform(self, command: commands.Command) -> None:
-        """Begin to perform one command. At most one event is posted for it, now or later."""
+        """Begin to perform one command. At most one event is posted for it, now or later.
+
+        While the host is short of descriptors, memory or processes it is tried again, and those that come after it for
+        the same container wait behind it: an older record never overwrites a newer one.
+        """
+        if self._late and (waiting := self._late.get(_container_of(command))) is not None:
+            waiting.append(command)
+        elif not self._performed(command):
+            container_id = _container_of(command)
+            self._late[container_id] = deque([command])
+            self._context.loop.call_later(RETRY_SECONDS, self._perform_late, container_id)
+
+    def _perform_late(self, container_id: str) -> None:
+        waiting = self._late[container_id]
+        while waiting:
+            if not self._performed(waiting[0]):
+                self._context.loop.call_later(RETRY_SECONDS, self._perform_late, container_id)
+                return
+            waiting.popleft()
+        del self._late[container_id]
+
+    def _performed(self, command: commands.Command) -> bool:
+        """Perform it, unless the host is short of what that takes."""
         try:
             self._perform(command)
         except OSError as error:
             if error.errno not in SHORT or isinstance(command, commands.LaunchContainer):
                 raise
             LOG.warning("%s comes later: %s", type(command).__name__, error.strerror)
-            self._context.loop.call_later(RETRY_SECONDS, self.perform, command)
+            return False
+        return True
 
     def _perform(self, command: commands.Command) -> None:
         match command:
@@ -526,6 +552,16 @@ class LinuxContainerExecutor:
             else:
                 self._watch(held)
         return found
+
+
+def _container_of(command: commands.Command) -> str:
+    """Whom a command is about, "" for the node."""
+    match command:
+        case commands.StoreContainer(record):
+            return record.spec.container_id
+        case commands.LaunchContainer(spec, _):
+            return spec.container_id
+    return getattr(command, "container_id", "")
 
 
 def _account() -> tuple[str, str]:

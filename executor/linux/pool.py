@@ -388,7 +388,7 @@ class Pool:
         slot.held.launcher = slot.group.launcher, slot.start
         try:
             slot.sock.send(begin_line(slot.held.container_id, slot.group.lend()) + message)
-        except (BrokenPipeError, ConnectionError) as error:
+        except ConnectionError as error:
             LOG.debug("the launcher of %s is gone: %s", slot.group.name, error)
             # Its end comes from the socket.
         except OSError as error:

@@ -319,15 +319,20 @@ def test_an_rm_that_does_not_hold_heartbeats_is_not_flooded(node: World) -> None
     assert len(beats(node.answer(at=101.9))) == 1
 
 
-def test_while_containers_queue_news_go_together_and_else_at_once(node: World) -> None:
-    for number in range(1, 6):  # two run, three queue
-        node.start(to_start(number))
+def two_run_and_all_is_told(node: World) -> None:
+    """The RM holds one heartbeat, and has heard of nothing for a while."""
     node.launched(1)
     node.launched(2)
     node.until(100.5)
     while len(node.unanswered) > 1:
         node.answer()
     node.until(100.6)
+
+
+def test_while_containers_queue_news_go_together_and_else_at_once(node: World) -> None:
+    for number in range(1, 6):  # two run, three queue
+        node.start(to_start(number))
+    two_run_and_all_is_told(node)
     assert len(node.unanswered) == 1 and node.machine.scheduler.queue_length == 3
     (beat,) = beats(node.exited(1))  # the first news after a while
     assert told(beat) == {"01": "DONE", "03": "LAUNCHING"}
@@ -349,12 +354,7 @@ def test_while_containers_queue_news_of_a_guaranteed_one_waits_for_one_gap_only(
     node.start(to_start(1, execution_type="GUARANTEED"))
     for number in range(2, 6):  # one runs, three queue
         node.start(to_start(number))
-    node.launched(1)
-    node.launched(2)
-    node.until(100.5)
-    while len(node.unanswered) > 1:
-        node.answer()
-    node.until(100.6)
+    two_run_and_all_is_told(node)
     assert len(beats(node.exited(2))) == 1
     node.answer(at=100.601)
     assert beats(node.launched(3)) == []

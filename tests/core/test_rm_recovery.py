@@ -282,13 +282,19 @@ def test_killed_again_and_again() -> None:
     assert {one.diagnostics for one in attempts[:-1]} == {"The ResourceManager was restarted."}
 
 
-def test_what_still_runs_is_not_tried_again_and_what_is_gone_is() -> None:
+def under_way() -> World:
+    """A job whose first tasks run on both nodes."""
     world = World()
-    cluster, (first, second) = world.cluster, world.hosts
-    first.register()
-    second.register()
+    for host in world.hosts:
+        host.register()
     world.submit()
     world.turn()
+    return world
+
+
+def test_what_still_runs_is_not_tried_again_and_what_is_gone_is() -> None:
+    world = under_way()
+    cluster, (first, second) = world.cluster, world.hosts
     ran = {one.number for one in first.tasks.values()}
     gone = {one.number for one in second.tasks.values()}
     unheard = set(range(1, 13)) - ran - gone
@@ -307,12 +313,8 @@ def test_what_still_runs_is_not_tried_again_and_what_is_gone_is() -> None:
 
 
 def test_a_node_that_never_comes_is_lost_like_any_other() -> None:
-    world = World()
+    world = under_way()
     cluster, (first, second) = world.cluster, world.hosts
-    first.register()
-    second.register()
-    world.submit()
-    world.turn()
     missing = len(second.tasks)
     world.hosts.remove(second)
     cluster.restart()

@@ -263,7 +263,7 @@ def install(service: Service, text: str, *, start: bool) -> None:
     Raises YoppError where systemd refuses it, or the cluster does not start; all is then as it was before.
     """
     with contextlib.ExitStack() as undo:
-        undo.callback(_restore, service, _content(service.path))
+        undo.callback(_undo, service, _content(service.path))
         try:
             os.makedirs(os.path.dirname(service.path), exist_ok=True)
             write_whole(service.path, text.encode("utf-8", "surrogateescape"), mode=0o644, durable=True)
@@ -299,7 +299,10 @@ def remove(service: Service) -> None:
         with_systemd = False
     if with_systemd:
         _systemctl(service, "disable", "--now", service.unit)
-    _restore(service, None, reload=with_systemd)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(service.path)
+    if with_systemd:
+        _reload(service)
 
 
 def _content(path: str) -> bytes | None:
@@ -310,22 +313,22 @@ def _content(path: str) -> bytes | None:
         return None
 
 
-def _restore(service: Service, content: bytes | None, *, reload: bool = True) -> None:
-    """Have the unit file as it was; None for none."""
+def _undo(service: Service, content: bytes | None) -> None:
+    """Have the unit file as it was before it was written; None for none, and nothing runs of it."""
     if content is not None:
         with contextlib.suppress(OSError):
             write_whole(service.path, content, mode=0o644, durable=True)
     else:
         with contextlib.suppress(YoppError):
-            if reload:
-                _systemctl(
-                    service, "disable", "--now", service.unit
-                )  # one that failed may be about to start again
+            _systemctl(service, "disable", "--now", service.unit)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(service.path)
+    _reload(service)
+
+
+def _reload(service: Service) -> None:
     with contextlib.suppress(YoppError):
-        if reload:
-            _systemctl(service, "daemon-reload")
+        _systemctl(service, "daemon-reload")
 
 
 def _systemctl(service: Service, *words: str) -> str:

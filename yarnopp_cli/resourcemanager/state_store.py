@@ -48,7 +48,7 @@ RESTORED = (
 
 
 class RMStateStore:
-    """Without ``enabled`` nothing is ever written."""
+    """Nothing is ever written unless the RM keeps its state (``RMContext.keeps_state``)."""
 
     def __init__(self, context: RMContext, hosting: HostedMasters) -> None:
         self._rm = context

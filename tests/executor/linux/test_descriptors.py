@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from executor.linux.cgroups import CgroupDriver
 from executor.records import CgroupLimits, ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
 
-from .node import a_group, a_node, a_spec
+from .node import a_group, a_node, a_spec, soon
 
 SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
 
@@ -106,5 +107,39 @@ def test_without_a_free_descriptor_nothing_is_lost_and_the_node_lives(
             failed = await node.told(ContainerLaunchFailed, "c2")
             assert failed.node_status, failed
             await node.told(ContainerExited, "c1")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [0], ids=["shim"])
+def test_what_comes_later_never_overwrites_what_came_after_it(
+    tmp_path: Path, cgroups: CgroupDriver, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            executor, order = node.executor, list[ContainerState]()
+            told, write = executor._preparer.gone, executor._write_down
+            faults = [OSError(errno.EMFILE, os.strerror(errno.EMFILE))]
+
+            def gone(container_id: str) -> None:
+                if faults:
+                    raise faults.pop()
+                told(container_id)
+
+            def write_down(record: ContainerRecord) -> None:
+                order.append(record.state)
+                write(record)
+
+            monkeypatch.setattr(executor._preparer, "gone", gone)
+            monkeypatch.setattr(executor, "_write_down", write_down)
+            one, another = a_spec("c1", "true"), a_spec("c2", "true")
+            executor.perform(StoreContainer(ContainerRecord(one, ContainerState.RUNNING)))
+            executor.perform(StoreContainer(ContainerRecord(one, ContainerState.KILLING)))
+            executor.perform(StoreContainer(ContainerRecord(another, ContainerState.PAUSED)))
+            await soon(lambda: len(order) == 4, "all are written")
+            assert order == [
+                ContainerState.RUNNING, ContainerState.PAUSED, ContainerState.RUNNING, ContainerState.KILLING,
+            ]  # fmt: skip
+            assert executor._late == {}
 
     asyncio.run(scenario())
