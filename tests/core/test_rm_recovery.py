@@ -282,9 +282,9 @@ def test_killed_again_and_again() -> None:
     assert {one.diagnostics for one in attempts[:-1]} == {"The ResourceManager was restarted."}
 
 
-def under_way() -> World:
+def under_way(*, attached: bool = False) -> World:
     """A job whose first tasks run on both nodes."""
-    world = World()
+    world = World(attached=attached)
     for host in world.hosts:
         host.register()
     world.submit()
@@ -328,12 +328,8 @@ def test_a_node_that_never_comes_is_lost_like_any_other() -> None:
 
 
 def test_after_a_reboot_what_ran_is_told_as_lost_with_it() -> None:
-    world = World()
+    world = under_way()
     cluster = world.cluster
-    for host in world.hosts:
-        host.register()
-    world.submit()
-    world.turn()
     for host in world.hosts:
         host.beat()
     lost = [one.number for host in world.hosts for one in host.tasks.values()]
@@ -357,12 +353,8 @@ def test_after_a_reboot_what_ran_is_told_as_lost_with_it() -> None:
 
 def test_a_client_that_has_to_stay_comes_back_or_its_job_ends() -> None:
     for returns in (True, False):
-        world = World(attached=True)
+        world = under_way(attached=True)
         cluster = world.cluster
-        for host in world.hosts:
-            host.register()
-        world.submit()
-        world.turn()
         cluster.restart()
         for host in world.hosts:
             host.register()
@@ -377,12 +369,8 @@ def test_a_client_that_has_to_stay_comes_back_or_its_job_ends() -> None:
 
 
 def test_a_wish_to_stop_outlives_the_rm_and_so_do_ends_and_tags() -> None:
-    world = World()
+    world = under_way()
     cluster = world.cluster
-    for host in world.hosts:
-        host.register()
-    world.submit()
-    world.turn()
     cluster.ask(UpdateApplicationTagsRequest(world.id, ("big",)))
     cluster.ask(StopJobRequest(world.id, "enough", 143))
     cluster.restart()

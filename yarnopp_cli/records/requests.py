@@ -126,6 +126,10 @@ class UpdateContainerError(Record):
     current_version: int = -1
 
 
+AFTER = {"ok": "to succeed", "failed": "to fail", "any": "to end"}
+"""How an application may have to end before another begins, and that in words."""
+
+
 class ApplicationSubmissionContext(Record):
     """An application to be run (YARN's record).
 

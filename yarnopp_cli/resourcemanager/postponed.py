@@ -18,15 +18,13 @@ from ..errors import (
     NotYetSupportedError,
     UsageError,
 )
-from ..records.requests import ApplicationSubmissionContext
+from ..records.requests import AFTER, ApplicationSubmissionContext
 
 if TYPE_CHECKING:
     from .context import RMContext
     from .entities import RMApp
 
-OK, FAILED, ANY = "ok", "failed", "any"
-CONDITIONS = {OK: "to succeed", FAILED: "to fail", ANY: "to end"}
-"""How an application may have to end for another to begin, in words."""
+OK, FAILED, ANY = AFTER
 UNKNOWN = "unknown"
 MOST_NAMED = 5
 """So many of those that one waits for are named in a sentence, which is said again whenever one of them ends."""
@@ -52,7 +50,7 @@ def judge(begin_at_ms: int, after: Iterable[str], now_ms: int, ended: Callable[[
             left.append(one)
         elif condition not in (ANY, how):
             did = {OK: "has succeeded", FAILED: "has failed"}.get(how, "is not known any more")
-            never = never or f"{parent} {did}, and it waited for that {CONDITIONS[condition]}"
+            never = never or f"{parent} {did}, and it waited for that {AFTER[condition]}"
     return Verdict(tuple(left), now_ms >= begin_at_ms, never)
 
 
@@ -64,7 +62,7 @@ def waiting_text(begin_at_ms: int, after: Iterable[str], now_ms: int) -> str:
     named = tuple(after)
     for one in named[:MOST_NAMED]:
         parent, _, condition = one.rpartition(":")
-        parts.append(f"for {parent} {CONDITIONS[condition]}")
+        parts.append(f"for {parent} {AFTER[condition]}")
     if len(named) > MOST_NAMED:
         parts.append(f"for {len(named) - MOST_NAMED:,} others")
     return f"It has not begun: it waits {' and '.join(parts)}."
@@ -80,10 +78,10 @@ def check_postponed(submission: ApplicationSubmissionContext, context: RMContext
     """Refuse an application that cannot wait as it wants to. Raises YoppError."""
     for one in submission.after:
         parent, _, condition = one.rpartition(":")
-        if condition not in CONDITIONS:
+        if condition not in AFTER:
             raise UsageError(
                 f"an application cannot begin after {one!r}",
-                because=f"the condition is one of {', '.join(CONDITIONS)}",
+                because=f"the condition is one of {', '.join(AFTER)}",
                 hint="--after ID:ok",
             )
         if parent not in context.applications:

@@ -13,7 +13,7 @@ from ...errors import UsageError
 from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
 from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, Tasks, no_command, plan_run
 from ...records.jobs import ARGS_VARIABLE, Halt, TaskSpec
-from ...records.requests import ANY, ApplicationSubmissionContext
+from ...records.requests import AFTER, ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
     Annotated,
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from .on_yarn import YarnJobs
 
 MOST_CONTAINERS = 100_000
-CONDITIONS = ("ok", "failed", "any")
-"""How a job of ``--after`` may have to end."""
 WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 Count = Annotated[int, option("-n, --num-containers N", "Number of containers.", min=1, max=MOST_CONTAINERS)]
@@ -360,7 +358,7 @@ def parents(session: Session, after: list[str]) -> tuple[str, ...]:
     found: list[str] = []
     for word in after:
         named, _, condition = word.rpartition(":")
-        if condition not in CONDITIONS or not named:
+        if condition not in AFTER or not named:
             named, condition = word, "ok"
         found += [f"{one}:{condition}" for one in applications(session.client, [named])]
     return tuple(dict.fromkeys(found))

@@ -12,6 +12,7 @@ from ...explain.snapshot import Picture, is_waiting
 from ...records.explanation import MEMORY, VCORES, Holders, Reason, ReasonCode, ReasonKind
 from ...records.ids import short
 from ...records.reports import ContainerReport
+from ...records.requests import AFTER
 from ..text import about, are, listed, megabytes, number_of, timestamp, vcores, width
 
 Kind = ReasonKind
@@ -82,7 +83,6 @@ _WORDS = {
     Kind.MASTER_STARTS: _Words("its master's container is on {where}, and the master has not registered yet"),
     Kind.NOT_STARTED: _Words("{granted} yet", "granted; its master has not started it yet", "not started yet"),
 }  # fmt: skip
-_CONDITIONS = {"ok": "to succeed", "failed": "to fail", "any": "to end"}
 _RESUMED = {
     Kind.SHORT: "{are_waiting} for {missing}{held_by}",
     Kind.BEHIND: "waits behind {waiting} for room",
@@ -177,7 +177,7 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
         "held": f"{held}{held_unit} of the {total}{unit}",
         "at": timestamp(reason.at_ms),
         "in_time": f" (in {about(reason.at_ms - now_ms)})" if 0 < now_ms < reason.at_ms else "",
-        "condition": _CONDITIONS.get(reason.detail, ""),
+        "condition": AFTER.get(reason.detail, ""),
         "beside": f"{free} MB" if memory else vcores(free),
     }
 
