@@ -160,10 +160,9 @@ def test_a_unit_of_a_user_belongs_to_their_service_manager() -> None:
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
-    """Where its program is: elsewhere the tests above have read the text."""
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
-        return
+        pytest.skip("NOT TESTED: needs systemd-analyze (apt-get install systemd)")
     told = subprocess.run([analyze, "--version"], capture_output=True, text=True, check=True).stdout
     version = int(told.split()[1])
     for uid in (0, 1000):
