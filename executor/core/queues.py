@@ -158,15 +158,33 @@ class ContainerQueue:
         return self._needed
 
     def add(self, container: Container) -> None:
-        """Put it in its place. A place in the middle, which is rare, costs a sort."""
+        """Put it in its place. A place in the middle, which is rare, costs a step for each one to the nearer end."""
         last = next(reversed(self._line.values()), None)
         self._line[container.container_id] = container
         self._needs[container.container_id] = needed = container.needed
         self._needed += needed
         if last is not None and last.sequence > container.sequence:
-            self._line = OrderedDict(
-                (other.container_id, other) for other in sorted(self._line.values(), key=lambda c: c.sequence)
-            )
+            self._move_into_place(container)
+
+    def _move_into_place(self, container: Container) -> None:
+        """Move the last one, which arrived earlier than the one before it, to where it belongs."""
+        line, place = self._line, container.sequence
+        later: list[str] = []
+        earlier: list[str] = []
+        from_the_end = reversed(line.values())
+        next(from_the_end)
+        for last, first in zip(from_the_end, line.values(), strict=False):
+            if last.sequence < place:
+                for other in reversed(later):
+                    line.move_to_end(other)
+                return
+            if first.sequence > place:
+                line.move_to_end(container.container_id, last=False)
+                for other in reversed(earlier):
+                    line.move_to_end(other, last=False)
+                return
+            later.append(last.container_id)
+            earlier.append(first.container_id)
 
     def remove(self, container: Container) -> None:
         """Take it out. Raises KeyError if it is not in the queue."""

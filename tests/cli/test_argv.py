@@ -51,6 +51,8 @@ ROWS = [
     ),
     (f"jar {SHELL_JAR} {CLIENT} -shell_command ls", "dshell --shell-command ls"),
     ("mapred job -list", "app list --type MAPREDUCE"),
+    ("cluster -lnl", "node labels"),
+    ("cluster --list-node-labels --json", "node labels --json"),
     ("mapred job -list all", "app list --type MAPREDUCE -a"),
     ("mapred job -status job_1765400000000_0001", f"app status {APP}"),
     ("mapred job -kill job_1765400000000_0001 -y", f"app kill {APP} -y"),
@@ -196,6 +198,7 @@ def test_every_flag_of_the_distributed_shell(name: str) -> None:
         (f"logs -applicationId {APP} -log_files syslog", "stdout and stderr"),
         ("rmadmin -transitionToActive rm1", "-transitionToActive"),
         ("mapred job -history", "-history"),
+        ("cluster --list-node-attributes", "--list-node-attributes"),
         ("mapred job -kill", "-kill"),
     ],
 )

@@ -498,3 +498,34 @@ def test_a_name_of_several_applications_means_the_one_that_lives() -> None:
         with pytest.raises(UsageError) as caught:
             naming._by_name([report(1, state), report(2, state)], "train")
         assert "application_1_0002" in caught.value.because
+
+
+def test_called_yarn_it_prints_as_yarn_does(
+    cli: Cli, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = cli("node", "list").out
+    monkeypatch.setattr("sys.argv", ["/home/me/bin/yarn"])
+    listed = cli("node", "-list").out.splitlines()
+    assert listed[0] == "Total Nodes:1" and listed[2].split() == ["host1:45454", "RUNNING", "1"]
+    assert "Detailed Node Information :" in cli("node", "-list", "-showDetails").out
+    assert cli("application", "-list", "-appStates", "ALL").out.startswith(
+        "Total number of applications (application-types: [], states: [NEW, NEW_SAVING, SUBMITTED, "
+    )
+    assert cli("application", "-status", app_id(1)).out.startswith(
+        f"Application Report : \n\tApplication-Id : {app_id(1)}\n"
+    )
+    assert cli("queue", "-status", "default").out.startswith("Queue Information : \nQueue Name : default\n")
+    assert cli("cluster", "--list-node-labels").out == "Node Labels: \n"
+    assert json.loads(cli("node", "-list", "--json").out)["nodes"]["node"]
+    assert cli("queue", "-list").out.split()[0] == "QUEUE"
+    monkeypatch.setattr("sys.argv", ["/usr/bin/yopp"])
+    assert cli("node", "list").out == ours
+
+
+def test_node_labels_are_listed_with_their_nodes(cli: Cli, cluster: Cluster) -> None:
+    assert "no node has a label" in cli("node", "labels").err
+    cluster.nodes = [replace(cluster.nodes[0], labels=("gpu", "ssd")), *cluster.nodes[1:]]
+    assert cli("node", "labels").out == "gpu: host1:45454\nssd: host1:45454\n"
+    assert cli("node", "labels", "-q").out == "gpu\nssd\n"
+    (first, _) = json.loads(cli("node", "labels", "--json").out)["nodeLabelInfo"]
+    assert first == {"name": "gpu", "exclusivity": True, "nodes": ["host1:45454"]}

@@ -153,3 +153,23 @@ def test_the_scheduler_is_a_tree_of_queues_and_applications_move_in_it(web: WebC
     assert (refused.status, refused.exception) == (404, "NotFoundException")
     page = web.rm.get("/cluster/scheduler").body.decode()
     assert all(f"<strong>{name}</strong>" in page for name in ("root", "prod", "dev", "a", "b"))
+
+
+def test_what_hadoops_daemons_serve_beside_their_pages(web: WebCluster) -> None:
+    every = {row["key"]: row for row in web.rm.get("/conf?format=json").json["properties"]}
+    unset = {"key": "yarn.resourcemanager.address", "value": "", "isFinal": False, "resource": "default"}
+    assert every["yarn.resourcemanager.address"] == unset
+    assert {row["resource"] for row in every.values()} > {"default"}
+    assert web.nm.get("/conf?name=yarn.resourcemanager.address&format=json").json == {"property": unset}
+    xml = ET.fromstring(web.rm.get("/conf?name=yarn.scheduler.minimum-allocation-mb").body)
+    assert [each.tag for each in xml.find("property") or ()] == ["name", "value", "final", "source"]
+    assert web.rm.get("/conf?name=yarn.no.such").status == 404
+    assert web.rm.get("/conf?format=yaml").status == 400
+    stacks = web.rm.get("/stacks")
+    assert stacks.headers["content-type"].startswith("text/plain") and b'"MainThread":\n' in stacks.body
+    assert b'href="/logs/rm.log"' in web.rm.get("/logs/").body
+    log = web.rm.get("/logs/rm.log")
+    assert log.status == 200 and len(log.body) > 0
+    assert web.rm.get("/logs/rm.log?size=-5").body == log.body[-5:]
+    for name in ("rm.pid", "..%2Frm.log", "rm.log.x"):
+        assert web.rm.get(f"/logs/{name}").status == 404

@@ -59,7 +59,63 @@ def test_the_nodes_page_has_yarns_columns_and_stays_fresh(web: WebCluster, brows
         "128 MB",
     )
     assert browser.run("return window.unchanged") is True, "the page was loaded anew"
+    browser.size(1200, 900)
+    right = "return [...document.querySelectorAll('th')].map(t => t.getBoundingClientRect().right)"
+    assert max(browser.run(right)) <= 1200, "a column is off the screen"
     assert browser.text("#link") == "live"
+    assert browser.complaints() == []
+
+
+def test_rows_are_sorted_and_searched_and_stay_so(web: WebCluster, browser: Browser) -> None:
+    jobs = [detached(web, "--name", name, "--memory", "64", "sleep", "60") for name in ("bee", "ant", "cow")]
+    browser.open(f"{web.rm.url}/cluster/apps")
+
+    def names() -> list[str]:
+        shown = browser.run(
+            "return [...document.querySelectorAll('tbody tr:not([hidden])')].map(r => r.innerText)"
+        )
+        return [word for row in shown for word in row.split() if word in ("ant", "bee", "cow")]
+
+    def press(title: str) -> None:
+        browser.run(
+            "[...document.querySelectorAll('th')].find(t => t.innerText.startsWith(arguments[0])).click()",
+            title,
+        )
+
+    assert names() == ["cow", "ant", "bee"], "the newest first"
+    press("Name")
+    assert names() == ["ant", "bee", "cow"]
+    press("Name")
+    assert names() == ["cow", "bee", "ant"]
+    assert browser.run("return document.querySelectorAll('th[aria-sort=descending]').length") == 1
+    web.yopp("app", "kill", jobs[0])
+    browser.until(lambda: "KILLED" in browser.text("table"), "the page is fresh")
+    assert names() == ["cow", "bee", "ant"], "a fresh page is sorted as it was"
+    press("Name")
+    assert names() == ["cow", "ant", "bee"], "the third press gives the page's own order back"
+    browser.driver.find_element("id", "search").send_keys("ant RUN")
+    assert names() == ["ant"]
+    browser.driver.refresh()
+    assert names() == ["ant"], "what was searched for is kept while the window is open"
+    assert browser.complaints() == []
+
+
+def test_times_are_shown_in_utc_or_in_the_browsers_zone(web: WebCluster, browser: Browser) -> None:
+    detached(web, "--memory", "64", "sleep", "60")
+    browser.driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Tokyo"})
+    browser.open(f"{web.rm.url}/cluster/nodes")
+    read = "const one = document.querySelector('time'); return [one.innerText, one.dateTime]"
+    shown, full = browser.run(read)
+    assert shown == full[11:19] and browser.text("footer").startswith("Times are UTC.")
+    browser.run("document.querySelector('footer button').click()")
+    shown, full = browser.run(read)
+    hours = f"{(int(full[11:13]) + 9) % 24:02d}"
+    assert shown.endswith(f"{hours}{full[13:19]}") and "Times are Asia/Tokyo." in browser.text("footer")
+    browser.open(f"{web.rm.url}/cluster/apps")
+    assert "Times are Asia/Tokyo." in browser.text("footer"), "the zone holds for all pages"
+    browser.run("document.querySelector('footer button').click()")
+    shown, full = browser.run(read)
+    assert shown in full.replace("T", " ")
     assert browser.complaints() == []
 
 

@@ -138,6 +138,9 @@ def test_other_sites_and_other_names_are_refused(web: WebCluster) -> None:
     assert rm("POST", f"{APPS}/new-application", headers=same).status == 200
 
 
+DAEMONS_OWN = ("/stacks", "/logs/", "/logs/rm.log")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
 def test_another_user_may_look_and_change_nothing(web: WebCluster) -> None:
     job = web.yopp("run", "-q", "-d", "sleep", "60").stdout.split()[-1]
@@ -162,12 +165,14 @@ print(json.dumps(found))
         ("POST", f"{web.rm.url}{APPS}/new-application", None),
         ("GET", f"{web.nm.url}/ws/v1/node/containers", None),
         ("GET", f"{web.nm.url}/ws/v1/node/containers/{container['id']}/logs/stdout", None),
+        ("GET", f"{web.rm.url}/conf", None),
+        *(("GET", f"{site.url}{path}", None) for site in (web.rm, web.nm) for path in DAEMONS_OWN),
     ]
     ended = subprocess.run(
         [sys.executable, "-I", "-c", code, json.dumps(asked)],
         capture_output=True, text=True, timeout=60, env={"PATH": os.environ["PATH"]},
     )  # fmt: skip
-    assert json.loads(ended.stdout) == [200, 403, 403, 200, 403], ended
+    assert json.loads(ended.stdout) == [200, 403, 403, 200, 403, 200] + [403] * 6, ended
     assert web.rm.get(f"{APPS}/{job}/state").json == {"state": "RUNNING"}
 
 

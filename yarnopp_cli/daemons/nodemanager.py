@@ -79,6 +79,7 @@ class NodeManagerDaemon:
     def __init__(self, process: DaemonProcess, configuration: Configuration) -> None:
         self._process = process
         arguments, port = process.arguments, process.arguments.port
+        self._configuration = configuration
         self._settings = configuration.settings(NodeManagerSettings)
         self._executor_settings = configuration.settings(ExecutorSettings)
         self._state_dir = process.run_dir.nm_state_dir(port)
@@ -240,11 +241,11 @@ class NodeManagerDaemon:
                     await cleaning
             await self._close()
 
-    def _web_arguments(self) -> tuple[str, RunDir, ContainerLimitFacts]:
-        """Which node this is, and how it limits its containers, as its documents tell it."""
+    def _web_arguments(self) -> tuple[str, RunDir, ContainerLimitFacts, Configuration]:
+        """Which node this is, how it limits its containers, and its configuration, as its documents tell it."""
         cgroups, cores = self._cgroups.describe().mode, len(os.sched_getaffinity(0))
         facts = ContainerLimitFacts(cgroups, self._total, cores, self._executor_settings)
-        return self.machine.node_id, self._process.run_dir, facts
+        return self.machine.node_id, self._process.run_dir, facts, self._configuration
 
     def _recover(self) -> None:
         """Tell the machine what is left of an earlier life; then it registers."""

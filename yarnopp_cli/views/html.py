@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from typing import NamedTuple
 
 from .text import harmless, timestamp
 
@@ -99,6 +100,13 @@ def _bar(parts: Sequence[tuple[str, float]], total: float, attributes: str, insi
     )
 
 
+class Keyed(NamedTuple):
+    """A cell's value, and the number by which a reader's browser sorts its column."""
+
+    value: object
+    key: float
+
+
 def table(
     titles: Sequence[str],
     rows: Iterable[Sequence[object]],
@@ -106,9 +114,19 @@ def table(
     empty: str,
     numeric: frozenset[str] = frozenset(),
 ) -> Html:
-    """A table that scrolls sideways where it is too wide; on a phone each row is a card with its titles."""
-    marks = ["num" if title in numeric else None for title in titles]
-    head = join(tag("th", title, class_=mark, scope="col") for title, mark in zip(titles, marks, strict=True))
+    """A table that scrolls sideways where it is too wide; on a phone each row is a card with its titles.
+
+    A column without a value in any row is left out where there is little room (``void``).
+    """
+    rows = list(rows)
+    void = [all(row[at] == "" for row in rows) for at in range(len(titles))]
+    marks = [
+        " ".join(word for word in ("num" if title in numeric else "", "void" if empties else "") if word)
+        for title, empties in zip(titles, void, strict=True)
+    ]
+    head = join(
+        tag("th", title, class_=mark or None, scope="col") for title, mark in zip(titles, marks, strict=True)
+    )
     lines = [
         tag("tr", join(_cell(*one) for one in zip(titles, row, marks, strict=True)))  # a card on a phone
         for row in rows
@@ -119,13 +137,17 @@ def table(
     return tag("div", tag("table", inside, class_="dense" if len(titles) > DENSE else None), class_="wide")
 
 
-def _cell(title: str, value: object, mark: str | None) -> Html:
+def _cell(title: str, value: object, mark: str) -> Html:
+    key = None
+    if isinstance(value, Keyed):
+        value, key = value
     may_be_cut = isinstance(value, str) and not isinstance(value, Html) and len(value) > LONG
     marks = " ".join(word for word in (mark, "none" if value == "" else None) if word)
     return tag(
         "td",
         tag("span", value),
         data_label=title,
+        data_sort=key,
         title=value if may_be_cut else None,
         class_=marks or None,
     )

@@ -188,12 +188,30 @@ def timestamp(epoch_ms: int) -> str:
     """ISO 8601 in UTC, to the millisecond: ``2025-12-10T20:26:40.000Z``; "-" for 0 (not yet)."""
     if not epoch_ms:
         return "-"
+    year, month, day, hours, minutes, seconds, milliseconds = civil(epoch_ms)
+    return f"{year:04d}-{month:02d}-{day:02d}T{hours:02d}:{minutes:02d}:{seconds:02d}.{milliseconds:03d}Z"
+
+
+_DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def weekday(epoch_ms: int) -> str:
+    """The day of the week in UTC, in three letters."""
+    return _DAYS[epoch_ms // _DAY_MS % 7]
+
+
+def month_name(month: int) -> str:
+    """A month, counted from 1, in three letters."""
+    return _MONTHS[month - 1]
+
+
+def civil(epoch_ms: int) -> tuple[int, int, int, int, int, int, int]:
+    """Year, month, day, hours, minutes, seconds and milliseconds in UTC."""
     days, rest = divmod(epoch_ms, _DAY_MS)
-    year, month, day = _civil(days)
     seconds, milliseconds = divmod(rest, 1000)
-    hours, seconds = divmod(seconds, 3600)
-    clock = f"{hours:02d}:{seconds // 60:02d}:{seconds % 60:02d}.{milliseconds:03d}"
-    return f"{year:04d}-{month:02d}-{day:02d}T{clock}Z"
+    minutes, seconds = divmod(seconds, 60)
+    return (*_civil(days), minutes // 60, minutes % 60, seconds, milliseconds)
 
 
 def _civil(days: int) -> tuple[int, int, int]:

@@ -8,6 +8,7 @@ from aiohttp import web
 
 from ..cluster.rundir import RunDir
 from ..records.ids import ApplicationId
+from ..settings.loading import Configuration
 from ..views import containers as container_view
 from ..views.rest import node as view
 from . import logs
@@ -15,8 +16,9 @@ from .calls import LocalCalls
 from .data import NodeData, now_ms
 from .figures import figure_routes
 from .http import WebServer, bad_request, not_found, require_owner, start
+from .instruments import Instruments
 from .listening import WebListener
-from .pages.node import NodePages
+from .pages.node import NAVIGATION, NodePages
 from .routes import Document, route, routes_of
 
 BASE = "/ws/v1/node"
@@ -118,8 +120,10 @@ async def serve(
     node_id: str,
     run_dir: RunDir,
     facts: container_view.NodeFacts,
+    configuration: Configuration,
 ) -> WebServer:
     """Serve an NM's REST API and pages on a bound socket."""
     data = NodeData(calls, node_id, run_dir, facts)
     routes = [*routes_of(NodeApi(data)), *figure_routes(data.figures), *NodePages(data).routes()]
+    routes += Instruments(configuration, run_dir, NAVIGATION).routes()
     return await start(bound, listener, routes)

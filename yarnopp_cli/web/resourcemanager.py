@@ -37,9 +37,10 @@ from .calls import LocalCalls, call_daemon
 from .data import ClusterData, now_ms
 from .figures import figure_routes
 from .http import HttpError, WebServer, bad_request, forbidden, json_body, not_found, start
+from .instruments import Instruments
 from .listening import WebListener
 from .mapreduce import MapReduceApi
-from .pages.cluster import ClusterPages
+from .pages.cluster import NAVIGATION, ClusterPages
 from .routes import Document, Route, route, routes_of
 from .submitting import submission_context
 
@@ -376,4 +377,5 @@ async def serve(
     data = ClusterData(calls, run_dir)
     routes = ClusterApi(data, configuration).routes()
     routes += [*MapReduceApi(data).routes(), *figure_routes(data.figures), *ClusterPages(data).routes()]
+    routes += Instruments(configuration, run_dir, NAVIGATION).routes()
     return await start(bound, listener, routes)

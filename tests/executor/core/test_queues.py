@@ -52,6 +52,19 @@ def test_one_that_comes_back_finds_its_place() -> None:
     queue.validate()
 
 
+@given(st.permutations(range(12)), st.sets(st.integers(0, 11)))
+def test_arrivals_in_any_order_stand_in_theirs(order: list[int], leave: set[int]) -> None:
+    queue = ContainerQueue()
+    here: dict[int, Container] = {}
+    for sequence in order:
+        here[sequence] = waiting(sequence)
+        queue.add(here[sequence])
+        if sequence in leave:
+            queue.remove(here.pop(sequence))
+        assert [container.sequence for container in queue] == sorted(here)
+    queue.validate()
+
+
 def test_a_large_one_is_overtaken_so_often_and_no_more() -> None:
     queue = OpportunisticQueue(max_overtakes=2, order=QueueOrder(Applications()))
     large, small = waiting(1, vcores=4), [waiting(sequence) for sequence in (2, 3, 4)]

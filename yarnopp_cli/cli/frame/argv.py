@@ -397,10 +397,22 @@ def _mapred(rest: list[str]) -> list[str]:
     )
 
 
+def _cluster(rest: list[str]) -> list[str]:
+    """``cluster -lnl``: the labels of nodes."""
+    if rest[:1] in (["-lnl"], ["--list-node-labels"], ["-list-node-labels"]):
+        return ["node", "labels", *rest[1:]]
+    raise UsageError(
+        f"cluster {' '.join(rest[:1])} means nothing here".replace("  ", " "),
+        because="of `yarn cluster` yopp has --list-node-labels: its nodes have no attributes",
+        hint="yopp node labels",
+    )
+
+
 _JOB = re.compile(r"^job_(?=\d+_\d+$)")
 _REWRITERS: dict[str, Callable[[list[str]], list[str]]] = {
     **{command: partial(_mapped, command) for command in _OPTIONS},
     "mapred": _mapred,
+    "cluster": _cluster,
     "dshell": lambda words: ["dshell", *_dshell(words)],
     "pi": lambda words: ["pi", *_generic_options(words)],
     "rmadmin": _rmadmin,

@@ -74,6 +74,8 @@ class Printer:
         """What --color says."""
         self.color_out = _colored(sys.stdout, color)
         self.color_err = _colored(sys.stderr, color)
+        self.as_yarn = os.path.basename(sys.argv[0]) == "yarn"
+        """Whether the program was called by the name of YARN's, whose lists and reports are then printed."""
         self.may_tell_progress = progress
         """Whether --no-progress is not given: lines of progress are wanted where no progress line can be drawn."""
         self.progress = (

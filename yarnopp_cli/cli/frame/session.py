@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...client.protocol import Client
     from ...client.yarn import YarnClient
     from ...settings.loading import Configuration
+    from ...views.yarn import Layout
 
 T = TypeVar("T")
 
@@ -232,8 +233,10 @@ class Session(Record, frozen=False):
         *,
         empty: str = "",
         document: Callable[[T], Mapping[str, Any]] | None = None,
+        filters: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Print a list in the form and with the columns chosen. ``document`` stands in for the noun's own; a YARN
+        """Print a list in the form and with the columns chosen. ``filters`` is what YARN's own layout says that it was
+        narrowed by. ``document`` stands in for the noun's own; a YARN
         cluster's are as it told them, and JSON of a whole answer its very bytes. In jsonl, chosen columns are one flat
         object a row, with their values by their keys."""
         one = document or (lambda row: noun.document(row, self.now_ms))
@@ -253,6 +256,11 @@ class Session(Record, frozen=False):
         ordered = sort(rows, columns, choice.sort) if choice.sort else rows
         if choice.newest and choice.limit is not None and not choice.sort:
             ordered = ordered[max(0, len(ordered) - choice.limit) :]
+        layout = self._yarns_layout(noun)
+        if layout is not None and layout.columns and not choice.columns:
+            wide = self.printer.form == "wide"
+            self.printer.text(layout.table(ordered[: choice.limit], filters or {}, details=wide))
+            return
         self.printer.listing(
             ordered[: choice.limit],
             shown,
@@ -293,9 +301,20 @@ class Session(Record, frozen=False):
         elif not printer.for_people:
             columns = self._columns(noun, rows)
             printer.listing(rows, columns, documents=list, document=one, identity=noun.identity)
+        elif (layout := self._yarns_layout(noun)) is not None:
+            for row in rows:
+                printer.text(layout.text(row, self.now_ms))
         else:
             for number, row in enumerate(rows):
                 printer.fields(lines(row) if told else noun.told(lines(row)), apart=number > 0)
+
+    def _yarns_layout(self, noun: Noun[T]) -> Layout[T] | None:
+        """How YARN prints such a thing, where it was asked for by calling us ``yarn``."""
+        if not (self.printer.as_yarn and self.printer.for_people):
+            return None
+        from ...views.yarn import LAYOUTS
+
+        return LAYOUTS.get(noun.singular)
 
     def _columns(self, noun: Noun[T], rows: Sequence[T]) -> Sequence[Column[T]]:
         """Those whose values the cluster tells: what only yopp tells would be zeros that nobody measured."""

@@ -91,6 +91,8 @@ def list_applications(
     _check_types(cluster, request.application_types)
     narrowed = bool(states or kind or tag or user or queue or node or name)
     empty = empty_text("applications", session.choice, narrowed=narrowed, live_only=request.live_only)
+    shown = request.states or (() if request.live_only else tuple(YarnApplicationState))
+    filters = {"states": shown, "types": request.application_types, "tags": request.tags}
 
     def once() -> None:
         found = cluster.applications(request)
@@ -99,7 +101,7 @@ def list_applications(
         if on:
             there = applications_on(cluster, on, ended_too=not request.live_only)
             found = tuple(one for one in found if one.application_id in there)
-        session.show(APPLICATIONS, found, empty=empty)
+        session.show(APPLICATIONS, found, empty=empty, filters=filters)
 
     session.repeat(once)
 

@@ -55,6 +55,31 @@ def status(session: Session, ids: NodeIds) -> None:
     session.details(NODES, [cluster.node(one.node_id) for one in named_nodes(cluster.nodes(), ids)])
 
 
+@command("node labels", "yopp node labels", "yopp node labels --json", yarn=True)
+def labels(session: Session) -> None:
+    """List the labels of the running nodes, and the nodes that have each."""
+    found: dict[str, list[str]] = {}
+    for node in session.cluster.nodes():
+        if node.state is NodeState.RUNNING:
+            for label in node.labels:
+                found.setdefault(label, []).append(node.node_id)
+    rows = sorted(found.items())
+    if session.printer.as_yarn:
+        from ...views.yarn import labels_line
+
+        text = labels_line([label for label, _ in rows])
+    else:
+        text = "\n".join(f"{label}: {', '.join(nodes)}" for label, nodes in rows)
+        if not rows:
+            session.printer.note("no node has a label (yopp.nodemanager.node-labels)")
+    session.printer.answer(
+        {"nodeLabelInfo": [{"name": label, "exclusivity": True, "nodes": nodes} for label, nodes in rows]},
+        text,
+        ids=[label for label, _ in rows],
+        table=(("label", "nodes"), [(label, ",".join(nodes)) for label, nodes in rows]),
+    )
+
+
 def _agreed(session: Session, ids: Sequence[str], verb: str) -> list[NodeReport]:
     """The nodes named, after a question where one is due."""
     from ..frame import actions

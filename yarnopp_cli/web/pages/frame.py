@@ -50,7 +50,7 @@ def document(title: str, content: Html, navigation: Links, here: str, *, live: b
         f"<title>{esc(title)} · yopp</title>"
         '<link rel="stylesheet" href="/static/yopp.css"><link rel="icon" href="data:,">'
         f'<script src="/static/yopp.js" defer></script></head><body>{header}{main}'
-        "<footer>Times are UTC.</footer></body></html>"
+        '<footer id="zone">Times are UTC.</footer></body></html>'
     )
 
 

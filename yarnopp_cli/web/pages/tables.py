@@ -20,7 +20,7 @@ from ...records.reports import (
 )
 from ...views import applications, containers, nodes
 from ...views.columns import STATE, TIME, Column
-from ...views.html import Html, join, link, meter, moment, section, shares, stacked, state, table, tag
+from ...views.html import Html, Keyed, join, link, meter, moment, section, shares, stacked, state, table, tag
 from ...views.rest.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, Task, is_measured
 from ...views.text import megabytes, of_megabytes, span
 from ..data import now_ms
@@ -91,7 +91,10 @@ def listed(
         value = column.value(row)
         if column.kind is STATE:
             return state(value)
-        return moment(value, now) if column.kind is TIME else column.kind.text(value)
+        if column.kind is TIME:
+            return moment(value, now)
+        shown = column.kind.text(value)
+        return Keyed(shown, value) if isinstance(value, (int, float)) else shown
 
     return table(
         [title for title, _ in titles],

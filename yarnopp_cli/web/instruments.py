@@ -1,0 +1,97 @@
+"""What Hadoop's daemons serve beside their own pages (``HttpServer2``): ``/conf``, ``/stacks`` and ``/logs``."""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+
+from ..cluster.rundir import RunDir
+from ..settings.declarations import PROPERTIES
+from ..settings.loading import Configuration
+from ..settings.values import to_text
+from ..views.html import link, table
+from ..views.rest.xml import to_xml
+from ..views.text import timestamp
+from . import logs
+from .http import bad_request, not_found, require_owner
+from .pages.frame import Links, page, path
+from .routes import Document, Route, route, routes_of
+
+_LOG = re.compile(r"(rm|nm-\d+)\.log(\.\d+)?")
+
+
+class Instruments:
+    """One daemon's. ``navigation`` is that of its pages."""
+
+    def __init__(self, configuration: Configuration, run_dir: RunDir, navigation: Links) -> None:
+        self._configuration = configuration
+        self._run_dir = run_dir
+        self._navigation = navigation
+
+    def routes(self) -> list[Route]:
+        """Hadoop's paths."""
+        return routes_of(self)
+
+    @route("GET", "/conf")
+    async def conf(self, request: web.Request) -> Document | web.StreamResponse:
+        """The configuration that the daemon began with (``ConfServlet``): every property, or the one of ``name``; as
+        XML, or as JSON with ``format=json`` or where that is accepted."""
+        wanted, known = request.query.get("name", ""), self._configuration
+        names = [*PROPERTIES, *known.queue_properties()]
+        if wanted and wanted not in names:
+            raise not_found(f"Property {wanted[:200]} not found")
+        form = request.query.get("format", "")
+        if form not in ("", "json", "xml"):
+            raise bad_request(f"Bad format: {form[:100]}", because="it is json or xml")
+        as_xml = form == "xml" or (not form and "json" not in request.headers.get("Accept", ""))
+        rows = [(name, to_text(known.value(name)), known.origin(name)) for name in sorted(names)]
+        if wanted:
+            rows = [row for row in rows if row[0] == wanted]
+        if not as_xml:
+            return web.json_response(_as_json(rows, single=bool(wanted)))
+        found = [{"name": name, "value": value, "final": False, "source": at} for name, value, at in rows]
+        text = to_xml({"configuration": {"property": found}})
+        return web.Response(text=text, content_type="application/xml", charset="utf-8")
+
+    @route("GET", "/stacks")
+    async def stacks(self, request: web.Request) -> web.StreamResponse:
+        """What every thread of the daemon does now (``StackServlet``), for its owner and root."""
+        require_owner(request, "a daemon's stacks")
+        names = {thread.ident: thread.name for thread in threading.enumerate()}
+        parts = [
+            f'Thread {number} "{names.get(number, "")}":\n' + "".join(traceback.format_stack(frame))
+            for number, frame in sys._current_frames().items()
+        ]
+        return web.Response(text=f"{len(parts)} active threads\n" + "\n".join(parts))
+
+    @route("GET", "/logs", "/logs/")
+    async def log_files(self, request: web.Request) -> web.StreamResponse:
+        """The logs of the daemons of this run directory, for its owner and root."""
+        require_owner(request, "a daemon's log")
+        files = [one for one in logs.files_of(self._run_dir.path) if _LOG.fullmatch(one.name)]
+        rows = [
+            (link(path("logs", one.name), one.name), one.size, timestamp(one.changed_ms)) for one in files
+        ]
+        listed = table(("File", "Bytes", "Changed"), rows, empty="No daemon has a log.")
+        return page(request, self._navigation, "Logs", listed)
+
+    @route("GET", "/logs/{file}")
+    async def log(self, request: web.Request) -> web.StreamResponse:
+        """One log; ``start`` and ``size`` choose its bytes, as with a container's output."""
+        require_owner(request, "a daemon's log")
+        name = request.match_info["file"]
+        if not _LOG.fullmatch(name):
+            raise not_found("no such log file")
+        return await logs.send(request, self._run_dir.path, name)
+
+
+def _as_json(rows: Sequence[tuple[str, str, str]], *, single: bool) -> dict[str, Any]:
+    """As Hadoop's ``Configuration.dumpConfiguration`` writes it."""
+    found = [{"key": name, "value": value, "isFinal": False, "resource": at} for name, value, at in rows]
+    return {"property": found[0]} if single else {"properties": found}
