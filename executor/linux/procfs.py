@@ -35,6 +35,11 @@ class ProcessStat(Record):
     threads: int = 1
 
 
+def boot_id() -> str:
+    """Which start of the machine this is, "" where the kernel does not say."""
+    return read_bytes("/proc/sys/kernel/random/boot_id", 64).decode("ascii", "replace").strip()
+
+
 def read_bytes(path: str, length: int = 1 << 20) -> bytes:
     """The beginning of a file; empty if it does not exist (any more), or may not be read."""
     try:

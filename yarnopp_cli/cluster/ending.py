@@ -16,6 +16,7 @@ from ..rpc.blocking import Connection
 from . import cleanup
 from .processes import ProcessId, end_processes, wait_for_end
 from .rundir import Daemon, RunDir, forget_cluster, running_configuration
+from .watched import forget_watched, watched_names
 
 STOP_SECONDS = 30.0
 CALL_SECONDS = 5.0
@@ -47,6 +48,9 @@ def take_down(
         return DownReport((), cleanup.Cleared())
     run_dir.check()
     with run_dir.lock(timeout):
+        forget_watched(
+            run_dir
+        )  # first of all: whoever is asked to start one again finds that it is not wanted
         daemons = run_dir.daemons()
         left: Sequence[ProcessId] = [daemon.process for daemon in daemons]
         for process in left:
@@ -60,6 +64,7 @@ def take_down(
             cleared = cleanup.clear(run_dir, cleanup.places(run_dir, configuration))
             if configuration is not None:
                 RunDir.of(run_dir.path, state_dir=configuration.state_dir).forget_rm_state()
+        forget_watched(run_dir)
         run_dir.remove_stale_files()
         forget_cluster(run_dir, keep_plan=keep_containers)
     return DownReport(tuple(daemon.name for daemon in daemons), cleared)
@@ -68,16 +73,19 @@ def take_down(
 def stop_daemon(run_dir: RunDir, name: str, *, force: bool = False, timeout: float = STOP_SECONDS) -> bool:
     """End the daemon ``rm`` or ``nm-<port>`` by SIGTERM, with ``force`` by SIGKILL after ``timeout`` seconds.
 
-    The others go on. False if it was not running. Raises YoppError if it does not end.
+    The others go on, and do not start it again. False if it was not running, nor about to be started again. Raises
+    YoppError if it does not end.
     """
     if not run_dir.exists():
         return False
     with run_dir.lock(timeout):
+        wanted = name in watched_names(run_dir)
+        forget_watched(run_dir, name)
         daemon = run_dir.daemon(name)
         if daemon is not None:
             _end([daemon], [daemon.process], grace=timeout, force=force)
             run_dir.remove_stale_files()
-        return daemon is not None
+        return daemon is not None or wanted
 
 
 def _end(daemons: Sequence[Daemon], processes: Sequence[ProcessId], *, grace: float, force: bool) -> None:

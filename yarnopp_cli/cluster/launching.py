@@ -24,10 +24,13 @@ from .processes import ProcessId, end_processes
 from .rundir import STAY, PlannedNode, RunDir
 
 DAEMONS = "yarnopp_cli.daemons"
+WATCHED = "--watched"
+"""The argument of daemons that others start again if they die."""
 READY = b"1"
 LOG_TAIL_BYTES = 4096
 END_GRACE_SECONDS = 3.0
 _ANSWER_LIMIT = 65536
+_LOOK_MS = 10
 _LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _outliving: list[subprocess.Popen[bytes]] = []
@@ -58,16 +61,16 @@ class _Starting:
         self.answer = bytearray()
 
 
-def resourcemanager(run_dir: RunDir, lifetime: str) -> Order:
-    """The RM of a run directory."""
-    arguments = ("resourcemanager", "--run-dir", run_dir.path, "--lifetime", lifetime)
+def resourcemanager(run_dir: RunDir, lifetime: str, *more: str) -> Order:
+    """The RM of a run directory, with ``more`` arguments (``WATCHED``)."""
+    arguments = ("resourcemanager", "--run-dir", run_dir.path, "--lifetime", lifetime, *more)
     return Order("rm", DAEMONS, arguments)
 
 
-def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY) -> Order:
-    """One NM of a run directory."""
+def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY, *more: str) -> Order:
+    """One NM of a run directory, with ``more`` arguments (``WATCHED``)."""
     size = ("--port", str(node.port), "--memory", str(node.memory), "--vcores", str(node.vcores))
-    arguments = ("nodemanager", "--run-dir", run_dir.path, *size, "--lifetime", lifetime)
+    arguments = ("nodemanager", "--run-dir", run_dir.path, *size, "--lifetime", lifetime, *more)
     return Order(node.name, DAEMONS, arguments)
 
 
@@ -112,6 +115,41 @@ def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -
         one.process.returncode = 0  # it is not ours to wait for any more
         _outliving.append(one.process)
     return tuple(one.identity for one in starting if one.identity is not None)
+
+
+class Restart:
+    """One daemon started anew by another: ``begin`` under the lock of the run directory, ``finish`` without it.
+
+    So a node that waits for its RM, whose restart needs the lock as well, does not hold it up.
+    """
+
+    def __init__(self, run_dir: RunDir, order: Order, *, timeout: float) -> None:
+        self._run_dir = run_dir
+        self._order = order
+        self._timeout = timeout
+        self._deadline = time.monotonic() + timeout
+
+    def begin(self) -> None:
+        """Start it; returns when it holds its pid file, or has answered. Raises YoppError where that is impossible."""
+        self._starting = _spawn(self._run_dir, self._order)
+        poller = select.poll()
+        poller.register(self._starting.pipe, select.POLLIN)
+        while time.monotonic() < self._deadline:
+            if self._run_dir.daemon(self._order.name) is not None or poller.poll(_LOOK_MS):
+                break
+
+    def finish(self) -> None:
+        """Wait until it serves. Raises YoppError where it does not, once it has ended."""
+        one = self._starting
+        try:
+            _await_answer(one, self._deadline, self._timeout)
+        except YoppError:
+            end_processes([one.identity] if one.identity is not None else [], grace=0.0, force=True)
+            raise
+        finally:
+            os.close(one.pipe)
+        one.process.returncode = 0  # it is not ours to wait for any more
+        _outliving.append(one.process)
 
 
 def _spawn(run_dir: RunDir, order: Order) -> _Starting:

@@ -18,11 +18,19 @@ from executor.settings import ExecutorSettings, properties_of
 from ..errors import ConnectionFailedError, NodeNotFoundError, ShuttingDownError, UsageError, YoppError
 from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
 from ..rpc.blocking import Connection
-from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
+from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
 from ..settings.values import to_text
 from .capacity import Wish, plan_capacity
 from .inspection import ClusterHandle, join, look, weaker_limits
-from .launching import Order, command_line, daemon_environment, nodemanager, resourcemanager, start_daemons
+from .launching import (
+    WATCHED,
+    Order,
+    command_line,
+    daemon_environment,
+    nodemanager,
+    resourcemanager,
+    start_daemons,
+)
 from .notifying import SOCKET, is_managed
 from .processes import wait_for_end
 from .rundir import (
@@ -39,6 +47,7 @@ from .rundir import (
     running_configuration,
     write_plan,
 )
+from .watched import watched_names
 
 if TYPE_CHECKING:
     from typing import NoReturn
@@ -64,12 +73,14 @@ def ensure_cluster(
     lifetime: str,
     wish: Wish = Wish(),
     timeout: float = START_SECONDS,
+    supervised: bool = False,
 ) -> ClusterHandle:
     """Have a cluster that serves: join what runs, start what is missing, return when all of it is ready.
 
     ``lifetime`` "on-demand" (jobs) joins any cluster; "stay" (``yopp up``) refuses one that runs with other
     settings, naming each difference, and makes an on-demand one stay. Waits for the end of a cluster that is
-    shutting down. Raises YoppError; daemons started by a call that fails are ended again.
+    shutting down. With ``supervised`` the caller starts the RM again if it dies, else its nodes do. Raises YoppError;
+    daemons started by a call that fails are ended again.
     """
     if lifetime == ON_DEMAND:
         run_dir.check()
@@ -79,20 +90,27 @@ def ensure_cluster(
     run_dir.prepare()
     deadline = time.monotonic() + timeout
     with run_dir.lock(timeout):
-        return _Start(configuration, run_dir, lifetime, wish, deadline).run()
+        return _Start(configuration, run_dir, lifetime, wish, deadline, supervised).run()
 
 
 class _Start:
     """One run of ``ensure_cluster`` under the lock."""
 
     def __init__(
-        self, configuration: Configuration, run_dir: RunDir, lifetime: str, wish: Wish, deadline: float
+        self,
+        configuration: Configuration,
+        run_dir: RunDir,
+        lifetime: str,
+        wish: Wish,
+        deadline: float,
+        supervised: bool,
     ) -> None:
         self.configuration = configuration
         self.run_dir = run_dir
         self.lifetime = lifetime
         self.wish = wish
         self.deadline = deadline
+        self.rm_arguments = () if supervised else (WATCHED,)
         self.warnings: list[str] = []
 
     def run(self) -> ClusterHandle:
@@ -196,8 +214,8 @@ class _Start:
             if not alive or running_configuration(self.run_dir) is None:
                 self.run_dir.write("site.json", self.configuration.to_json())
             write_plan(self.run_dir, Plan(plan.nodes, lifetime))
-            orders = [] if rm_runs else [resourcemanager(self.run_dir, lifetime)]
-            orders += [nodemanager(self.run_dir, node, lifetime) for node in missing]
+            orders = [] if rm_runs else [resourcemanager(self.run_dir, lifetime, *self.rm_arguments)]
+            orders += [nodemanager(self.run_dir, node, lifetime, WATCHED) for node in missing]
             if orders:
                 _make_room(self.configuration)
                 start_daemons(self.run_dir, orders, timeout=self._left())
@@ -259,7 +277,7 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
     A property that ``wanted`` does not set is no difference: ``yopp up`` without settings joins any cluster.
     """
     found = []
-    for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings):
+    for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings, DaemonSettings):
         for item in properties_of(kind):
             origin = wanted.origin(item.name)
             there, asked = running.value(item.name), wanted.value(item.name)
@@ -282,7 +300,7 @@ def start_rm(configuration: Configuration, run_dir: RunDir, *, timeout: float = 
     with _prepared(configuration, run_dir, timeout):
         if run_dir.daemon("rm") is not None:
             return False
-        start_daemons(run_dir, [resourcemanager(run_dir, STAY)], timeout=timeout)
+        start_daemons(run_dir, [resourcemanager(run_dir, STAY, WATCHED)], timeout=timeout)
         return True
 
 
@@ -315,7 +333,7 @@ def start_nms(
         )
     with _prepared(configuration, run_dir, timeout) as plan:
         chosen = _choose(configuration, run_dir, plan, port, wish)
-        orders = [nodemanager(run_dir, node, plan.lifetime) for node in chosen]
+        orders = [nodemanager(run_dir, node, plan.lifetime, WATCHED) for node in chosen]
         start_daemons(run_dir, orders, timeout=timeout)
         _add_to_plan(run_dir, plan, chosen)
         return chosen
@@ -393,13 +411,14 @@ def _free_ports(used: Iterable[int]) -> Iterator[int]:
 
 
 def running_nm(run_dir: RunDir, port: int | None) -> str:
-    """The name of the running NM of that port; without a port, of the only one; "" for none. UsageError where several
-    could be meant."""
-    running = [daemon for daemon in run_dir.daemons() if daemon.port and port in (None, daemon.port)]
-    if len(running) > 1:
-        names = " or ".join(str(daemon.port) for daemon in running)
-        raise UsageError("which node?", because=f"{len(running)} are running", hint=f"name its port: {names}")
-    return running[0].name if running else ""
+    """The name of the running NM of that port, or of one that died and is being started again; without a port, of the
+    only one; "" for none. UsageError where several could be meant."""
+    known = {daemon.name for daemon in run_dir.daemons()} | {*watched_names(run_dir)}
+    ports = sorted(found for name in known - {"rm"} if port in (None, found := int(name.removeprefix("nm-"))))
+    if len(ports) > 1:
+        names = " or ".join(map(str, ports))
+        raise UsageError("which node?", because=f"{len(ports)} are running", hint=f"name its port: {names}")
+    return f"nm-{ports[0]}" if ports else ""
 
 
 def port_of(text: str | None) -> int | None:

@@ -1,5 +1,7 @@
 """``python -m yarnopp_cli.daemons resourcemanager|nodemanager --run-dir DIR …``: become a daemon.
 
+``restart`` is what a daemon runs that starts another one again (``cluster/restarting.py``).
+
 Nothing is collected while modules are loaded, which makes no garbage: that is a tenth of a daemon's start. ``run``
 collects from then on, and never looks at what was loaded.
 """
@@ -22,6 +24,10 @@ def main() -> int:
             from . import nodemanager
 
             return nodemanager.main(sys.argv[2:])
+        case ["restart"]:
+            from ..cluster import restarting
+
+            return restarting.main(sys.argv[2:])
     sys.stderr.write("usage: python -m yarnopp_cli.daemons resourcemanager|nodemanager --run-dir DIR\n")
     return 2
 

@@ -43,6 +43,8 @@ from ..nodemanager.events import (
     ConnectUpstream,
     NodeStopRequested,
     StorePipelines,
+    UpstreamConnected,
+    UpstreamEvent,
 )
 from ..nodemanager.machine import Command, Event, NodeManager
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
@@ -50,12 +52,19 @@ from ..records import container_protocol
 from ..records.ids import NodeId
 from ..rpc.methods import NM_METHODS
 from ..rpc.server import RpcServer
-from ..settings.declarations import HardwareSettings, NodeManagerSettings, ResourceManagerSettings, of_node
+from ..settings.declarations import (
+    DaemonSettings,
+    HardwareSettings,
+    NodeManagerSettings,
+    ResourceManagerSettings,
+    of_node,
+)
 from ..settings.loading import Configuration
 from ..views.containers import NodeFacts as ContainerLimitFacts
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
 from .upstream import Upstreams
+from .watcher import Watcher
 from .web import DaemonWeb
 
 if TYPE_CHECKING:
@@ -120,7 +129,9 @@ class NodeManagerDaemon:
             process.run_dir, node_id, listener.port if listener is not None else 0
         )
         self._server = RpcServer(NM_METHODS, self._driver.post)
-        self._upstreams = Upstreams(process.run_dir.rm_socket, self._driver.post)
+        self._upstreams = Upstreams(process.run_dir.rm_socket, self._from_upstream)
+        most = configuration.settings(DaemonSettings).restart_max_tries
+        self._watcher = Watcher(process, most, lambda told: None)  # the RM that was started again tells of it
 
     def _find_cgroups(self, run_dir: RunDir, port: int) -> CgroupDriver:
         try:
@@ -173,6 +184,12 @@ class NodeManagerDaemon:
     def _post(self, event: Event) -> None:
         self._driver.post(event)
 
+    def _from_upstream(self, event: UpstreamEvent) -> None:
+        """What comes of the connections to the RM. One that is reached is watched from then on."""
+        self._driver.post(event)
+        if isinstance(event, UpstreamConnected) and not event.attempt_id:
+            self._watcher.look(["rm"])
+
     def _perform(self, command: Command) -> None:
         if self._web.may_open and self.machine.cluster_stays:
             self._web.open_late(*self._web_arguments())
@@ -188,6 +205,7 @@ class NodeManagerDaemon:
                 self._answer(command)
             case AnnounceReady():
                 self._process.announce_ready()
+                self._watcher.look(["rm"])
             case StopDaemon():
                 self._process.stop(command.reason)
             case _:
@@ -216,6 +234,7 @@ class NodeManagerDaemon:
             cleaning = asyncio.create_task(self._remove_old_logs())
             return await self._process.until_stopped()
         finally:
+            self._watcher.close()
             if cleaning is not None:
                 cleaning.cancel()
                 with contextlib.suppress(asyncio.CancelledError):

@@ -31,6 +31,7 @@ from executor.linux.descriptors import raise_limit
 from ..cluster.notifying import notify
 from ..cluster.rundir import RunDir
 from ..errors import EXIT_FAILURE, YoppError, reason_of
+from ..settings.declarations import DaemonSettings
 from ..settings.loading import Configuration
 
 LOG = logging.getLogger(__name__)
@@ -55,6 +56,10 @@ def argument_parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--announce", action="store_true", help="say in JSON on standard output when serving")
     parser.add_argument("--validate", action="store_true", help="check every invariant after each step")
     parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="the cluster's")
+    parser.add_argument("--watched", action="store_true", help="others start it again if it dies")
+    parser.add_argument("--restarted-by", default="", metavar="NAME", help="the daemon that starts it again")
+    parser.add_argument("--died", type=int, default=0, metavar="PID", help="its earlier process, which died")
+    parser.add_argument("--tries", type=int, default=0, metavar="N", help="how often it was started again")
     return parser
 
 
@@ -73,12 +78,16 @@ class DaemonProcess:
         self._lock = -1
         self._stopped = asyncio.Event()
         self._exit_code = 0
+        self._watched = False
+        self.wants_watch = False
+        """Whether others are to start it again if it dies."""
 
     # -- the end ---------------------------------------------------------------------------------------
 
     def stop(self, reason: str) -> None:
         """The machine has ended. If the daemon was never ready, its start failed for that reason."""
         LOG.info("%s ends: %s", self.name, reason)
+        self.end_watch()
         if not self.is_ready:
             self._exit_code = EXIT_FAILURE
             self.announce_failure(YoppError(f"{self.name} did not start", because=reason))
@@ -106,13 +115,18 @@ class DaemonProcess:
         return self._exit_code
 
     def on_signals(self, asked_to_end: Callable[[str], None]) -> None:
-        """Call ``asked_to_end`` with the signal's name on SIGTERM and SIGINT.
+        """Call ``asked_to_end`` with the signal's name on SIGTERM and SIGINT: nobody starts it again then.
 
         What a task raises is a crash.
         """
+
+        def asked(name: str) -> None:
+            self.end_watch()
+            asked_to_end(name)
+
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, asked_to_end, number.name)
+            loop.add_signal_handler(number, asked, number.name)
         # A handler that does nothing, for "ignore" would be inherited by every container.
         loop.add_signal_handler(signal.SIGHUP, LOG.info, "SIGHUP is ignored")
         if (
@@ -132,6 +146,38 @@ class DaemonProcess:
         LOG.critical("%s", context.get("message"), exc_info=error)
         self.crashed(error, None)
 
+    # -- started again if it dies ----------------------------------------------------------------------
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether others start this process again if it dies. Not after it was asked to end, nor if its run directory
+        was cleared."""
+        from ..cluster.watched import read_watched
+
+        found = read_watched(self.run_dir, self.name) if self._watched else None
+        return found is not None and found.pid == os.getpid()
+
+    def begin_watch(self) -> None:
+        """From now on others start it again if it dies, unless it was started without that."""
+        if not self.wants_watch:
+            return
+        from ..cluster.watched import watch_this_process
+
+        try:
+            watch_this_process(self.run_dir, self.name)
+        except YoppError as error:
+            LOG.warning("nobody will start %s again if it dies: %s", self.name, error)
+        else:
+            self._watched = True
+
+    def end_watch(self) -> None:
+        """It is to end: nobody is to start it again."""
+        if self.is_watched:
+            from ..cluster.watched import forget_watched
+
+            forget_watched(self.run_dir, self.name)
+        self._watched = False
+
     # -- readiness -------------------------------------------------------------------------------------
 
     def announce_ready(self) -> None:
@@ -140,6 +186,7 @@ class DaemonProcess:
             return
         self.is_ready = True
         LOG.info("%s is ready", self.name)
+        self.begin_watch()
         self._tell_starter(b"1")
         if self.arguments.announce:
             self._say_ready()
@@ -272,6 +319,7 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
         process.start_log()
         configuration = read_site(run_dir)
         process.run_dir = RunDir.of(arguments.run_dir, state_dir=configuration.state_dir)
+        process.wants_watch = arguments.watched and configuration.settings(DaemonSettings).restart_enabled
         LOG.info("%s starts: process %d, run directory %s", name, os.getpid(), run_dir.path)
         return asyncio.run(serve())
     except (YoppError, ExecutorError) as error:

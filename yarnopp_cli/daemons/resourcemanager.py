@@ -15,25 +15,29 @@ import time
 from collections.abc import Sequence
 
 from executor.driver import Driver
+from executor.linux.procfs import boot_id
 from executor.linux.threads import beside
 from executor.runner import write_crash_report
 
 from .. import __version__
 from ..errors import YoppError
-from ..machine.calls import Reply, ReplyError, StopDaemon
+from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from ..machine.restarts import DaemonRestarted
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
 from ..records.state import StoreCommand, StoredCluster, latest
+from ..records.tracker_protocol import RegisterNodeManagerRequest
 from ..resourcemanager.context import Command, ForgetState, Identity, KeepCrash, KeepHistory, RMContext
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
-from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
+from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings
 from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
 from .process import DaemonProcess, argument_parser, run
 from .retention import HistoryFiles
 from .state_file import StateFile
+from .watcher import Watcher
 from .web import DaemonWeb
 
 LOG = logging.getLogger(__name__)
@@ -60,7 +64,7 @@ class ResourceManagerDaemon:
             Identity(
                 cluster_timestamp=now_ms if cluster is None else cluster.cluster_timestamp,
                 started_at_ms=now_ms,
-                boot_id=read_boot_id(),
+                boot_id=boot_id(),
                 wall_offset=time.time() - time.monotonic(),
                 run_dir=process.run_dir.path,
                 address=f"unix:{process.run_dir.rm_socket}",
@@ -85,9 +89,17 @@ class ResourceManagerDaemon:
             on_crash=process.crashed,
             validate=process.arguments.validate,
         )
-        self._server = RpcServer(RM_METHODS, self._driver.post)
+        self._server = RpcServer(RM_METHODS, self._called)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
         self._web = DaemonWeb(process, configuration, "resourcemanager", self._driver.post)
+        most = configuration.settings(DaemonSettings).restart_max_tries
+        self._watcher = Watcher(process, most, self._driver.post)
+
+    def _called(self, event: CallReceived | ConnectionLost) -> None:
+        """A call over a socket. A node that registers is watched from then on."""
+        self._driver.post(event)
+        if isinstance(event, CallReceived) and isinstance(event.request, RegisterNodeManagerRequest):
+            self._watcher.look_at_nodes()
 
     def _perform(self, command: Command) -> None:
         """Perform a command; after a record, once the records of this turn of the loop are written."""
@@ -140,6 +152,16 @@ class ResourceManagerDaemon:
         records, self._records = self._records, []
         return [*self._machine.recover(records, now), *self._machine.advance(now)]
 
+    def _tell_restart(self) -> None:
+        """Where an earlier life of this daemon died and a node has started it again, its events say so."""
+        given = self._process.arguments
+        if given.restarted_by:
+            self._driver.post(DaemonRestarted("rm", given.restarted_by, given.tries, given.died))
+            if not self._settings.recovery_enabled:
+                LOG.warning(
+                    "what the earlier one knew is lost: yarn.resourcemanager.recovery.enabled is false"
+                )
+
     def _keep_queues(self, request: RefreshQueuesRequest) -> None:
         """Have the next life of this cluster's ResourceManager begin with the queues that hold now."""
         if request.dry_run:
@@ -163,8 +185,11 @@ class ResourceManagerDaemon:
             # The machine's own deadlines begin to count now, before anybody calls.
             self._driver.step(self._begin)
             self._process.announce_ready()
+            self._tell_restart()
+            self._watcher.look_at_nodes()
             return await self._process.until_stopped()
         finally:
+            self._watcher.close()
             self._driver.close()
             self._write()
             if self._checkpoint is not None:
@@ -173,15 +198,6 @@ class ResourceManagerDaemon:
                 self._state.close()
             await self._web.close()
             await self._server.close()
-
-
-def read_boot_id() -> str:
-    """Which start of the machine this is, "" where the kernel does not say."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -22,6 +22,7 @@ from ..cli.tree import build
 from ..settings.declarations import (
     PROPERTIES_OF,
     ApplicationSettings,
+    DaemonSettings,
     EngineSettings,
     HardwareSettings,
     NodeManagerSettings,
@@ -44,6 +45,7 @@ TITLES: dict[type, str] = {
     ExecutorSettings: "Containers on a node",
     HardwareSettings: "Hardware",
     ApplicationSettings: "Jobs",
+    DaemonSettings: "Daemons",
     WebSettings: "REST API and pages",
     EngineSettings: "A YARN cluster",
 }

@@ -102,6 +102,8 @@ class EventKind(enum.StrEnum):
     NODE_RESIZED = "NodeResized"
     QUEUE_LIMIT_TOLD = "QueueLimitTold"
     QUEUES_REFRESHED = "QueuesRefreshed"
+    DAEMON_RESTARTED = "DaemonRestarted"
+    DAEMON_GIVEN_UP = "DaemonGivenUp"
     RESOURCEMANAGER_RECOVERED = "ResourceManagerRecovered"
 
 

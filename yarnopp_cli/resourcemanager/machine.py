@@ -12,6 +12,7 @@ from typing import Any, assert_never
 
 from ..errors import NotYetSupportedError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, StopDaemon
+from ..machine.restarts import DaemonGivenUp, DaemonRestarted
 from ..records import admin_protocol as admin
 from ..records import client_protocol as client
 from ..records import distributed_protocol as distributed
@@ -40,7 +41,7 @@ from .services.queue_service import QueueReader, QueueService
 from .services.resource_tracker_service import ResourceTrackerService
 from .state_store import RMStateStore
 
-Event = CallReceived | ConnectionLost | PagesServed
+Event = CallReceived | ConnectionLost | PagesServed | DaemonRestarted | DaemonGivenUp
 
 
 class ResourceManager:
@@ -164,6 +165,8 @@ class ResourceManager:
                 self._history.waits.connection_lost(connection_id)
             case PagesServed(address, warning):
                 self._clients.pages_served(address, warning)
+            case DaemonRestarted() | DaemonGivenUp():
+                self._history.daemon_died(event)
             case _:
                 assert_never(event)
         return self._settle()

@@ -328,6 +328,18 @@ class EngineSettings(Record, kw_only=True):
     means http://host:8088."""
 
 
+class DaemonSettings(Record, kw_only=True):
+    """How the RM and the NMs watch each other."""
+
+    restart_enabled: bool = setting("yopp.daemons.restart.enabled", True)
+    """An RM or NM that dies (a kill, a crash) is started again by the other, unless a person or a service manager ended
+    it. The RM of `yopp up --foreground`, and so of `yopp service`, is left to that command and its service
+    manager."""
+    restart_max_tries: int = setting("yopp.daemons.restart.max-tries", 10, at_least=1)
+    """How often a daemon that dies within five seconds of its last restart is started again. The first try is at once,
+    the second after a tenth of a second, and each further pause is twice as long, up to 30 seconds."""
+
+
 class WebSettings(Record, kw_only=True):
     """Where the ResourceManager and the NodeManagers serve their REST APIs and pages."""
 
@@ -380,6 +392,7 @@ SETTINGS: tuple[type, ...] = (
     ExecutorSettings,
     HardwareSettings,
     ApplicationSettings,
+    DaemonSettings,
     WebSettings,
     EngineSettings,
 )

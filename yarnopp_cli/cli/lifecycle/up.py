@@ -91,7 +91,7 @@ def up(
         from .foreground import refuse_running, stay
 
         refuse_running(context)
-        return stay(context, printer, lambda: _start(context, printer, wish, timeout))
+        return stay(context, printer, lambda: _start(context, printer, wish, timeout, supervised=True))
     log = context.run_dir.log_file("up")
     if no_wait and not _serves(context, wish) and _split(log):
         if printer.is_json:
@@ -105,7 +105,9 @@ def up(
     return 0
 
 
-def _start(context: Context, printer: Printer, wish: Wish, timeout: float | None) -> str:
+def _start(
+    context: Context, printer: Printer, wish: Wish, timeout: float | None, *, supervised: bool = False
+) -> str:
     """Start what is missing and print what there is then; the sentence for people."""
     from ...cluster.inspection import inspect_cluster
     from ...cluster.rundir import STAY
@@ -117,6 +119,7 @@ def _start(context: Context, printer: Printer, wish: Wish, timeout: float | None
         lifetime=STAY,
         wish=wish,
         timeout=START_SECONDS if timeout is None else timeout,
+        supervised=supervised,
     )
     for line in handle.warnings:
         printer.warn(line)

@@ -9,7 +9,8 @@ from __future__ import annotations
 from executor.light import replace
 
 from ...machine.calls import CallReceived
-from ...records.history import ApplicationHistory, GetEventsRequest, GetEventsResponse
+from ...machine.restarts import DaemonGivenUp, DaemonRestarted
+from ...records.history import ApplicationHistory, EventKind, GetEventsRequest, GetEventsResponse
 from ..context import DueKind, KeepHistory, RMContext
 from ..entities import RMApp
 from ..mapreduce import map_reduce_report
@@ -41,6 +42,19 @@ class HistoryService:
             return GetEventsResponse(events, following, history.oldest, self._rm.identity.cluster_timestamp)
 
         return self.waits.answer(call, answer, request.wait_ms)
+
+    def daemon_died(self, told: DaemonRestarted | DaemonGivenUp) -> None:
+        """A daemon of this cluster died, and another has started it again, or has given up."""
+        port = told.name.removeprefix("nm-")
+        node = next((name for name in self._rm.nodes if name.rpartition(":")[2] == port), "")
+        words = {"daemon": told.name, "by": f"by {told.by}"}
+        if isinstance(told, DaemonGivenUp):
+            kind, why = EventKind.DAEMON_GIVEN_UP, told.why
+        else:
+            kind, why = EventKind.DAEMON_RESTARTED, f"process {told.died} died"
+            if told.name == "rm" and not self._rm.settings.recovery_enabled:
+                why += "; its applications are lost: yarn.resourcemanager.recovery.enabled is false"
+        self._rm.history.add(kind, node=node, words=words, numbers={"tries": told.tries}, why=why)
 
     def check(self) -> None:
         """Answer those whose event has come; all of them where the cluster ends."""

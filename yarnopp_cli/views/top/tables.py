@@ -350,9 +350,10 @@ def queue_rows(picture: Picture) -> list[ContainerReport]:
 _TONED = {
     GOOD: "ContainerStarted ContainerResumed ApplicationFinished NodeAdded NodeReturned NodeHealthy NodeResumed",
     DIM: "ContainerQueued ContainerAllocated ContainerAcquired QueueLimitTold",
-    WARN: "ContainerPaused NodeSilent NodeDraining",
+    WARN: "ContainerPaused NodeSilent NodeDraining DaemonRestarted",
     ACCENT: "ContainerPromoted ContainerDemoted",
-    BAD: "ContainerPreempted ContainerShed ContainerAborted ApplicationFailed ApplicationKilled NodeLost NodeUnhealthy",
+    BAD: "ContainerPreempted ContainerShed ContainerAborted ApplicationFailed ApplicationKilled NodeLost NodeUnhealthy "
+    "DaemonGivenUp",
 }
 _TONES = {EventKind(kind): tone for tone, kinds in _TONED.items() for kind in kinds.split()}
 

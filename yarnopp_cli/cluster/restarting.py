@@ -1,0 +1,104 @@
+"""Start one daemon again that died: what a daemon that watches it runs, as a process of its own.
+
+It decides under the lock of the run directory, while nobody else starts or stops daemons. Whoever stopped the cluster
+or that daemon meanwhile has removed what says that it is wanted. Its answer is one line of JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import enum
+import json
+import os
+import resource
+from collections.abc import Sequence
+
+from executor.light import Record
+
+from ..errors import YoppError
+from ..machine.restarts import Watched
+from .launching import WATCHED, Order, Restart, nodemanager, resourcemanager
+from .rundir import RunDir, read_plan
+from .starting import START_SECONDS
+from .watched import count_a_try, has_died, read_watched
+
+
+class Outcome(enum.StrEnum):
+    """What came of it. UNWANTED: it runs already, or somebody has stopped it, or the one who asks."""
+
+    STARTED = "STARTED"
+    UNWANTED = "UNWANTED"
+    FAILED = "FAILED"
+
+
+class Answer(Record):
+    """``tries`` counts this one; ``why`` says what failed."""
+
+    outcome: Outcome
+    tries: int = 0
+    why: str = ""
+
+
+def start_again(run_dir: RunDir, name: str, by: str, *, timeout: float = START_SECONDS) -> Answer:
+    """Start the dead daemon ``name`` for the daemon ``by``, if it is still wanted."""
+    try:
+        # The lock is made by whoever makes the directory: one that was removed is not to be filled again.
+        if not os.path.exists(run_dir.lock_file) or has_died(run_dir, name) is None:
+            return Answer(Outcome.UNWANTED)
+        with run_dir.lock(timeout):
+            died = has_died(run_dir, name)
+            if died is None or read_watched(run_dir, by) is None:
+                return Answer(Outcome.UNWANTED)
+            order = _order(run_dir, name, by, died)
+            if order is None:
+                return Answer(Outcome.UNWANTED)
+            died = count_a_try(run_dir, name, died)
+            restart = Restart(run_dir, order, timeout=timeout)
+            restart.begin()
+        restart.finish()
+    except YoppError as error:
+        return Answer(Outcome.FAILED, died.tries if died is not None else 0, _sentence(error))
+    except OSError as error:
+        return Answer(Outcome.FAILED, why=str(error))
+    return Answer(Outcome.STARTED, died.tries)
+
+
+def _sentence(error: YoppError) -> str:
+    return f"{error.message}: {error.because}" if error.because else error.message
+
+
+def _order(run_dir: RunDir, name: str, by: str, died: Watched) -> Order | None:
+    """How it is started; None where the cluster has no such daemon any more."""
+    plan = read_plan(run_dir)
+    if plan is None or not os.path.exists(run_dir.site_file):
+        return None
+    more = (WATCHED, "--restarted-by", by, "--died", str(died.pid), "--tries", str(died.tries + 1))
+    if name == "rm":
+        return resourcemanager(run_dir, plan.lifetime, *more)
+    node = next((one for one in plan.nodes if one.name == name), None)
+    return None if node is None else nodemanager(run_dir, node, plan.lifetime, *more)
+
+
+def main(argv: Sequence[str]) -> int:
+    """``restart --run-dir DIR --name NAME --by NAME --files N``: print the answer."""
+    parser = argparse.ArgumentParser(prog="python -m yarnopp_cli.daemons restart", allow_abbrev=False)
+    parser.add_argument("--run-dir", required=True)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--by", required=True)
+    parser.add_argument(
+        "--files", type=int, default=0, help="the soft limit of open files, 0: this process's"
+    )
+    arguments = parser.parse_args(argv)
+    if (
+        arguments.files
+    ):  # the daemon that asks has raised its own, and containers are to have what people have
+        resource.setrlimit(
+            resource.RLIMIT_NOFILE, (arguments.files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+    answer = start_again(RunDir.of(arguments.run_dir), arguments.name, arguments.by)
+    with contextlib.suppress(OSError):  # the one who asks may have ended meanwhile
+        os.write(
+            1, json.dumps({name: getattr(answer, name) for name in ("outcome", "tries", "why")}).encode()
+        )
+    return 0

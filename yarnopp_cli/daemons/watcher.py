@@ -1,0 +1,174 @@
+"""Watches the other daemons of the run directory, and has one that dies started again.
+
+The RM watches the nodes, each node the RM. A death is never concluded from a lost connection: a pidfd tells it. Whether
+it is wanted again is what ``cluster/watched.py`` says, decided under the lock of the run directory by a process of its
+own (``cluster/restarting.py``), so that this one's loop waits for nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from executor.linux.descriptors import limit_of_children
+
+from ..cluster.launching import DAEMONS, daemon_environment
+from ..cluster.restarting import Outcome
+from ..cluster.watched import has_died, seconds_since_boot, watched_names
+from ..machine.restarts import DaemonGivenUp, DaemonRestarted, Watched, pause
+from .process import DaemonProcess
+
+LOG = logging.getLogger(__name__)
+
+AGAIN_SECONDS = 1.0
+"""The shortest pause after a try that failed."""
+
+
+class Watcher:
+    """``most`` is how often a daemon is started again; ``told`` hears of each restart, and of who is given up."""
+
+    def __init__(
+        self, process: DaemonProcess, most: int, told: Callable[[DaemonRestarted | DaemonGivenUp], None]
+    ) -> None:
+        self._process = process
+        self._most = most
+        self._told = told
+        self._watched: dict[str, int] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._helpers: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
+        self._why: dict[str, str] = {}
+        self._closed = False
+
+    def look_at_nodes(self) -> None:
+        """Watch every node that runs, and have those started again that died."""
+        run_dir = self._process.run_dir
+        names = {daemon.name for daemon in run_dir.daemons()} | {*watched_names(run_dir)}
+        self.look(names - {"rm"})
+
+    def look(self, names: Iterable[str]) -> None:
+        """The same for these daemons. Those that are watched already stay so."""
+        if self._closed or not self._process.is_watched:
+            return
+        for name in names:
+            if name not in self._watched and name not in self._timers and name not in self._helpers:
+                self._look(name)
+
+    def close(self) -> None:
+        """Watch nobody any more. A restart that has begun goes on, and asks again whether it is wanted."""
+        self._closed = True
+        for descriptor in self._watched.values():
+            _forget(descriptor)
+        for timer in self._timers.values():
+            timer.cancel()
+        for helper, descriptor in self._helpers.values():
+            _forget(descriptor)
+            helper.returncode = 0  # it outlives this process
+        self._watched.clear()
+        self._timers.clear()
+        self._helpers.clear()
+
+    def _look(self, name: str) -> None:
+        daemon = self._process.run_dir.daemon(name)
+        descriptor = daemon.process.open() if daemon is not None else None
+        if descriptor is None:
+            self._consider(name)
+            return
+        self._watched[name] = descriptor
+        asyncio.get_running_loop().add_reader(descriptor, self._ended, name)
+
+    def _ended(self, name: str) -> None:
+        _forget(self._watched.pop(name))
+        self._consider(name)
+
+    def _consider(self, name: str, at_least: float = 0.0) -> None:
+        """Have it started again, now or later, if it died."""
+        self._timers.pop(name, None)
+        if self._closed or not self._process.is_watched:
+            return
+        try:
+            died = has_died(self._process.run_dir, name)
+        except OSError as error:
+            LOG.warning("nobody knows whether %s runs: %s", name, error)
+            self._later(name, AGAIN_SECONDS)
+            return
+        if died is None:
+            if self._process.run_dir.daemon(name) is not None:
+                self._look(name)
+            return
+        wait = pause(died, seconds_since_boot(), self._most)
+        if wait is None:
+            self._give_up(name, died)
+        elif max(wait, at_least) > 0:
+            self._later(name, max(wait, at_least))
+        else:
+            self._start(name, died)
+
+    def _later(self, name: str, seconds: float) -> None:
+        self._timers[name] = asyncio.get_running_loop().call_later(seconds, self._consider, name)
+
+    def _give_up(self, name: str, died: Watched) -> None:
+        why = self._why.pop(name, "")
+        LOG.error("%s died, and is not started again after %d tries: %s", name, died.tries, why)
+        self._told(DaemonGivenUp(name, self._process.name, died.tries, why))
+
+    def _start(self, name: str, died: Watched) -> None:
+        LOG.warning("%s (process %d) died: starting it again", name, died.pid)
+        command = [sys.executable, "-P", "-m", DAEMONS, "restart", "--run-dir", self._process.run_dir.path]
+        command += ["--name", name, "--by", self._process.name, "--files", str(limit_of_children())]
+        try:
+            helper = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                cwd="/",
+                env=daemon_environment(os.environ),
+                start_new_session=True,
+            )
+            descriptor = os.pidfd_open(helper.pid)
+        except OSError as error:
+            LOG.warning("%s cannot be started again now: %s", name, error)
+            self._later(name, AGAIN_SECONDS)
+            return
+        self._helpers[name] = helper, descriptor
+        asyncio.get_running_loop().add_reader(descriptor, self._answered, name, died)
+
+    def _answered(self, name: str, died: Watched) -> None:
+        helper, descriptor = self._helpers.pop(name)
+        _forget(descriptor)
+        said, _ = helper.communicate()
+        answer = _read(said, helper.returncode)
+        match answer.get("outcome"):
+            case Outcome.STARTED:
+                tries = int(answer["tries"])
+                LOG.warning("%s was started again (%d of at most %d tries)", name, tries, self._most)
+                self._why.pop(name, None)
+                self._told(DaemonRestarted(name, self._process.name, tries, died.pid))
+                self._consider(name)
+            case Outcome.UNWANTED:
+                LOG.info("%s is not to be started again: it runs, or was stopped", name)
+                if self._process.run_dir.daemon(name) is not None:
+                    self._look(name)
+            case _:
+                self._why[name] = str(answer.get("why", ""))
+                LOG.error("%s was not started again: %s", name, self._why[name])
+                self._consider(name, AGAIN_SECONDS)
+
+
+def _read(said: bytes, code: int | None) -> dict[str, Any]:
+    """A helper's answer; one that says nothing has failed."""
+    try:
+        answer = json.loads(said)
+    except ValueError:
+        return {"why": f"what starts it ended with exit code {code}"}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _forget(descriptor: int) -> None:
+    asyncio.get_running_loop().remove_reader(descriptor)
+    os.close(descriptor)
