@@ -135,6 +135,21 @@ class TestKilling:
         assert (status.exit_status, status.exit_code) == (-105, 137)
         assert status.diagnostics == "Container killed by its AM."
 
+    @pytest.mark.parametrize(
+        ("asked", "told"),
+        [(-102, 0), (-108, 0), (-100, 0), (-105, -105)],
+        ids=["preempted", "shed", "lost", "by its AM"],
+    )
+    def test_work_that_is_done_all_the_same_is_told_so_where_it_would_be_done_again(
+        self, asked: int, told: int
+    ) -> None:
+        world = World(answers=False)
+        world.schedule("c")
+        world.tell(ContainerLaunched("c", 1, 1))
+        world.stop("c", asked)
+        world.exit("c", 0)
+        assert (world.status("c").exit_status, world.status("c").exit_code) == (told, 0)
+
     def test_one_that_obeys_is_not_killed_again(self) -> None:
         world = World(answers=False)
         world.schedule("c")
