@@ -41,8 +41,8 @@ class Outcome(Record):
 def outcome_of_exit(container: Container, exit_code: int | None, usage: ContainerUsage) -> Outcome:
     """What to report of a container whose processes are gone.
 
-    Work that was to be preempted and has ended with 0 all the same is done (YARN's ``ContainerImpl`` goes from KILLING to
-    EXITED_WITH_SUCCESS). Else the reason of a kill counts first; then the kernel's OOM killer; a container that left no
+    Work that was to be preempted and has ended with 0 all the same is done (YARN's ``ContainerImpl`` goes from KILLING
+    to EXITED_WITH_SUCCESS). Else the reason of a kill counts first; then the kernel's OOM killer; a container that left no
     code is lost (ABORTED), which says nothing about its work; else its own code is its status.
     """
     if exit_code == 0 and container.killed_as in PREEMPTION_STATUSES:

@@ -35,6 +35,7 @@ from ..records.container_protocol import (
 )
 from ..records.jobs import ENDED, JobSpec, TaskState
 from ..records.master_protocol import (
+    AM_RESYNC,
     AllocateRequest,
     AllocateResponse,
     FinishApplicationMasterRequest,
@@ -306,8 +307,9 @@ class JobMaster:
     def _on_allocated(self, response: AllocateResponse, now: float) -> None:
         if self.stage in (Stage.FINISHING, Stage.ENDED):
             return
-        if response.command == "AM_RESYNC":
-            self._out.append(self._rm.register())
+        if response.command == AM_RESYNC:
+            if self._rm.registered:  # else it registers already: two calls were with the RM
+                self._out.append(self._rm.register())
             return
         if response.command == "AM_SHUTDOWN":
             self._expelled(YoppError("the ResourceManager ended this application", exit_code=143))

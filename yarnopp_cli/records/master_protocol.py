@@ -20,6 +20,9 @@ from .requests import (
 SCHEDULER_ADDRESS_VARIABLE = "YOPP_SCHEDULER_ADDRESS"
 """The environment variable in which a master finds the address of the AMRMProxy that it has to speak with."""
 
+AM_RESYNC = "AM_RESYNC"
+"""The command of an answer to a master that the RM's new life knows, and that has not registered there yet."""
+
 
 class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterResponse"]):
     """The master of an attempt is there. ``token`` is its AMRMToken, here and in every later call."""

@@ -32,7 +32,6 @@ from .scheduler.queues import LeafQueue
 FINISHING_GRACE = 5.0
 """Seconds that a master's container has to end by itself after its master has unregistered."""
 AM_SHUTDOWN = "AM_SHUTDOWN"
-AM_RESYNC = "AM_RESYNC"
 _ENDS = {
     YarnApplicationState.FINISHED: EventKind.APPLICATION_FINISHED,
     YarnApplicationState.FAILED: EventKind.APPLICATION_FAILED,

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from executor.light import replace
 
-from ...allocation.asks import key_of
 from ...errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,
@@ -31,17 +30,19 @@ from ...records.distributed_protocol import (
     RegisterDistributedSchedulingAMResponse,
 )
 from ...records.master_protocol import (
+    AM_RESYNC,
     AllocateRequest,
     AllocateResponse,
     FinishApplicationMasterRequest,
     RegisterApplicationMasterRequest,
     RegisterApplicationMasterResponse,
 )
-from ...records.requests import ResourceRequest, Token, UpdateContainerRequest
+from ...records.requests import Token
 from ..events import CallUpstream, CloseUpstream, ConnectUpstream, ProxyCommand
 from ..link import Backoff
 from .distributed_scheduler import DistributedScheduler, NodeDirectory
 from .interceptors import NotYet, RequestInterceptor
+from .pending import Pending
 
 PATIENCE: Final = 5.0
 """Seconds for which a registration or a farewell waits for an RM that is away."""
@@ -68,37 +69,6 @@ class _Held:
     deadline: float
     at_once: bool
     needs: int | None = None
-
-
-@dataclass(slots=True)
-class _Pending:
-    """What the RM is to be told. Later words replace earlier ones on the same matter."""
-
-    asks: dict[tuple[object, ...], ResourceRequest] = field(default_factory=dict)
-    releases: dict[str, None] = field(default_factory=dict)
-    updates: list[UpdateContainerRequest] = field(default_factory=list)
-    blacklist: dict[str, bool] = field(default_factory=dict)
-    dirty: bool = False
-
-    def add(self, request: AllocateRequest) -> None:
-        """Take in what ``request`` says."""
-        for ask in request.asks:
-            self.asks[key_of(ask), ask.resource_name, ask.execution_type_request.execution_type] = ask
-        self.releases.update(dict.fromkeys(request.releases))
-        self.updates += request.updates
-        self.blacklist.update(dict.fromkeys(request.blacklist_removals, False))
-        self.blacklist.update(dict.fromkeys(request.blacklist_additions, True))
-        self.dirty = self.dirty or bool(request.asks or request.releases or request.updates or self.blacklist)
-
-    def add_before(self, request: AllocateRequest) -> None:
-        """Take in what ``request`` says as if it had been said before all else."""
-        earlier = _Pending()
-        earlier.add(request)
-        self.asks = earlier.asks | self.asks
-        self.releases = earlier.releases | self.releases
-        self.updates = earlier.updates + self.updates
-        self.blacklist = earlier.blacklist | self.blacklist
-        self.dirty = self.dirty or earlier.dirty
 
 
 @dataclass(slots=True)
@@ -134,6 +104,7 @@ class Pipeline:
         self.terms: RegisterDistributedSchedulingAMResponse | None = None
         self.epoch = 0
         self.registered = False
+        self._resyncs = False
         self.done = False
         """Nothing more will come of it: its owner forgets it."""
         self.connection_id = -1
@@ -152,7 +123,7 @@ class Pipeline:
         self._error: YoppError | None = None
         self._last = AllocateResponse(0)
         self._latest: AllocateRequest | None = None
-        self._pending = _Pending()
+        self._pending = Pending()
         self._in_flight: dict[int, _Sent] = {}
         self._sequence = 0
         self._connecting = False
@@ -254,6 +225,13 @@ class Pipeline:
         sent = self._in_flight.pop(sequence, None)
         if sent is None:
             return
+        allocated = (
+            response.response if isinstance(response, DistributedSchedulingAllocateResponse) else response
+        )
+        if isinstance(allocated, AllocateResponse) and allocated.command == AM_RESYNC:
+            self._resync(sent, allocated)
+            self.settle(now)
+            return
         if isinstance(response, DistributedSchedulingAllocateResponse):
             if self.distributed is not None:
                 self.distributed.reported(sent.reported)
@@ -283,6 +261,19 @@ class Pipeline:
             self.done = self.done or not self.registered
         self.settle(now)
 
+    def _resync(self, sent: _Sent, response: AllocateResponse) -> None:
+        """The RM has another life, which took in nothing of that call, and numbers its answers anew. It is told nothing
+        more before the master, which hears of it once, has registered again.
+        """
+        self._take_again(sent)
+        if not self._resyncs:
+            self._resyncs, self._news = True, response
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._rm_ids.clear()
+        self._rm_acknowledged = 0
+
     def _on_allocated(self, sequence: int, response: AllocateResponse) -> None:
         has_news = any(getattr(response, name) for name in _NEWS)
         if response.token is not None:
@@ -298,7 +289,10 @@ class Pipeline:
     def _on_registered(
         self, response: RegisterApplicationMasterResponse | RegisterDistributedSchedulingAMResponse
     ) -> None:
-        self.registered = True
+        self.registered, self._resyncs = True, False
+        self._begin_anew()
+        if self.distributed is not None:
+            self.distributed.master_reconnected()  # whatever came with the wish that it registers again was ignored
         if isinstance(response, RegisterDistributedSchedulingAMResponse):
             self.take_terms(response)
             self._directory.replace(response.nodes_for_scheduling)
@@ -324,13 +318,16 @@ class Pipeline:
     def _take_back(self) -> None:
         """What the RM may not have heard is to be said again."""
         for sent in reversed(self._in_flight.values()):
-            request = sent.request
-            if isinstance(request, DistributedSchedulingAllocateRequest):
-                request = request.request
-            if isinstance(request, AllocateRequest):
-                self._pending.add_before(request)
+            self._take_again(sent)
         self._in_flight.clear()
         self._handshake_sent = False
+
+    def _take_again(self, sent: _Sent) -> None:
+        request = sent.request
+        if isinstance(request, DistributedSchedulingAllocateRequest):
+            request = request.request
+        if isinstance(request, AllocateRequest):
+            self._pending.add_before(request)
 
     def _close_upstream(self) -> None:
         if self._connected or self._connecting:
@@ -399,7 +396,8 @@ class Pipeline:
             return
         if self._handshake is not None and not self._handshake_sent:
             self._send_handshake(self._handshake[0].request)
-        if self.registered and self._latest is not None and self._handshake is None:
+        told_to_wait = self._resyncs or self._handshake is not None
+        if self.registered and self._latest is not None and not told_to_wait:
             unreported = self.distributed.unreported if self.distributed is not None else ()
             told = {one for sent in self._in_flight.values() for one in sent.reported}
             fresh = any(container.id not in told for container in unreported)
@@ -426,7 +424,7 @@ class Pipeline:
     def _send_allocate(self, now: float) -> None:
         pending, latest, held = self._pending, self._latest, self._held
         assert latest is not None
-        self._pending = _Pending()
+        self._pending = Pending()
         wait = 0.0 if held is None or held.at_once else max(0.0, held.deadline - now)
         request = replace(
             latest,

@@ -30,7 +30,7 @@ from ...records import distributed_protocol as distributed
 from ...records import master_protocol as master
 from ...records.ids import ApplicationAttemptId
 from ...records.requests import ANY, Container, ResourceRequest, TaskAssignment, Token
-from ..app_manager import AM_RESYNC, AM_SHUTDOWN, RMAppManager
+from ..app_manager import AM_SHUTDOWN, RMAppManager
 from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
@@ -65,7 +65,8 @@ class ApplicationMasterService:
     ) -> master.RegisterApplicationMasterResponse:
         """The master of an attempt is there."""
         attempt = self._attempt(request.attempt_id, request.token)
-        if attempt.state is AttemptState.RUNNING:
+        again = attempt.state is AttemptState.RUNNING
+        if again and not attempt.app.recovered:
             raise InvalidStateError(f"the master of {attempt.app.id} is registered already")
         if not attempt.awaits_master:
             raise InvalidStateError(
@@ -73,7 +74,8 @@ class ApplicationMasterService:
             )
         if call.connection_id != HOSTED:
             self._spoke(attempt, call.connection_id)
-        self._manager.registered(attempt)
+        if not again:  # else the answer was lost with a node that passed it on
+            self._manager.registered(attempt)
         return master.RegisterApplicationMasterResponse(
             minimum=self._rm.minimum_allocation,
             maximum=self._rm.maximum_allocation,
@@ -165,7 +167,7 @@ class ApplicationMasterService:
             return
         if attempt.state is not AttemptState.RUNNING:
             if app.recovered:  # YARN's ApplicationMasterNotRegisteredException
-                self._rm.reply_to_master(held, master.AllocateResponse(0, command=AM_RESYNC))
+                self._rm.reply_to_master(held, master.AllocateResponse(0, command=master.AM_RESYNC))
                 return
             raise InvalidStateError(f"the master of {app.id} has not registered yet")
         if connection_id != HOSTED:

@@ -164,7 +164,9 @@ class ResourceTrackerService:
         self._heard(node, request)
         self._rm.changes.beating[node.node_id] = node
         node.acknowledged = tuple(
-            status.container_id for status in request.containers if status.state is ContainerState.DONE
+            status.container_id
+            for status in request.containers
+            if status.state is ContainerState.DONE and not self._is_to_be_kept(status)
         )
         waits = self._rm.heartbeat_wait and not node.acknowledged
         wait_ms = min(request.wait_ms, self._rm.settings.nm_expiry_interval_ms // 2) if waits else 0
@@ -182,6 +184,10 @@ class ResourceTrackerService:
     def _take(self, node: RMNode, status: ContainerStatus) -> bool:
         """One container's news; False if it belongs to nobody."""
         container = node.containers.get(status.container_id) or self._ledger.adopt_observed(node, status)
+        if container is None and self._rm.recovered_applications:
+            container = self._ledger.adopt_expected(
+                node, status
+            )  # granted by an earlier life, started in this one
         if container is None:
             return False
         if status.state is ContainerState.DONE:
@@ -189,6 +195,15 @@ class ResourceTrackerService:
         else:
             self._ledger.observe(container, status)
         return True
+
+    def _is_to_be_kept(self, status: ContainerStatus) -> bool:
+        """Whether its node keeps this end for the next life of the RM: it is written down nowhere else, before its
+        master, which lives elsewhere, has fetched it.
+        """
+        if not self._rm.keeps_state:
+            return False
+        app = self._rm.live.get(status.application_id)
+        return app is not None and not app.hosted and status.container_id in app.attempt.completed
 
     def _health(self, node: RMNode, request: tracker.NodeHeartbeatRequest) -> None:
         node.health_report = request.health_report
