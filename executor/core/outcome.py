@@ -42,8 +42,8 @@ def outcome_of_exit(container: Container, exit_code: int | None, usage: Containe
     """What to report of a container whose processes are gone.
 
     Work that was to be preempted and has ended with 0 all the same is done (YARN's ``ContainerImpl`` goes from KILLING
-    to EXITED_WITH_SUCCESS). Else the reason of a kill counts first; then the kernel's OOM killer; a container that left no
-    code is lost (ABORTED), which says nothing about its work; else its own code is its status.
+    to EXITED_WITH_SUCCESS). Else the reason of a kill counts first; then the kernel's OOM killer; a container that left
+    no code is lost (ABORTED), which says nothing about its work; else its own code is its status.
     """
     if exit_code == 0 and container.killed_as in PREEMPTION_STATUSES:
         return Outcome(0, 0)

@@ -43,6 +43,7 @@ from yarnopp_cli.nodemanager.proxy.interceptors import (
 from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.distributed_protocol import DistributedSchedulingAllocateRequest
 from yarnopp_cli.records.master_protocol import (
+    AM_RESYNC,
     SCHEDULER_ADDRESS_VARIABLE,
     AllocateRequest,
     AllocateResponse,
@@ -60,6 +61,7 @@ from yarnopp_cli.records.requests import (
 from yarnopp_cli.settings.declarations import NodeManagerSettings
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, asks, done, status
+from .test_rm_recovery import Kept
 
 KEY = b"p" * 32
 ADDRESS = "unix:/run/yopp/am-1.sock"
@@ -69,9 +71,15 @@ class World:
     """An RM, its nodes, one proxy and one application whose master is the test."""
 
     def __init__(
-        self, *chain: Any, distributed: bool = True, nodes: int = 2, grace_ms: int = 2000, **settings: Any
+        self,
+        *chain: Any,
+        distributed: bool = True,
+        nodes: int = 2,
+        grace_ms: int = 2000,
+        kind: type[Cluster] = Cluster,
+        **settings: Any,
     ) -> None:
-        self.cluster = Cluster(client_am_grace_ms=grace_ms)
+        self.cluster = kind(client_am_grace_ms=grace_ms)
         self.cluster.context.distributed = distributed
         self.nodes = [self.cluster.node(f"h{number}:{number}") for number in range(1, nodes + 1)]
         for node in self.nodes:
@@ -319,6 +327,42 @@ def test_opportunistic_containers_while_the_rm_is_away_are_reported_when_it_is_b
     assert {one.id for one in granted} <= known.keys()
     assert len(known) == 4, "and the guaranteed ask was not lost"
     assert sorted(set(world.reports())) == sorted(one.id for one in granted)
+
+
+def test_another_life_of_the_rm_is_registered_with_once_and_hears_of_what_ended_meanwhile() -> None:
+    world = World(kind=Kept, grace_ms=60_000)
+    cluster = world.cluster
+    assert isinstance(cluster, Kept)
+    world.register()
+    first = {one.id: one for one in world.allocate(asks(2, execution_type=OPPORTUNISTIC)).allocated}
+    ended, runs = first.values()
+    nodes = {node.name: node for node in world.nodes}
+    nodes[ended.node_id].beat(status(ended))
+    world.allocate()
+    world.allocate(wait_ms=0)
+    unheard = world.call()
+    for _ in range(2):
+        response = nodes[ended.node_id].beat(done(ended))
+        assert ended.id not in response.completed_acknowledged, "its master has not fetched it"
+    world.answers.pop(unheard, None)  # it is lost on its way
+    world.cut()
+    cluster.restart()
+    nodes[ended.node_id].statuses = {ended.id: replace(done(ended), application_id=world.app)}
+    for node in world.nodes:
+        node.register()
+    late = replace(status(runs), application_id=world.app)
+    nodes[runs.node_id].beat(late)  # it was started after its node had registered
+    assert runs.id not in nodes[runs.node_id].beat().containers_to_cleanup
+    world.up = True
+    held = world.call()
+    world.at(cluster.now + 3)
+    assert world.take(held).command == AM_RESYNC
+    world.response_id = 0
+    world.register()
+    heard = world.allocate(asks(2, execution_type=OPPORTUNISTIC))
+    assert not {one.id for one in heard.allocated} & first.keys()
+    completed = heard.completed or world.allocate().completed
+    assert [one.container_id for one in completed] == [ended.id]
 
 
 def test_a_container_that_its_node_speaks_of_first_is_not_killed() -> None:

@@ -103,6 +103,7 @@ class Kept(Cluster):
             secret=bytes.fromhex(cluster.secret),
             lifetime=old.lifetime,
             heartbeat_wait=old.heartbeat_wait,
+            distributed=old.distributed,
         )
         self.rm = ResourceManager(self.context, read_queues)
         self._answers.clear()

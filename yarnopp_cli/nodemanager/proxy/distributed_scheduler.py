@@ -106,9 +106,12 @@ class DistributedScheduler(RequestInterceptor):
         self._since_ms = 0
 
     def registered(self, terms: RegisterDistributedSchedulingAMResponse, epoch: int) -> None:
-        """The RM has taken the attempt in. ``epoch`` counts the lives of this node that the attempt has seen."""
+        """The RM has taken the attempt in, and each life of the RM does. ``epoch`` counts the lives of this node that
+        the attempt has seen.
+        """
+        if self._terms is None:  # else its ids go on: none is given twice
+            self._next_id = terms.container_id_start - epoch * IDS_PER_EPOCH
         self._terms = terms
-        self._next_id = terms.container_id_start - epoch * IDS_PER_EPOCH
         self._settings = replace(
             self._directory.settings,
             opportunistic_enabled=terms.response.opportunistic_enabled,

@@ -202,8 +202,10 @@ class ResourceTrackerService:
         """
         if not self._rm.keeps_state:
             return False
-        app = self._rm.live.get(status.application_id)
-        return app is not None and not app.hosted and status.container_id in app.attempt.completed
+        known = self._rm.finished_containers.get(status.container_id)
+        if known is None or known.app.hosted or known.attempt.ended:
+            return False
+        return known.id in known.attempt.completed
 
     def _health(self, node: RMNode, request: tracker.NodeHeartbeatRequest) -> None:
         node.health_report = request.health_report
