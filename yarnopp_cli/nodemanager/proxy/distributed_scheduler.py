@@ -109,8 +109,8 @@ class DistributedScheduler(RequestInterceptor):
         """The RM has taken the attempt in, and each life of the RM does. ``epoch`` counts the lives of this node that
         the attempt has seen.
         """
-        if self._terms is None:  # else its ids go on: none is given twice
-            self._next_id = terms.container_id_start - epoch * IDS_PER_EPOCH
+        first = terms.container_id_start - epoch * IDS_PER_EPOCH
+        self._next_id = first if self._terms is None else min(first, self._next_id)  # no id is given twice
         self._terms = terms
         self._settings = replace(
             self._directory.settings,
