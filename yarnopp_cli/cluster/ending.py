@@ -21,6 +21,8 @@ from .watched import forget_watched, watched_names
 STOP_SECONDS = 30.0
 CALL_SECONDS = 5.0
 TERM_SECONDS = 5.0
+ALONE_SECONDS = 1.0
+"""How long nodes may outlive an RM that ended in order, before they are asked to end one by one."""
 
 
 class DownReport(Record):
@@ -56,7 +58,9 @@ def take_down(
         for process in left:
             process.send(signal.SIGCONT)  # one that somebody stopped could not even be asked
         if daemons and daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers):
-            left = wait_for_end(left, timeout)
+            # The RM ends after the nodes that it knows. One that is just starting, or has lost it, hears nothing.
+            wait_for_end(left[:1], timeout)
+            left = wait_for_end(left, ALONE_SECONDS)
         _end(daemons, left, grace=min(TERM_SECONDS, timeout), force=force)
         cleared = cleanup.Cleared()
         if not keep_containers:

@@ -78,9 +78,9 @@ class DaemonProcess:
         self._lock = -1
         self._stopped = asyncio.Event()
         self._exit_code = 0
-        self._watched = False
-        self.wants_watch = False
-        """Whether others are to start it again if it dies."""
+        self._watched = self._ending = False
+        self.restarts = False
+        """Whether daemons of this cluster start each other again."""
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -150,16 +150,22 @@ class DaemonProcess:
 
     @property
     def is_watched(self) -> bool:
-        """Whether others start this process again if it dies. Not after it was asked to end, nor if its run directory
-        was cleared."""
+        """Whether others start this process again if it dies: not before it serves, nor after it was asked to end."""
         from ..cluster.watched import read_watched
 
         found = read_watched(self.run_dir, self.name) if self._watched else None
         return found is not None and found.pid == os.getpid()
 
+    @property
+    def may_restart(self) -> bool:
+        """Whether it may have others started again: not while it ends, nor once its run directory was cleared."""
+        if not self.restarts or self._ending or not _is_still(self._lock, self.run_dir.pid_file(self.name)):
+            return False
+        return self.is_watched or not self._watched
+
     def begin_watch(self) -> None:
         """From now on others start it again if it dies, unless it was started without that."""
-        if not self.wants_watch:
+        if not (self.restarts and self.arguments.watched):
             return
         from ..cluster.watched import watch_this_process
 
@@ -177,6 +183,7 @@ class DaemonProcess:
 
             forget_watched(self.run_dir, self.name)
         self._watched = False
+        self._ending = True
 
     # -- readiness -------------------------------------------------------------------------------------
 
@@ -319,7 +326,7 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
         process.start_log()
         configuration = read_site(run_dir)
         process.run_dir = RunDir.of(arguments.run_dir, state_dir=configuration.state_dir)
-        process.wants_watch = arguments.watched and configuration.settings(DaemonSettings).restart_enabled
+        process.restarts = configuration.settings(DaemonSettings).restart_enabled
         LOG.info("%s starts: process %d, run directory %s", name, os.getpid(), run_dir.path)
         return asyncio.run(serve())
     except (YoppError, ExecutorError) as error:

@@ -30,6 +30,7 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
 from executor.linux.procfs import read_stat
 from executor.linux.shim import is_shim, read_exit_file
+from executor.linux.store import BOOT
 from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
 
@@ -197,7 +198,8 @@ def test_what_has_no_record_is_ended_and_removed(crashed: Crashed) -> None:
         )
         assert linux.recover() == []
         assert not any(running(pid) for pid in pids.values())
-        assert os.listdir(crashed.directory / "work") == os.listdir(crashed.directory / "state") == []
+        assert os.listdir(crashed.directory / "work") == []
+        assert os.listdir(crashed.directory / "state") == [BOOT]
         assert cgroups.stale_groups() == []
         await linux.close()
 
