@@ -14,6 +14,7 @@ from ..errors import ShuttingDownError, YoppError
 from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
 from . import cleanup
+from .obstacles import set_aside
 from .processes import ProcessId, end_processes, wait_for_end
 from .rundir import Daemon, RunDir, forget_cluster, running_configuration
 from .watched import forget_watched, watched_names
@@ -49,6 +50,7 @@ def take_down(
     if not run_dir.exists():
         return DownReport((), cleanup.Cleared())
     run_dir.check()
+    set_aside(run_dir)
     with run_dir.lock(timeout):
         forget_watched(
             run_dir

@@ -278,7 +278,10 @@ def test_a_record_that_is_done_is_told_and_cleaned_up(tmp_path: Path, no_cgroups
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             assert isinstance(found, ContainerRecovered) and found.record == record and not found.alive
-            assert os.listdir(tmp_path / "work") == [] and os.listdir(tmp_path / "state") == ["journal"]
+            assert os.listdir(tmp_path / "work") == [] and {*os.listdir(tmp_path / "state")} == {
+                "journal",
+                BOOT,
+            }
             await second.executor.close()
 
     asyncio.run(scenario())
