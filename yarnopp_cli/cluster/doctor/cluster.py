@@ -13,6 +13,7 @@ from ...errors import YoppError, reason_of
 from ...settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
 from ...web.listening import parse, port_problem
 from .. import cleanup
+from ..inspection import inspect_cluster, other_version
 from ..rundir import running_configuration
 from .check import FAIL, OK, WARN, Check, Examined
 
@@ -121,6 +122,17 @@ def _taken(name: str, address: str, *, loopback_only: bool) -> str:
     except YoppError as error:
         return error.because
     return port_problem(ip, port)
+
+
+def versions(examined: Examined) -> Iterator[Check]:
+    """Whether running daemons are of this version."""
+    if not examined.run_dir.daemons():
+        return
+    seen = inspect_cluster(examined.run_dir)
+    if others := other_version(seen.info, seen.nodes):
+        yield Check("daemons", WARN, others[0], "", "yopp down --keep-containers; yopp up")
+    elif seen.info is not None:
+        yield Check("daemons", OK, f"yopp {seen.info.version}")
 
 
 def pages(examined: Examined) -> Iterator[Check]:
