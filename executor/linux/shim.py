@@ -215,9 +215,9 @@ def check_words(command: tuple[str, ...]) -> None:
 
 
 def _open_log(path: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        # An earlier run may have left a FIFO there: we do not wait for its reader.
+        # An earlier run may have left a FIFO there: we do not wait for its reader; or a link, which may lead anywhere.
         descriptor = os.open(path, flags | os.O_NONBLOCK, 0o640)
     except OSError as error:
         raise CannotLaunchError(f"cannot write {path}", because=error.strerror or str(error)) from error

@@ -6,9 +6,10 @@ import os
 import shutil
 from collections.abc import Iterator
 
+from executor.linux.ownership import refuse_unsafe
 from executor.settings import ExecutorSettings
 
-from ...errors import YoppError
+from ...errors import YoppError, reason_of
 from ...settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
 from ...web.listening import parse, port_problem
 from .. import cleanup
@@ -77,6 +78,12 @@ def disks(examined: Examined) -> Iterator[Check]:
         if not os.access(above, os.W_OK | os.X_OK):
             fix = "name another run directory, or set yarn.nodemanager.*-dirs"
             yield Check(f"disk ({name})", FAIL, path, f"{above} is not writable", fix)
+            continue
+        try:
+            refuse_unsafe(path)
+        except PermissionError as error:
+            fix = f"chown and chmod go-w {error.filename}, or name another directory"
+            yield Check(f"disk ({name})", FAIL, f"{error.filename} is refused", reason_of(error), fix)
             continue
         devices.setdefault(os.stat(above).st_dev, (above, []))[1].append(name)
     for above, names in devices.values():
