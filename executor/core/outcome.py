@@ -6,9 +6,9 @@ programs read the ``Cause``.
 
 from __future__ import annotations
 
-from ..causes import Cause, CauseKind
+from ..causes import ENDED_WELL, Cause, CauseKind
 from ..light import Record
-from ..records import ContainerExitStatus, ContainerState, ContainerUsage, Resource
+from ..records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage, Resource
 from .container import Container
 
 QUEUE_FULL = "Opportunistic container queue is full."
@@ -42,8 +42,11 @@ def outcome_of_exit(container: Container, exit_code: int | None, usage: Containe
     """What to report of a container whose processes are gone.
 
     The reason of a kill counts first; then the kernel's OOM killer; a container that left no code is lost (ABORTED),
-    which says nothing about its work; else its own code is its status.
+    which says nothing about its work; else its own code is its status. One that was to be run again, and ended with 0
+    before the kill reached it, has succeeded (``ContainerImpl``: KILLING + CONTAINER_EXITED_WITH_SUCCESS).
     """
+    if exit_code == 0 and container.killed_as in PREEMPTION_STATUSES:
+        return Outcome(0, 0, ENDED_WELL)
     if container.killed_as is not None:
         return Outcome(container.killed_as, exit_code, cause=container.cause)
     if usage.oom_kills > 0 and exit_code in (None, SIGKILLED):

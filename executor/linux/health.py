@@ -19,6 +19,7 @@ from ..core.events import NodeHealthChanged
 from ..records import ContainerExitStatus
 from ..settings import ExecutorSettings
 from .context import ExecutorContext
+from .directories import make_safe
 from .shim import SHELL
 
 LOG = logging.getLogger(__name__)
@@ -120,7 +121,7 @@ class HealthChecker:
     def problem_of(self, folder: str) -> str:
         """Why containers cannot write to this directory, "" if they can. One that was removed is made again."""
         try:
-            os.makedirs(folder, mode=self._folders.get(folder, 0o700), exist_ok=True)
+            make_safe(folder, self._folders.get(folder, 0o700))
             _try_to_write(folder)
             room = os.statvfs(folder)
         except OSError as error:

@@ -6,12 +6,13 @@ import os
 import random
 import sqlite3
 import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.daemons.state_file import FORMAT, GARBLED, StateFile
+from yarnopp_cli.daemons.state_file import CHECKPOINT_RECORDS, FORMAT, GARBLED, StateFile
 from yarnopp_cli.errors import YoppError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.client_protocol import JobEnd, StopJobRequest
@@ -174,3 +175,31 @@ def test_of_what_could_not_be_written_only_the_last_word_is_kept(tmp_path: Path,
         assert file.write(some)
         file.close()
     assert read(tmp_path / "all") == read(tmp_path / "left")
+
+
+def test_records_are_written_while_another_thread_moves_the_log_into_the_file(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    assert not file.wants_checkpoint
+    node = StoreRecord(StoredNode("h:2"))
+    assert file.write([node] * CHECKPOINT_RECORDS)
+    with ThreadPoolExecutor() as threads:
+        assert file.wants_checkpoint
+        moved = threads.submit(file.checkpoint)
+        assert not file.wants_checkpoint, "it is asked for once"
+        assert file.write([StoreRecord(StoredNode("h:3")), RemoveRecords(Kind.NODE, "h:2")])
+        moved.result()
+    assert os.path.getsize(path_in(tmp_path)) > 0
+    log = os.path.getsize(f"{path_in(tmp_path)}-wal")
+    file.checkpoint()
+    assert file.write([StoreRecord(StoredNode("h:4"))])
+    assert os.path.getsize(f"{path_in(tmp_path)}-wal") <= log, "the log begins anew"
+    file.close()
+    assert {one.node_id for one in read(tmp_path) if isinstance(one, StoredNode)} == {"h:1", "h:3", "h:4"}
+
+
+def test_a_file_that_was_forgotten_is_not_made_again_by_a_late_checkpoint(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    file.close()
+    os.unlink(path_in(tmp_path))
+    file.checkpoint()
+    assert os.listdir(os.path.dirname(path_in(tmp_path))) == []

@@ -77,14 +77,16 @@ def test_a_job_without_any_node_is_told_so(yopp: Yopp) -> None:
     assert "no NodeManager is running" in job.stderr
 
 
-def test_a_job_whose_rm_was_started_anew_is_told_so(cluster: Yopp) -> None:
-    job = cluster.start("run", "sleep", "100")
-    wait_until(cluster.containers)
-    os.kill(daemon(cluster, "rm"), signal.SIGKILL)
-    cluster("up", "--vcores", "2", "--memory", "1024")
+def test_a_job_whose_rm_keeps_no_state_and_was_started_anew_is_told_so(yopp: Yopp) -> None:
+    words = ("up", "--vcores", "2", "--memory", "1024", "-Dyarn.resourcemanager.recovery.enabled=false")
+    yopp(*words)
+    job = yopp.start("run", "sleep", "100")
+    wait_until(yopp.containers)
+    os.kill(daemon(yopp, "rm"), signal.SIGKILL)
+    yopp(*words)
     _, err = job.communicate(timeout=30)
     assert job.returncode == 66 and "the ResourceManager was restarted" in err
-    wait_until(lambda: not cluster.containers(), what="its containers are ended")
+    wait_until(lambda: not yopp.containers(), what="its containers are ended")
 
 
 def test_a_job_that_finds_the_rm_dead_starts_it_again_and_says_so(cluster: Yopp) -> None:

@@ -44,8 +44,8 @@ def take_down(
 
     Asks the RM first; daemons that have not ended after ``timeout`` seconds get SIGTERM, and with ``force``
     SIGKILL. With ``keep_containers`` containers go on, and the next ``up`` starts the same nodes, which find
-    them (and end those of applications that the new RM does not know). Raises YoppError for daemons that do
-    not end.
+    them (and end those of applications that the new RM does not know: all of them, unless it keeps its state). Raises
+    YoppError for daemons that do not end.
     """
     if not run_dir.exists():
         return DownReport((), cleanup.Cleared())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from executor.hints import Any
 from executor.light import Record
@@ -141,11 +142,26 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
             "the ResourceManager is not running: `yopp up` starts it again without its applications, and ends their "
             "containers"
         )
+    info = seen.info if seen is not None else None
+    warnings += other_version(info, nodes)
     if not nodes:
         warnings.append("the cluster has no node: `yopp nm start` starts one")
     warnings += [line for node in nodes if (line := _node_warning(node, seen is not None))]
     state = RUNNING if seen is not None and nodes and all(node.ready for node in nodes) else PARTLY
-    return ClusterStatus(run_dir, state, rm, seen.info if seen is not None else None, nodes, tuple(warnings))
+    return ClusterStatus(run_dir, state, rm, info, nodes, tuple(warnings))
+
+
+def other_version(info: ClusterInfo | None, nodes: Iterable[NodeStatus]) -> list[str]:
+    """A warning where daemons are of another version than this command: yopp was upgraded below them."""
+    told = [info.version] if info is not None else []
+    told += [one.version for node in nodes if (one := node.report or node.own) is not None]
+    others = sorted(set(told) - {__version__, ""})
+    if not others:
+        return []
+    return [
+        f"daemons run yopp {', '.join(others)}, and this command is of {__version__}: "
+        "`yopp down --keep-containers` and `yopp up` replace them"
+    ]
 
 
 def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from executor.driver import Driver
 from executor.linux.procfs import boot_id
+from executor.linux.threads import beside
 from executor.runner import write_crash_report
 
 from .. import __version__
@@ -57,6 +58,7 @@ class ResourceManagerDaemon:
         cluster = next((one for one in self._records if isinstance(one, StoredCluster)), None)
         self._unwritten: list[StoreCommand] = []
         self._held: list[Command] = []
+        self._checkpoint: asyncio.Task[None] | None = None
         context = RMContext(
             self._settings,
             Identity(
@@ -116,6 +118,8 @@ class ResourceManagerDaemon:
         if self._state is not None:
             self._unwritten += [command for command in held if isinstance(command, StoreCommand)]
             self._unwritten = [] if self._state.write(self._unwritten) else latest(self._unwritten)
+            if self._state.wants_checkpoint:
+                self._checkpoint = asyncio.create_task(beside(None, self._state.checkpoint))
         for command in held:
             if not isinstance(command, StoreCommand):
                 self._do(command)
@@ -189,6 +193,8 @@ class ResourceManagerDaemon:
             self._watcher.close()
             self._driver.close()
             self._write()
+            if self._checkpoint is not None:
+                await self._checkpoint
             if self._state is not None:
                 self._state.close()
             await self._web.close()

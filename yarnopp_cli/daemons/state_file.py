@@ -1,8 +1,8 @@
 """The RM's state in a file: SQLite, one table, one writer. ``resourcemanager/state_store.py`` says what is written.
 
 All that one turn of the loop writes is one transaction. It outlives the process at once, and the machine when the
-kernel has written it: at a power failure the last moments are lost, but never a part of a transaction. A file that is
-none is set aside.
+kernel has written it: at a power failure the last moments are lost, but never a part of a transaction. Only
+``checkpoint`` waits for the disk, and it may run in another thread. A file that is none is set aside.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import contextlib
 import logging
 import os
 import sqlite3
+from itertools import groupby
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -25,6 +27,8 @@ LOG = logging.getLogger(__name__)
 FORMAT = 1
 """The form of the table. Fields that are added to records need no other one."""
 GARBLED = ".garbled"
+CHECKPOINT_RECORDS = 5000
+"""After so many records, what SQLite's log has is due to be moved into the file: the log is some 20 MB then."""
 _TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, key TEXT, document BLOB, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.value: msgspec.json.Decoder(record) for record, kind in KINDS.items()
@@ -40,6 +44,7 @@ class StateFile:
     def __init__(self, path: str) -> None:
         self.path = path
         self._failed = False
+        self._in_log = 0
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
             self._open()
@@ -75,6 +80,7 @@ class StateFile:
             )
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
+        database.execute("PRAGMA wal_autocheckpoint = 0")
         database.execute(_TABLE)
         database.execute(f"PRAGMA user_version = {FORMAT}")
 
@@ -100,8 +106,8 @@ class StateFile:
         """Write all of it, or nothing: False. A file that cannot be written is told of once in the log."""
         try:
             self._database.execute("BEGIN")
-            for command in commands:
-                self._write(command)
+            for kind, some in groupby(commands, type):
+                self._database.executemany(*_statement(kind, list(some)))
             self._database.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             with contextlib.suppress(sqlite3.Error):
@@ -113,19 +119,44 @@ class StateFile:
         if self._failed:
             LOG.info("%s is written again", self.path)
         self._failed = False
+        self._in_log += len(commands)
         return True
 
-    def _write(self, command: StoreCommand) -> None:
-        match command:
-            case StoreRecord(record):
-                values = KINDS[type(record)].value, key_of(record), encode(record)
-                self._database.execute("INSERT OR REPLACE INTO record VALUES (?, ?, ?)", values)
-            case RemoveRecords(kind, key):
-                bounds = kind.value, key, f"{key}/", f"{key}0"
-                text = "DELETE FROM record WHERE kind = ?1 AND (key = ?2 OR key >= ?3 AND key < ?4)"
-                self._database.execute(text, bounds)
+    @property
+    def wants_checkpoint(self) -> bool:
+        """Whether the log has grown so much that ``checkpoint`` is due. Answers True once for each."""
+        if self._in_log < CHECKPOINT_RECORDS:
+            return False
+        self._in_log = 0
+        return True
+
+    def checkpoint(self) -> None:
+        """Move what SQLite's log has into the file, which waits for the disk. ``write`` goes on meanwhile: this may be
+        called in any thread. What cannot be moved now stays in the log.
+        """
+        path = f"file:{quote(self.path)}?mode=rw"  # it may be forgotten meanwhile, and is not made again
+        with (
+            contextlib.suppress(sqlite3.Error),
+            contextlib.closing(sqlite3.connect(path, uri=True)) as database,
+        ):
+            database.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
         """Write nothing more."""
         with contextlib.suppress(sqlite3.Error):
             self._database.close()
+
+
+def _statement(kind: type[StoreCommand], commands: list[StoreCommand]) -> tuple[str, list[Any]]:
+    """One statement of SQL for commands of one kind, and its rows: to prepare one costs more than to run it."""
+    if kind is RemoveRecords:
+        bounds = [
+            (one.kind.value, one.key, f"{one.key}/", f"{one.key}0")
+            for one in commands
+            if isinstance(one, RemoveRecords)
+        ]
+        return "DELETE FROM record WHERE kind = ?1 AND (key = ?2 OR key >= ?3 AND key < ?4)", bounds
+    records = [one.record for one in commands if isinstance(one, StoreRecord)]
+    return "INSERT OR REPLACE INTO record VALUES (?, ?, ?)", [
+        (KINDS[type(one)].value, key_of(one), encode(one)) for one in records
+    ]

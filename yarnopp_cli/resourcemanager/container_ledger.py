@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from executor.causes import Cause, CauseKind, of_kind
+from executor.causes import ENDED_WELL, Cause, CauseKind, of_kind
 from executor.light import replace
 from executor.records import (
     PREEMPTION_STATUSES,
@@ -497,6 +497,8 @@ def _as_we_ended_it(container: RMContainer, status: ContainerStatus) -> Containe
         return status
     if container.ended_as is None:
         return replace(status, cause=cause)
+    if status.exit_code == 0 and container.ended_as in PREEMPTION_STATUSES:
+        return replace(status, exit_status=0, diagnostics=f"{cause.text}. {ENDED_WELL}", cause=None)
     return replace(status, exit_status=int(container.ended_as), diagnostics=cause.text, cause=cause)
 
 

@@ -32,6 +32,7 @@ from .wire import (
 
 _MANY_DIGITS = re.compile(rb"(?<![\d.])\d{19}")
 """Of what may be an integer: the digits of a fraction, of which a measured figure has as many, are none."""
+_DIGITS_AS_ZEROS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
 _INT64 = range(-(2**63), 2**63)
 _ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -75,12 +76,19 @@ def decode_call(line: Line, methods: Methods) -> tuple[CallId, Request[Any]]:
         raise WireError(METHOD_NOT_FOUND, f"there is no method {call.method[:100]!r} here", call.id)
     try:
         request = _decoder(kind).decode(call.params)
-        if _MANY_DIGITS.search(call.params):
+        if _has_many_digits(bytes(call.params)):
             _refuse_huge_integers(request, "$.params")
     except _ERRORS as error:
         message = str(error).replace("`$.", "`$.params.").replace("`$[", "`$.params[")
         raise WireError(INVALID_PARAMS, f"{call.method}: {message}", call.id) from None
     return call.id, request
+
+
+def _has_many_digits(params: bytes) -> bool:
+    """Whether there may be an integer of 19 digits. In a heartbeat of some kB, a fixed text is found 20 times as fast
+    as a pattern, which decides only where there are so many digits.
+    """
+    return b"0" * 19 in params.translate(_DIGITS_AS_ZEROS) and _MANY_DIGITS.search(params) is not None
 
 
 def decode_answer(line: Line, calls: Calls) -> Answer:

@@ -12,8 +12,8 @@ KeepContainers = Annotated[
     bool,
     option(
         "--keep-containers",
-        "Leave containers running. The next `yopp up` starts a ResourceManager that does not know them, "
-        "and ends them; so does `yopp down`.",
+        "Leave containers running. The next `yopp up` goes on with them and their applications, if "
+        "yarn.resourcemanager.recovery.enabled is on, else it ends them; `yopp down` ends them.",
     ),
 ]
 Force = Annotated[bool, option("--force", "Kill daemons that do not end when asked to.")]
@@ -28,8 +28,8 @@ def down(
 ) -> int:
     """End the cluster: its applications, its nodes and the ResourceManager.
 
-    It also removes the leftovers of killed daemons. If containers are running, it asks first. Succeeds if
-    nothing is running.
+    It also removes the leftovers of killed daemons. If there are containers, or applications that wait, it asks first.
+    The next `yopp up` begins with nothing; `yopp report` still has what ended. Succeeds if nothing is running.
     """
     from ...cluster.ending import STOP_SECONDS, take_down
 
@@ -65,9 +65,15 @@ def may_end(session: Session) -> bool:
     except YoppError:
         return True  # an RM that does not answer cannot say what would be lost
     live = info.containers_running + info.containers_queued + info.containers_paused
-    return not live or session.printer.confirm(
-        f"End the cluster and its {number_of(live, 'container')}?", yes=False
+    jobs = info.applications_running + info.applications_pending
+    if not live and not jobs:
+        return True
+    lost = (
+        number_of(live, "container")
+        if live
+        else f"{number_of(jobs, 'application')}, whose containers are yet to come"
     )
+    return session.printer.confirm(f"End the cluster and its {lost}?", yes=False)
 
 
 def _sentence(ended: tuple[str, ...], containers: tuple[str, ...]) -> str:
