@@ -95,3 +95,18 @@ def test_an_rm_that_stands_still_is_told_within_seconds(cluster: Yopp) -> None:
     finally:
         os.kill(rm, signal.SIGCONT)
     assert ProcessId.of(rm) is not None and cluster("ps").returncode == 0
+
+
+def test_a_node_that_stands_still_is_told_to_be_silent(cluster: Yopp) -> None:
+    job = cluster("run", "-q", "-d", "sleep", "100").stdout.strip()
+    node = daemon(cluster, "nm-45454")
+    os.kill(node, signal.SIGSTOP)
+    try:
+        wait_until(lambda: "silent" in cluster.look("node", "list"), 10, "the list says so")
+        assert "no heartbeat for" in cluster("node", "list", "-o", "wide").stdout
+        told = cluster("status", code=None)
+        assert f"`kill -CONT {node}` lets it go on" in told.stderr
+        assert "is silent: no heartbeat for" in cluster("explain", job).stdout
+    finally:
+        os.kill(node, signal.SIGCONT)
+    wait_until(lambda: "silent" not in cluster.look("node", "list"), 10, "it is heard of again")

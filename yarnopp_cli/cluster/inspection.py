@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from executor.hints import Any
 from executor.light import Record
+from executor.linux.procfs import read_stat
 from executor.records import Resource
 
 from .. import __version__
@@ -196,7 +197,13 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
     if not rm_answers or node.ready:
         return ""
     state = node.report.state.value if node.report is not None else "not registered"
-    return f"{node.node_id} (process {node.daemon.process.pid}) is {state}: its log is nm-{node.port}.log"
+    if node.report is not None and node.report.health_report:
+        state += f", {node.report.health_report}"
+    pid = node.daemon.process.pid
+    found = read_stat(pid)
+    if found is not None and found.state in "Tt":
+        return f"{node.node_id} is {state}: its process is stopped, and `kill -CONT {pid}` lets it go on"
+    return f"{node.node_id} (process {pid}) is {state}: its log is nm-{node.port}.log"
 
 
 def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
