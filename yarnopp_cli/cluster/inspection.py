@@ -17,6 +17,7 @@ from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
 from ..records.reports import ClusterInfo, NodeReport, NodeState
 from ..rpc.blocking import Connection
 from .rundir import Daemon, PlannedNode, RunDir, read_plan
+from .watched import read_watched
 
 RUNNING = "running"
 STOPPED = "stopped"
@@ -138,7 +139,11 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
         )
         for port in sorted(planned.keys() | living.keys())
     )
-    if rm is None:
+    if rm is None and read_watched(run_dir, "rm") is not None:
+        warnings.append(
+            "the ResourceManager died: a node starts it again, or its log says why not; `yopp up` does so now"
+        )
+    elif rm is None:
         warnings.append(
             "the ResourceManager is not running: `yopp up` starts it again without its applications, and ends their "
             "containers"
