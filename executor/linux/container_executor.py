@@ -63,7 +63,7 @@ from .shim import (
     reap,
     set_subreaper,
 )
-from .slots import code_of
+from .slots import code_of, forget_launchers
 from .store import StateStore
 
 LOG = logging.getLogger(__name__)
@@ -529,11 +529,21 @@ class LinuxContainerExecutor:
         Those alive are watched from now on. Their exits come from the loop, so a caller that posts the answer before it
         returns to the loop keeps the order. May block for a while if many have to be killed: call it before serving.
         """
-        records = self._store.load_all()
+        records = self._begin_with_records()
         self._finder.survey()
         found = [self.find(record) for record in records]
         self._finder.remove_strangers({record.spec.container_id for record in records})
         return found
+
+    def _begin_with_records(self) -> list[ContainerRecord]:
+        """The records of the earlier run. After a reboot, none names a process."""
+        rebooted = self._store.rebooted()
+        records = self._store.load_all()
+        if rebooted:
+            LOG.warning("the machine was started again: none of %d containers is running", len(records))
+            forget_launchers(self._directories.state)
+        self._store.note_boot()
+        return records
 
     def discard(self) -> None:
         """End and remove all containers, known or left by an earlier run, and their records. Blocks."""
@@ -541,7 +551,7 @@ class LinuxContainerExecutor:
         for held in known:
             # One of this very moment has no command line yet, by which strangers are found.
             kill_shim(held.pid, held.start)
-        for record in self._store.load_all():
+        for record in self._begin_with_records():
             self._forget(record.spec.container_id)
         self._held.clear()
         self._finder.survey()

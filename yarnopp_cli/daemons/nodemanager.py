@@ -228,6 +228,7 @@ class NodeManagerDaemon:
             await self._server.listen_unix(self._socket)
             if self._proxy is not None:
                 await self._proxy.listen()
+            self._process.keep_place(self._socket, self._cleared)
             self._web.serve(*self._web_arguments())
             self._recover()
             if self._process.arguments.lifetime == "on-demand":
@@ -275,6 +276,10 @@ class NodeManagerDaemon:
                 f"{signal_name} was received", keep_containers=self._settings.recovery_supervised
             )
         )
+
+    def _cleared(self, why: str) -> None:
+        """Nobody could find its containers again either."""
+        self._driver.post(NodeStopRequested(why, keep_containers=False))
 
     async def _close(self) -> None:
         """Leave nothing behind but what containers that live on need. A crash leaves all to the next life."""

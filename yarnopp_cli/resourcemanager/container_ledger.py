@@ -22,7 +22,7 @@ from executor.records import (
 from ..allocation.asks import Ask, AskKey
 from ..allocation.cluster_node import Claim
 from ..errors import InvalidIdError, InvalidStateError, InvalidTokenError
-from ..machine.tokens import CONTAINER_TOKEN, container_token, verify
+from ..machine.tokens import CONTAINER_TOKEN, container_token, machine_ms, verify
 from ..records.container_protocol import FailedContainer, UpdateContainersResponse
 from ..records.ids import ContainerId
 from ..records.requests import Container
@@ -273,7 +273,7 @@ class ContainerLedger:
             attempt_id=container.attempt.id,
             application_id=container.app.id,
             user=container.app.user,
-            expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
+            expires_ms=machine_ms(self._rm.now + self._rm.allocation_expiry),
             waiting_since_ms=container.waiting_since_ms,
             application_priority=container.app.context.priority,
         )
