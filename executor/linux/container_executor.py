@@ -43,7 +43,7 @@ from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
-from .health import SHORT, HealthChecker, node_status, os_error_of
+from .health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
@@ -339,11 +339,13 @@ class LinuxContainerExecutor:
             else:
                 request, launched = ready.prepared.request, ready.prepared.launched
         except (ExecutorError, OSError) as error:
-            self._cannot_launch(container_id, error)
+            self._cannot_launch(container_id, error, spec.files)
             return
         self._launched_by_shim(request, launched, ready)
 
-    def _cannot_launch(self, container_id: str, error: ExecutorError | OSError) -> None:
+    def _cannot_launch(
+        self, container_id: str, error: ExecutorError | OSError, files: Mapping[str, str] | None = None
+    ) -> None:
         code = error.exit_code if isinstance(error, CannotLaunchError) else 125
         said = os_error_of(error)
         number = 0
@@ -352,7 +354,13 @@ class LinuxContainerExecutor:
             # A directory that somebody named for its logs is not the node's; its own are, and the kernel's.
             if said.errno in SHORT or path.startswith("/sys/") or self._directories.has(path):
                 number = said.errno or 0
-        self._tell_launch_failed(container_id, code, str(error), number)
+        reason = str(error)
+        if files and number in NO_ROOM:
+            # What there is of them must not be what makes the node ill.
+            self._directories.remove_private(container_id, thoroughly=True)
+            if because := self._health.too_large(files.values()):
+                number, reason = 0, f"{reason}\n  because: {because}"
+        self._tell_launch_failed(container_id, code, reason, number)
 
     def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
         status = node_status(number)

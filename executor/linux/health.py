@@ -13,7 +13,7 @@ import errno
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..core.events import NodeHealthChanged
 from ..records import ContainerExitStatus
@@ -29,7 +29,8 @@ AGAIN_SECONDS = 1.0
 TRIAL_BYTES = 1 << 16
 FORK_SECONDS = 10.0
 
-_DISKS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISKS = NO_ROOM | {errno.EROFS, errno.EIO}
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
 """What is short is memory, processes or descriptors: soon it may not be."""
 
@@ -84,6 +85,18 @@ class HealthChecker:
             LOG.error("this node is unhealthy: %s", reason)
             self._report = reason
             self._later(AGAIN_SECONDS)
+
+    def too_large(self, files: Iterable[str]) -> str:
+        """Why it is the fault of these files, and not the node's, that there was no room for them; "" if it is not.
+
+        A node that takes what is needed to find out whether it is well would find itself well again at once, and the
+        container would be tried without end.
+        """
+        size = sum(len(text.encode("utf-8", "surrogateescape")) for text in files)
+        if size <= TRIAL_BYTES or any(self.problem_of(folder) for folder in self._folders):
+            return ""
+        free = min(room.f_bavail * room.f_frsize for room in map(os.statvfs, self._folders))
+        return f"its files have {size} bytes, which are written twice, and this node has room for {free}"
 
     def _later(self, seconds: float) -> None:
         if self._timer is not None:
