@@ -12,6 +12,9 @@ import enum
 from .hints import TypeGuard
 from .light import Record
 
+ENDED_WELL = "It ended by itself with exit code 0 before it was killed."
+"""Said after why a container was to be killed, of one that did its work all the same."""
+
 
 class CauseKind(enum.StrEnum):
     """The kinds of causes. The comment above each names the fields of ``Cause`` that belong to it."""

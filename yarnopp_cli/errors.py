@@ -95,6 +95,10 @@ class ConnectionFailedError(YoppError):
     exit_code = EXIT_UNREACHABLE
 
 
+class NoAnswerError(ConnectionFailedError):
+    """A daemon is there and does not answer: whether it has done what was asked is not known."""
+
+
 class InvalidIdError(YoppError):
     """A text is not the identifier that it should be."""
 

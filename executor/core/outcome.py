@@ -6,7 +6,7 @@ programs read the ``Cause``.
 
 from __future__ import annotations
 
-from ..causes import Cause, CauseKind
+from ..causes import ENDED_WELL, Cause, CauseKind
 from ..light import Record
 from ..records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage, Resource
 from .container import Container
@@ -41,12 +41,12 @@ class Outcome(Record):
 def outcome_of_exit(container: Container, exit_code: int | None, usage: ContainerUsage) -> Outcome:
     """What to report of a container whose processes are gone.
 
-    Work that was to be preempted and has ended with 0 all the same is done (YARN's ``ContainerImpl`` goes from KILLING
-    to EXITED_WITH_SUCCESS). Else the reason of a kill counts first; then the kernel's OOM killer; a container that left
-    no code is lost (ABORTED), which says nothing about its work; else its own code is its status.
+    The reason of a kill counts first; then the kernel's OOM killer; a container that left no code is lost (ABORTED),
+    which says nothing about its work; else its own code is its status. One that was to be run again, and ended with 0
+    before the kill reached it, has succeeded (``ContainerImpl``: KILLING + CONTAINER_EXITED_WITH_SUCCESS).
     """
     if exit_code == 0 and container.killed_as in PREEMPTION_STATUSES:
-        return Outcome(0, 0)
+        return Outcome(0, 0, ENDED_WELL)
     if container.killed_as is not None:
         return Outcome(container.killed_as, exit_code, cause=container.cause)
     if usage.oom_kills > 0 and exit_code in (None, SIGKILLED):

@@ -32,8 +32,11 @@ LONGEST_QUIET_SECONDS = 30.0
 LEAST_LEFT = 0.1
 """Where the kernel makes opportunistic containers yield, they run as long as others leave them so many cores."""
 
-LOSS = 0.2
+LOSS = 0.1
 """The kernel does not make them yield if processes outside go without so great a part of what they want."""
+
+UNSURE = 0.2
+"""Cores by which the mean of a few counts of threads that can run may be wrong."""
 
 RECENT_SECONDS = 1.0
 """Over which time what is left, and what is lost, is averaged."""
@@ -46,13 +49,26 @@ class Demand(Record):
 
     ``rest`` is used by those that do not have to give way: guaranteed containers, and those of other nodes.
     ``opportunistic`` is the appetite of this node's running opportunistic containers, ``used`` what they got of it.
-    ``runnable`` threads of containers ran or waited; of other nodes' containers those that ran.
+    ``runnable`` threads of containers ran or waited; of other nodes' containers and of yopp's own processes, those that
+    ran, on average.
     """
 
     rest: float = 0.0
     opportunistic: float = 0.0
     used: float = 0.0
-    runnable: int = 0
+    runnable: float = 0.0
+
+
+class _Share(Record):
+    """A reading, in cores: what was ``left`` for opportunistic containers and what they have ``taken``, what processes
+    ``outside`` used and ``waited`` for, and how many of their ``threads`` could run, no more than there are cores."""
+
+    at: float
+    left: float
+    outside: float
+    waited: float
+    threads: float
+    taken: float
 
 
 class CpuPressure:
@@ -72,8 +88,7 @@ class CpuPressure:
         self._quiet = quiet
         #: time, cores used outside, threads outside that ran or waited for a processor
         self._readings: deque[tuple[float, float, float]] = deque()
-        #: time, cores left for opportunistic containers, cores that outside ones lost to them, cores that those want
-        self._shares: deque[tuple[float, float, float, float]] = deque()
+        self._shares: deque[_Share] = deque()
         self._sufficed_since: float | None = None
         self._since: float | None = None
         self._too_much_since: float | None = None
@@ -134,19 +149,27 @@ class CpuPressure:
 
     def _kernel_suffices(self, host: HostUtilization, demand: Demand, now: float) -> bool:
         """Whether opportunistic containers get but what processes outside leave, and these leave something: then
-        pausing would protect nobody, and leave cores idle."""
-        unserved = host.outside_waiting
-        if unserved < 0:
-            threads = min(max(0, host.runnable - demand.runnable), host.cores)
-            unserved = max(0.0, threads - host.outside_cpu)
-        lost = min(unserved, demand.used)
-        self._shares.append((now, host.idle + demand.used, lost, host.outside_cpu + lost))
-        while self._shares[0][0] < now - RECENT_SECONDS:
+        pausing would protect nobody, and leave cores idle.
+
+        What outside ones wait for in vain is known of those that live long enough. Of short ones, as of a compiler, it
+        is told by counting: so many threads can run, and all of them together have used less.
+        """
+        threads = min(max(0.0, host.runnable - demand.runnable), float(host.cores))
+        self._shares.append(
+            _Share(now, host.idle + demand.used, host.outside_cpu, host.outside_waiting, threads, demand.used)
+        )
+        while self._shares[0].at < now - RECENT_SECONDS:
             self._shares.popleft()
         if not host.yields or self._lends:
             return False
-        left, lost, wanted = (sum(reading[at] for reading in self._shares) for at in (1, 2, 3))
-        return left >= LEAST_LEFT * len(self._shares) and lost <= LOSS * wanted
+        number = len(self._shares)
+        left = sum(one.left for one in self._shares) / number
+        used = sum(one.outside for one in self._shares) / number
+        waited = sum(max(0.0, one.waited) for one in self._shares) / number
+        threads = sum(one.threads for one in self._shares) / number
+        taken = sum(one.taken for one in self._shares) / number
+        lost = min(max(waited, threads - used - UNSURE), taken)
+        return left >= LEAST_LEFT and lost <= LOSS * (used + lost)
 
     def _insist(self, host: HostUtilization, demand: Demand, now: float) -> float:
         """It has lasted. Containers that have to give way are given time to do so."""

@@ -212,8 +212,10 @@ class PressureActions(ContainerActions):
         used = sum(use.cores for c in mine if (use := self._use.get(c.container_id)) is not None)
         wanted = sum(self._appetite(c) for c in mine if c.state is not PAUSED)
         elsewhere = max(0.0, host.yopp_cpu - sum(use.cores for use in self._use.values()))
-        runnable = round(elsewhere) + sum(
-            c.usage.runnable for c in self._active.values() if c.state is not PAUSED
+        runnable = elsewhere + sum(
+            c.usage.runnable if c.usage.sampled_at > 0 else 1  # it has just begun
+            for c in self._active.values()
+            if c.state is not PAUSED
         )
         self._demand = Demand(max(0.0, host.yopp_cpu - used), wanted, used, runnable)
         surplus = self._cpu.sampled(host, self._demand, self._now)

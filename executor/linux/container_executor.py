@@ -43,7 +43,7 @@ from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
-from .health import SHORT, HealthChecker, node_status, os_error_of
+from .health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
@@ -63,7 +63,7 @@ from .shim import (
     reap,
     set_subreaper,
 )
-from .slots import code_of
+from .slots import code_of, forget_launchers
 from .store import StateStore
 
 LOG = logging.getLogger(__name__)
@@ -339,11 +339,13 @@ class LinuxContainerExecutor:
             else:
                 request, launched = ready.prepared.request, ready.prepared.launched
         except (ExecutorError, OSError) as error:
-            self._cannot_launch(container_id, error)
+            self._cannot_launch(container_id, error, spec.files)
             return
         self._launched_by_shim(request, launched, ready)
 
-    def _cannot_launch(self, container_id: str, error: ExecutorError | OSError) -> None:
+    def _cannot_launch(
+        self, container_id: str, error: ExecutorError | OSError, files: Mapping[str, str] | None = None
+    ) -> None:
         code = error.exit_code if isinstance(error, CannotLaunchError) else 125
         said = os_error_of(error)
         number = 0
@@ -352,7 +354,13 @@ class LinuxContainerExecutor:
             # A directory that somebody named for its logs is not the node's; its own are, and the kernel's.
             if said.errno in SHORT or path.startswith("/sys/") or self._directories.has(path):
                 number = said.errno or 0
-        self._tell_launch_failed(container_id, code, str(error), number)
+        reason = str(error)
+        if files and number in NO_ROOM:
+            # What there is of them must not be what makes the node ill.
+            self._directories.remove_private(container_id, thoroughly=True)
+            if because := self._health.too_large(files.values()):
+                number, reason = 0, f"{reason}\n  because: {because}"
+        self._tell_launch_failed(container_id, code, reason, number)
 
     def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
         status = node_status(number)
@@ -521,11 +529,21 @@ class LinuxContainerExecutor:
         Those alive are watched from now on. Their exits come from the loop, so a caller that posts the answer before it
         returns to the loop keeps the order. May block for a while if many have to be killed: call it before serving.
         """
-        records = self._store.load_all()
+        records = self._begin_with_records()
         self._finder.survey()
         found = [self.find(record) for record in records]
         self._finder.remove_strangers({record.spec.container_id for record in records})
         return found
+
+    def _begin_with_records(self) -> list[ContainerRecord]:
+        """The records of the earlier run. After a reboot, none names a process."""
+        rebooted = self._store.rebooted()
+        records = self._store.load_all()
+        if rebooted:
+            LOG.warning("the machine was started again: none of %d containers is running", len(records))
+            forget_launchers(self._directories.state)
+        self._store.note_boot()
+        return records
 
     def discard(self) -> None:
         """End and remove all containers, known or left by an earlier run, and their records. Blocks."""
@@ -533,7 +551,7 @@ class LinuxContainerExecutor:
         for held in known:
             # One of this very moment has no command line yet, by which strangers are found.
             kill_shim(held.pid, held.start)
-        for record in self._store.load_all():
+        for record in self._begin_with_records():
             self._forget(record.spec.container_id)
         self._held.clear()
         self._finder.survey()

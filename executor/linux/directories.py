@@ -20,6 +20,7 @@ from pathlib import Path
 from ..records import ContainerSpec
 from ..trees import remove_tree
 from .cgroups.slots import SLOT_PREFIX
+from .ownership import refuse_others, refuse_unsafe
 from .procfs import Traces
 from .shim import CannotLaunchError, claim_exit_file, shims_of
 
@@ -31,6 +32,8 @@ SPARE_PREFIX = f"{SLOT_PREFIX}directory-"
 MOST_SPARES = 100
 """How many are kept: one for each of as many slots as there usually are."""
 
+MOST_KNOWN_LOGS = 1000
+
 _EXIT_FILE = re.compile(r"(.+)\.exit(\d+)\Z", re.DOTALL)
 
 LOG_MODE = 0o750
@@ -41,6 +44,7 @@ class Directories:
     """Private directories (``work``), logs, and exit files beside the records (``state``) of one node.
 
     ``work`` and ``state`` belong to the node alone: what is in them without a record is removed at its next start.
+    Raises PermissionError if another user may have a hand in one of them, and OSError if one cannot be made.
     """
 
     def __init__(self, work: str | Path, logs: str | Path, state: str | Path) -> None:
@@ -48,12 +52,14 @@ class Directories:
         #: each with the mode that it is made with
         self.modes = {self.work: 0o755, self.logs: 0o755, self.state: 0o700}
         for path, mode in self.modes.items():
-            os.makedirs(path, mode=mode, exist_ok=True)
+            make_safe(path, mode)
         self._spares: list[str] = []
         self._numbers = itertools.count(1)
         self._fresh: tuple[object, ...] = ()
         """What is true of a directory that nobody has touched; nothing if none was made yet."""
         self._keeps = True
+        self._known_logs: set[str] = set()
+        """The log directories of applications that were found to be this user's: nobody else can exchange them."""
 
     def private(self, container_id: str) -> str:
         """A container's own directory, and its working directory unless it asked for another."""
@@ -104,7 +110,10 @@ class Directories:
         try:
             os.mkdir(private, 0o700)
         except OSError:  # it is there, or its parent is not
-            os.makedirs(private, mode=0o700, exist_ok=True)
+            make_safe(self.work, self.modes[self.work])
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(private, 0o700)
+            refuse_others(private)
         else:
             if self._keeps and not self._fresh:
                 self._fresh = _properties(private)
@@ -159,16 +168,28 @@ class Directories:
 
     def _make_log(self, spec: ContainerSpec) -> None:
         path = self.log(spec)
+        if not self.logs_are_its_own(spec):  # it was asked for, with whatever it is in
+            os.makedirs(path, mode=LOG_MODE, exist_ok=True)
+            return
+        application = os.path.dirname(path)
+        if application not in self._known_logs:
+            self._make_application_log(application)
         try:
             os.mkdir(path, LOG_MODE)
         except FileExistsError:
-            if not os.path.isdir(path):
-                raise
-        except FileNotFoundError:
-            parent = os.path.dirname(path)
-            if self.logs_are_its_own(spec):  # only the application's is missing
-                os.makedirs(parent, mode=LOG_MODE, exist_ok=True)
-            os.makedirs(path, mode=LOG_MODE, exist_ok=True)
+            refuse_others(path)
+        except FileNotFoundError:  # somebody has removed the application's
+            self._make_application_log(application)
+            os.mkdir(path, LOG_MODE)
+
+    def _make_application_log(self, path: str) -> None:
+        make_safe(self.logs, self.modes[self.logs])
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(path, LOG_MODE)
+        refuse_others(path)
+        if len(self._known_logs) >= MOST_KNOWN_LOGS:
+            self._known_logs.clear()
+        self._known_logs.add(path)
 
     def remove_private(self, container_id: str, *, thoroughly: bool) -> bool:
         """Remove a private directory; only an empty one, unless ``thoroughly``. Whether it is gone."""
@@ -243,6 +264,12 @@ class Directories:
             if match := _EXIT_FILE.match(name):
                 found.add(match.group(1))
         return found
+
+
+def make_safe(path: str, mode: int) -> None:
+    """Make a directory in which no other user has a hand. Raises PermissionError if one has, else OSError."""
+    refuse_unsafe(path)
+    os.makedirs(path, mode=mode, exist_ok=True)
 
 
 def _properties(directory: str) -> tuple[object, ...]:

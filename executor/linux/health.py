@@ -13,12 +13,13 @@ import errno
 import logging
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..core.events import NodeHealthChanged
 from ..records import ContainerExitStatus
 from ..settings import ExecutorSettings
 from .context import ExecutorContext
+from .directories import make_safe
 from .shim import SHELL
 
 LOG = logging.getLogger(__name__)
@@ -28,7 +29,8 @@ AGAIN_SECONDS = 1.0
 TRIAL_BYTES = 1 << 16
 FORK_SECONDS = 10.0
 
-_DISKS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
+_DISKS = NO_ROOM | {errno.EROFS, errno.EIO}
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
 """What is short is memory, processes or descriptors: soon it may not be."""
 
@@ -84,6 +86,18 @@ class HealthChecker:
             self._report = reason
             self._later(AGAIN_SECONDS)
 
+    def too_large(self, files: Iterable[str]) -> str:
+        """Why it is the fault of these files, and not the node's, that there was no room for them; "" if it is not.
+
+        A node that takes what is needed to find out whether it is well would find itself well again at once, and the
+        container would be tried without end.
+        """
+        size = sum(len(text.encode("utf-8", "surrogateescape")) for text in files)
+        if size <= TRIAL_BYTES or any(self.problem_of(folder) for folder in self._folders):
+            return ""
+        free = min(room.f_bavail * room.f_frsize for room in map(os.statvfs, self._folders))
+        return f"its files have {size} bytes, which are written twice, and this node has room for {free}"
+
     def _later(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
@@ -120,7 +134,7 @@ class HealthChecker:
     def problem_of(self, folder: str) -> str:
         """Why containers cannot write to this directory, "" if they can. One that was removed is made again."""
         try:
-            os.makedirs(folder, mode=self._folders.get(folder, 0o700), exist_ok=True)
+            make_safe(folder, self._folders.get(folder, 0o700))
             _try_to_write(folder)
             room = os.statvfs(folder)
         except OSError as error:

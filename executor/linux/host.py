@@ -41,6 +41,12 @@ FULL = 0.1
 KTHREADD = 2
 """The parent of all kernel threads."""
 
+COUNTS = 3
+"""How often those that can run are counted for one reading, of which the median is taken."""
+
+COUNT_SECONDS = 0.002
+"""Between two counts: at the first one this process itself, and others that the same timer woke, may still run."""
+
 WAITING_SECONDS = 1.0
 """How often processes outside are asked for how long they waited, while the machine is full."""
 
@@ -200,7 +206,6 @@ class HostReader:
         figures = [int(word) for word in first.split()[1:9]]
         figures += [0] * (8 - len(figures))
         cores = sum(line.startswith("cpu") for line in lines)
-        runnable = next((int(line.split()[1]) for line in lines if line.startswith("procs_running")), 1)
         return _Reading(
             at=self._clock(),
             busy=sum(figures[index] for index in BUSY),
@@ -208,9 +213,19 @@ class HostReader:
             everything=sum(figures),
             cores=max(cores, 1),
             yopp_seconds=self._yopp_seconds(),
-            runnable=max(runnable - 1, 0),  # the reader itself runs, too
+            runnable=max(self._runnable() - 1, 0),  # the reader itself runs, too
             stalled_us=self._stalled(),
         )
+
+    def _runnable(self) -> int:
+        """Threads that run or wait for a processor, this one among them."""
+        counts: list[int] = []
+        while len(counts) < COUNTS:
+            if counts:
+                time.sleep(COUNT_SECONDS)
+            running = self._text("loadavg").split()[3:4]
+            counts.append(int(running[0].partition("/")[0]) if running else 1)
+        return sorted(counts)[COUNTS // 2]
 
     def _stalled(self) -> int | None:
         for line in self._text("pressure/memory").splitlines():

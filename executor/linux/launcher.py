@@ -39,7 +39,7 @@ _DROPPED = (2, 16, 17, 19, 21, 22)
 """DAC_READ_SEARCH (files by their handles), SYS_MODULE, SYS_RAWIO, SYS_PTRACE (others' /proc/PID/root), SYS_ADMIN
 (mounts and namespaces), SYS_BOOT: by these root undoes what ``confine`` does."""
 
-_OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+_OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _UNPROTECTED = b"-1000"
 SHELL = "/bin/sh"
 

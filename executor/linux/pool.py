@@ -36,6 +36,7 @@ from .cgroups.files import CGROUP_ROOT, read_mounts
 from .cgroups.slots import SLOT_PREFIX, SlotGroup
 from .context import ExecutorContext, LiveContainer
 from .descriptors import limit_of_children
+from .keeping import KeptProgram
 from .procfs import read_bytes, read_stat, send
 from .shim import LaunchRequest, kill_identified
 from .slots import begin_line, can_be_written, journal_path, read_journal, remove_journal
@@ -141,6 +142,7 @@ class Pool:
         self._idle: list[Slot] = []
         self._slots: list[Slot] = []
         self._zygote: Zygote | None = None
+        self._program = KeptProgram(launcher.__file__)
         self._adopted: list[LiveContainer] = []
         self._number = 0
         self._unusable_until = 0.0
@@ -233,7 +235,7 @@ class Pool:
             return None
         try:
             if self._zygote is None or not self._zygote.alive():
-                self._zygote = Zygote(self._read_only)
+                self._zygote = Zygote(self._read_only, self._program.at(self._context.directories.state))
             group, joins = self._make_group()
         except (CgroupError, OSError) as error:
             self._cannot(str(error))
@@ -545,14 +547,14 @@ def _continue(held: LiveContainer) -> None:
 class Zygote:
     """The process that forks launchers."""
 
-    def __init__(self, read_only: tuple[str, ...]) -> None:
+    def __init__(self, read_only: tuple[str, ...], program: str) -> None:
         """Raises OSError if it cannot be started."""
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
         with theirs:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-I", "-S", _program(), str(theirs.fileno())),
+                    *(sys.executable, "-I", "-S", _compiled(program), str(theirs.fileno())),
                     *(str(limit_of_children()), *read_only),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -584,9 +586,9 @@ class Zygote:
             self._process.wait()
 
 
-def _program() -> str:
+def _compiled(source: str) -> str:
     """The compiled launcher if Python keeps one of this very source (PEP 552), which saves 10 ms at each start."""
-    source, compiled = launcher.__file__, getattr(launcher, "__cached__", None)
+    compiled = getattr(launcher, "__cached__", None) if source == launcher.__file__ else None
     header = read_bytes(compiled, 16) if compiled else b""
     stat = os.stat(source)
     of_source = struct.pack("<III", 0, int(stat.st_mtime) & 0xFFFFFFFF, stat.st_size & 0xFFFFFFFF)

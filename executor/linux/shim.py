@@ -27,12 +27,14 @@ from ..regular import NotRegularError, read_regular
 from . import exact
 from .cgroups.files import leave_freezer
 from .descriptors import limit_of_children
+from .keeping import KeptProgram
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
 
 SHELL = "/bin/sh"
-SHIM = os.fspath(Path(__file__).with_name("shim.sh"))
+SHIM_NAME = "shim.sh"
+SHIM = os.fspath(Path(__file__).with_name(SHIM_NAME))
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD"})
@@ -119,6 +121,7 @@ class ShimLauncher:
         where no cgroup holds them."""
         self._first = ("--reaps",) if reaps else ()
         self._in_child = partial(_prctl, PR_SET_CHILD_SUBREAPER, 1) if reaps else None
+        self._shim, self._exactly = KeptProgram(SHIM), KeptProgram(exact.__file__)
         self._clean = os.path.basename(os.path.realpath(SHELL)) == "dash"
 
     def launch(self, request: LaunchRequest) -> Launched:
@@ -143,10 +146,15 @@ class ShimLauncher:
 
     def _start(self, request: LaunchRequest, steps: tuple[str, ...], stdin: int) -> Launched:
         check_command(request)
-        command, environment = self._exact(request.command, request.environment)
         limit = limit_of_children()
         files = (f"--files={limit}",) if limit else ()
-        arguments = [SHELL, SHIM, request.exit_file, *self._first, *files, *steps, "--", *command]
+        state = os.path.dirname(request.exit_file)
+        try:
+            shim = self._shim.at(state)
+            command, environment = self._exact(request.command, request.environment, state)
+        except OSError as error:
+            raise _launch_error(request, error) from error
+        arguments = [SHELL, shim, request.exit_file, *self._first, *files, *steps, "--", *command]
         stdout = _open_log(request.stdout)
         try:
             try:
@@ -176,7 +184,7 @@ class ShimLauncher:
         return Launched(process.pid, start_time(process.pid) or 0)
 
     def _exact(
-        self, command: tuple[str, ...], environment: dict[str, str]
+        self, command: tuple[str, ...], environment: dict[str, str], state: str
     ) -> tuple[list[str], dict[str, str]]:
         """The command, and the environment for its shim: where the shell would change it, behind what mends that."""
         odd = {
@@ -192,7 +200,7 @@ class ShimLauncher:
             return words, environment
         if any(not name or "=" in name for name in odd):
             return words, environment  # which the kernel's call refuses
-        return [sys.executable, "-I", "-S", exact.__file__, *words], environment | {
+        return [sys.executable, "-I", "-S", self._exactly.at(state), *words], environment | {
             exact.CARRIER: exact.packed(odd, environment)
         }
 
@@ -215,9 +223,9 @@ def check_words(command: tuple[str, ...]) -> None:
 
 
 def _open_log(path: str) -> int:
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        # An earlier run may have left a FIFO there: we do not wait for its reader.
+        # An earlier run may have left a FIFO there: we do not wait for its reader; or a link, which may lead anywhere.
         descriptor = os.open(path, flags | os.O_NONBLOCK, 0o640)
     except OSError as error:
         raise CannotLaunchError(f"cannot write {path}", because=error.strerror or str(error)) from error
@@ -234,7 +242,7 @@ def _launch_error(request: LaunchRequest, error: OSError | ValueError) -> Cannot
 def command_pid(shim: int) -> int | None:
     """The pid of the command of a shim, None before it exists or after its end, or if that process is no shim."""
     words = read_bytes(f"/proc/{shim}/cmdline", 8192).split(b"\0", 2)
-    if len(words) < 3 or words[1] != os.fsencode(SHIM):
+    if len(words) < 3 or not _is_shim(words[1]):
         return None
     found = children(shim)
     return found[0] if found else None
@@ -371,6 +379,11 @@ def kill_shim(pid: int, start: int) -> None:
     wait_until(lambda: not is_alive(pid, start), 1.0)
 
 
+def _is_shim(path: bytes) -> bool:
+    """Whether a shell runs the shim: this one, or that of another installation, which an upgrade left running."""
+    return path.rpartition(b"/")[2] == os.fsencode(SHIM_NAME)
+
+
 def shims_of(state_directory: str) -> dict[str, list[int]]:
     """The shims that run for exit files in a directory: exit file -> pids.
 
@@ -381,7 +394,7 @@ def shims_of(state_directory: str) -> dict[str, list[int]]:
     for name in filter(str.isdigit, os.listdir("/proc")):
         words = read_bytes(f"/proc/{name}/cmdline", 8192).split(b"\0", 3)
         # Its child has the same command line until it begins, but does not lead the session.
-        if len(words) == 4 and words[1] == os.fsencode(SHIM) and words[2].startswith(prefix):
+        if len(words) == 4 and _is_shim(words[1]) and words[2].startswith(prefix):
             entry = read_stat(int(name))
             if entry is not None and entry.session == entry.pid:
                 found.setdefault(os.fsdecode(words[2]), []).append(entry.pid)

@@ -132,6 +132,17 @@ def journals(state: str) -> list[str]:
     ]
 
 
+def forget_launchers(state: str) -> None:
+    """The machine was started again: what these journals say of launchers is true of no process."""
+    for path in journals(state):
+        kept = [line for line in read_bytes(path).splitlines(True) if not line.startswith(b"launcher ")]
+        try:
+            with open(path, "wb") as file:
+                file.write(b"".join(kept))
+        except OSError as error:
+            LOG.warning("cannot write %s: %s", path, error.strerror)
+
+
 def remove_journal(path: str) -> None:
     """Remove a journal, if it is there."""
     try:

@@ -11,6 +11,7 @@ loop would gain nothing. Earlier versions kept a file for each record (``<id>.js
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -21,14 +22,17 @@ from typing import Any
 
 from ..causes import Cause, CauseKind
 from ..errors import StateStoreError
-from ..light import names_of
+from ..light import names_of, replace
 from ..records import ContainerRecord, ContainerSpec, ContainerState, ExecutionType, Resource
 from ..regular import NotRegularError, read_regular
 from .journal import Contents, Journal, NewerVersionError, line
+from .procfs import boot_id, read_bytes
 
 LOG = logging.getLogger(__name__)
 
 JOURNAL = "journal"
+BOOT = "boot-id"
+"""The file that says of which start of the machine the records are."""
 GARBLED = ".garbled"
 SUFFIX = ".json"
 MOST_PAST = 4000
@@ -179,6 +183,7 @@ class StateStore:
         self.complaints: list[str] = []
         """What ``load_all`` could not read, one sentence each."""
         self._journal = Journal(os.path.join(self.directory, JOURNAL))
+        self._boot = os.path.join(self.directory, BOOT)
         self._known: dict[str, tuple[ContainerRecord, int]] = {}
         """The records in the journal, and the number of the last line of each."""
         self._owed: list[bytes] = []
@@ -295,6 +300,10 @@ class StateStore:
             ) from None
         known = self._read_journal(contents, tidy=tidy) if contents is not None else {}
         known = {record.spec.container_id: (record, 0) for record in old} | known
+        if (
+            self.rebooted()
+        ):  # a process of now that has the pid and the start time of one of then is another one
+            known = {one: (_without_process(record), number) for one, (record, number) in known.items()}
         if tidy:
             self._known, self._loaded = known, True
             self._settle(contents)
@@ -302,6 +311,18 @@ class StateStore:
             (record for record, _ in known.values()),
             key=lambda record: (record.sequence, record.queued_at_ms),
         )
+
+    def rebooted(self) -> bool:
+        """Whether the machine was started again since these records were written: no process of theirs lives."""
+        written, now = read_bytes(self._boot, 64).strip(), boot_id().encode()
+        return bool(written and now) and written != now
+
+    def note_boot(self) -> None:
+        """The records are of this start of the machine from now on."""
+        try:
+            Path(self._boot).write_text(boot_id() + "\n")
+        except OSError as error:
+            LOG.warning("cannot write %s: %s", self._boot, error.strerror)
 
     def _settle(self, contents: Contents | None) -> None:
         """Write down what was read; go on with the file if there is no room for another, or for what is set aside."""
@@ -409,6 +430,8 @@ class StateStore:
         """Remove the journal if no record is left."""
         if not self._known:
             self._journal.remove()
+            with contextlib.suppress(OSError):
+                os.unlink(self._boot)
 
 
 def _without_waiting(path: str, flags: int) -> int:
@@ -418,6 +441,10 @@ def _without_waiting(path: str, flags: int) -> int:
 
 def _line(container_id: str, number: int, kind: bytes, said: object) -> bytes:
     return line(b'{"id":%s,"n":%d,"%s":%s}' % (encode(container_id), number, kind, encode(said)))
+
+
+def _without_process(record: ContainerRecord) -> ContainerRecord:
+    return replace(record, pid=0, process_start=0)
 
 
 def _store_error(message: str, error: OSError) -> StateStoreError:

@@ -265,10 +265,13 @@ def test_a_master_that_has_no_container_or_does_not_speak() -> None:
 
 def test_granted_and_never_started_is_its_masters_matter() -> None:
     cluster = Cluster()
-    cluster.node()
+    node = cluster.node()
     master = cluster.master()
     [one] = master.allocate(asks(1, ONE)).allocated
     cluster.at(5)
+    silent = only(explain(cluster, master.app_id), ReasonCode.NODE_UNUSABLE)
+    assert text(silent) == "h1:1 is silent: no heartbeat for 5 s", "nobody knows what its master has started"
+    node.beat()
     found = explain(cluster, master.app_id)
     assert only(found, ReasonCode.AM_PENDING).by == (one.id,) and "its master has to start them" in told(
         found

@@ -102,7 +102,14 @@ def to_start(
 class World:
     """A node whose time the test sets, and whose commands it looks at. Every step is validated."""
 
-    def __init__(self, *, recovery: bool = True, queue: int = 10, periodic: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        recovery: bool = True,
+        queue: int = 10,
+        periodic: bool = False,
+        wall_offset: float = 1_000_000.0,
+    ) -> None:
         self.now = 100.0
         self.machine = NodeManager(
             NODE,
@@ -113,7 +120,7 @@ class World:
                 recovery_enabled=recovery, heartbeat_mode="periodic" if periodic else "event-driven"
             ),
             physical_cores=2,
-            wall_offset=1_000_000.0,
+            wall_offset=wall_offset,
             log_dir="/logs",
             facts=NodeFacts(pid=77, version="9.9", cgroups="v2", warnings=("weak",)),
         )
@@ -649,6 +656,18 @@ def test_a_token_that_does_not_hold_starts_nothing(node: World, forged: Token, s
     assert says in failed.message
     assert failed.exception == "InvalidToken"
     assert node.machine.scheduler.status(cid(1)) is None
+
+
+@pytest.mark.parametrize("step", [-86_400.0, 0.0, 1200.0, 86_400.0])
+def test_tokens_expire_by_the_clock_of_this_boot_whatever_steps_the_wall_clock_makes(step: float) -> None:
+    """The RM signed it before the step; the node was started again after it, or the host was suspended meanwhile."""
+    expiry = tokens.machine_ms(100.0) + 600_000
+    node = World(wall_offset=1_000_000.0 + step)
+    node.register()
+    assert node.start(to_start(1, expires_ms=expiry)).started == (cid(1),)
+    node.until(701.0)
+    (failed,) = node.start(to_start(2, expires_ms=expiry)).failed
+    assert "expired" in failed.message
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource, ResourceUtilization
 from yarnopp_cli.errors import InvalidIdError, InvalidResourceRequestError, NodeNotFoundError
 from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
+from yarnopp_cli.records.explanation import ExplainRequest, ReasonKind
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerLaunchContext
 
@@ -335,3 +336,22 @@ def test_masters_waiting_are_told_of_a_node_whose_connection_is_lost_and_comes_a
     call = master.send(wait_ms=60_000)
     node.register(node.connection)
     assert not cluster.answered(call), "a resync is no news"
+
+
+def test_a_node_that_misses_heartbeats_is_told_to_be_silent_long_before_it_expires() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    node.beat()
+
+    def seen() -> tuple[str, bool, str]:
+        (report,) = cluster.ask(GetClusterNodesRequest()).nodes
+        return report.state.value, report.connected, report.health_report
+
+    cluster.at(cluster.now + 2.9)
+    assert seen() == ("RUNNING", True, "")
+    cluster.at(cluster.now + 4.1)
+    assert seen() == ("RUNNING", False, "no heartbeat for 7 s")
+    (reason,) = cluster.ask(ExplainRequest(node.name)).reasons
+    assert (reason.kind, reason.detail) == (ReasonKind.SILENT, "no heartbeat for 7 s")
+    node.beat()
+    assert seen() == ("RUNNING", True, "")

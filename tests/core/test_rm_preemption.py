@@ -68,6 +68,19 @@ def test_a_queue_below_its_share_gets_it_back_and_not_more() -> None:
     assert b.allocate().preempting == a.allocate().preempting == (), "and it stays so"
 
 
+def test_what_ends_well_while_it_is_preempted_has_succeeded() -> None:
+    cluster, node, b, granted, a = busy()
+    a.allocate(asks(1, ONE))
+    cluster.at(INTERVAL)
+    b.allocate()
+    cluster.at(INTERVAL + WAIT)
+    assert node.beat().containers_to_cleanup == (granted[3].id,)
+    node.beat(done(granted[3], int(ContainerExitStatus.KILLED_BY_RESOURCEMANAGER), exit_code=0))
+    (ended,) = b.allocate().completed
+    assert (ended.container_id, ended.exit_status, ended.cause) == (granted[3].id, 0, None)
+    assert ended.diagnostics.endswith("It ended by itself with exit code 0 before it was killed.")
+
+
 def test_nothing_is_preempted_while_it_is_off_or_there_is_nothing_to_give_back() -> None:
     for more, ask in (({"preemption_enabled": False}, 4), ({}, 0)):
         cluster, _, b, _, a = busy(**more)

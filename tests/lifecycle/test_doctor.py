@@ -15,14 +15,18 @@ from pathlib import Path
 
 import pytest
 
+from executor.light import replace
 from executor.linux.cgroups import discover
 from executor.linux.cgroups.base import GroupDriver, remove_upwards
 from executor.linux.cgroups.discovery import writing_hint
 from executor.settings import ExecutorSettings
+from yarnopp_cli import __version__
 from yarnopp_cli.cli.lifecycle.up import AUTO_PORTS
 from yarnopp_cli.cluster.doctor import Check, examine_host, exit_code
 from yarnopp_cli.cluster.doctor.host import clock_at, raising
+from yarnopp_cli.cluster.inspection import other_version
 from yarnopp_cli.cluster.rundir import RunDir
+from yarnopp_cli.records.reports import ClusterInfo
 
 NO_CGROUPS = "yopp.nodemanager.cgroups.mode=none"
 
@@ -306,3 +310,10 @@ def test_leftovers_are_told_and_removed_only_on_request(run_dir: RunDir) -> None
     assert examined(run_dir, fix=True)["leftovers"].status == "ok"
     assert examined(run_dir)["leftovers"].found == "none"
     assert not os.path.exists(run_dir.rm_socket)
+
+
+def test_daemons_of_another_version_are_told() -> None:
+    told = ClusterInfo(0, 0, 0, "0.0.9", "stay", "/r", "")
+    assert other_version(None, ()) == other_version(replace(told, version=__version__), ()) == []
+    (warning,) = other_version(told, ())
+    assert "0.0.9" in warning and __version__ in warning and "yopp down --keep-containers" in warning

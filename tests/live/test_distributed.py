@@ -234,3 +234,38 @@ def test_a_detached_job_outlives_the_death_of_its_nodes_proxy(yopp: Yopp, port: 
     assert len(ran) == len(set(ran)) == 8, f"none was lost, and none run twice: {ran}"
     ended = [one["exitCode"] for one in yopp.containers("-a") if number(one) > FIRST_REMOTE]
     assert ended.count(0) == 8, ended
+
+
+def test_the_next_attempt_of_a_master_runs_nothing_again_that_had_ended(yopp: Yopp, port: int) -> None:
+    up(yopp, port)
+    ran = yopp.home / "ran"
+    application = yopp(
+        "run", "--detach", "--conf", str(CONFIGS / "distributed.toml"), "-n", "12", "-O", "--memory", "16",
+        "--", "sh", "-c", f"sleep 0.3; echo $YOPP_TASK >> {ran}",
+    ).stdout.strip()  # fmt: skip
+    records = yopp.run_dir / "state" / "logs" / application / ".tasks"
+    wait_until(
+        lambda: records.exists() and records.read_text().count("SUCCEEDED") >= 4, what="some have ended"
+    )
+    ended = [json.loads(line)["number"] for line in records.read_text().splitlines() if "SUCCEEDED" in line]
+    masters = [
+        int(path.parent.name)
+        for path in Path("/proc").glob("[0-9]*/cmdline")
+        if b"yarnopp_cli.daemons.applicationmaster" in _read(path)
+        and f"/{application}/".encode() in _read(path.parent / "environ")
+    ]
+    assert masters
+    for pid in masters:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    yopp("wait", application)
+    times = Counter(int(line) for line in ran.read_text().split())
+    assert set(times) == set(range(1, 13)), "none is lost"
+    assert [number for number in ended if times[number] != 1] == []
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -53,7 +54,8 @@ def back(run_dir: RunDir, name: str) -> ProcessId:
 
 
 def events(yopp: Yopp, kind: str) -> list[dict[str, Any]]:
-    return [event for event in yopp.json("events")["events"] if event["kind"] == kind]
+    lines = yopp("events", "--since", "0", "--json").stdout.splitlines()
+    return [event for event in map(json.loads, lines) if event["kind"] == kind]
 
 
 def helpers(run_dir: RunDir) -> list[int]:

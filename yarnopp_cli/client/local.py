@@ -18,6 +18,7 @@ from ..errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,
     ContainerNotFoundError,
+    NoAnswerError,
     NodeNotFoundError,
 )
 from ..records import client_protocol as rm
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ..records.explanation import Explanation
     from ..records.history import GetEventsRequest, GetEventsResponse
     from ..views.containers import NodeFacts
+    from .patience import Patience
 
 
 ANSWER_GRACE = 10.0
@@ -72,6 +74,8 @@ class LocalClient:
         self._trace = trace
         self._trace_messages = trace_messages
         self._until: float | None = None
+        self._rm_lost = False
+        self._patience: Patience | None = None
 
     def __enter__(self) -> LocalClient:
         return self
@@ -84,6 +88,13 @@ class LocalClient:
     def hurry(self, seconds: float) -> None:
         """Let all calls from now on take so long together; what is late is a ConnectionFailedError."""
         self._until = time.monotonic() + seconds
+
+    def be_patient(self, tell: Callable[[str], None], may_return: Callable[[], bool]) -> None:
+        """Call an RM that is lost from now on again for a while, as ``Patience`` says: for commands that look for
+        long."""
+        from .patience import Patience
+
+        self._patience = Patience(tell, may_return)
 
     def close(self) -> None:
         """Close all connections."""
@@ -361,7 +372,27 @@ class LocalClient:
 
     def ask(self, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT) -> ResponseT:
         """One call of the ResourceManager."""
-        return self._call(self._rm, request, timeout)
+        patience = self._patience
+        if patience is None:
+            return self._call(self._rm, request, timeout)
+        while True:
+            try:
+                if self._rm_lost:
+                    self._rm = Connection(self._rm.address)
+                    self._rm_lost = False
+                    patience.connected()
+                answer = self._call(self._rm, request, timeout)
+            except NoAnswerError:
+                raise
+            except ConnectionFailedError as error:
+                self._rm.close()
+                self._rm_lost = True
+                if self._until is not None and time.monotonic() >= self._until:
+                    raise
+                patience.lost(error)
+            else:
+                patience.found()
+                return answer
 
     def _call(self, connection: Connection, request: Request[ResponseT], timeout: float) -> ResponseT:
         """One call over one connection, told of to ``trace``."""

@@ -14,6 +14,7 @@ from ..errors import ShuttingDownError, YoppError
 from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
 from . import cleanup
+from .obstacles import set_aside
 from .processes import ProcessId, end_processes, wait_for_end
 from .rundir import Daemon, RunDir, forget_cluster, running_configuration
 from .watched import forget_watched, watched_names
@@ -21,6 +22,8 @@ from .watched import forget_watched, watched_names
 STOP_SECONDS = 30.0
 CALL_SECONDS = 5.0
 TERM_SECONDS = 5.0
+ALONE_SECONDS = 1.0
+"""How long nodes may outlive an RM that ended in order, before they are asked to end one by one."""
 
 
 class DownReport(Record):
@@ -47,6 +50,7 @@ def take_down(
     if not run_dir.exists():
         return DownReport((), cleanup.Cleared())
     run_dir.check()
+    set_aside(run_dir)
     with run_dir.lock(timeout):
         forget_watched(
             run_dir
@@ -56,7 +60,9 @@ def take_down(
         for process in left:
             process.send(signal.SIGCONT)  # one that somebody stopped could not even be asked
         if daemons and daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers):
-            left = wait_for_end(left, timeout)
+            # The RM ends after the nodes that it knows. One that is just starting, or has lost it, hears nothing.
+            wait_for_end(left[:1], timeout)
+            left = wait_for_end(left, ALONE_SECONDS)
         _end(daemons, left, grace=min(TERM_SECONDS, timeout), force=force)
         cleared = cleanup.Cleared()
         if not keep_containers:

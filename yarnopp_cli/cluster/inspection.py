@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from executor.hints import Any
 from executor.light import Record
+from executor.linux.procfs import read_stat
 from executor.records import Resource
 
 from .. import __version__
@@ -15,6 +17,7 @@ from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
 from ..records.reports import ClusterInfo, NodeReport, NodeState
 from ..rpc.blocking import Connection
 from .rundir import Daemon, PlannedNode, RunDir, read_plan
+from .watched import read_watched
 
 RUNNING = "running"
 STOPPED = "stopped"
@@ -136,16 +139,35 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
         )
         for port in sorted(planned.keys() | living.keys())
     )
-    if rm is None:
+    if rm is None and read_watched(run_dir, "rm") is not None:
+        warnings.append(
+            "the ResourceManager died: a node starts it again, or its log says why not; `yopp up` does so now"
+        )
+    elif rm is None:
         warnings.append(
             "the ResourceManager is not running: `yopp up` starts it again without its applications, and ends their "
             "containers"
         )
+    info = seen.info if seen is not None else None
+    warnings += other_version(info, nodes)
     if not nodes:
         warnings.append("the cluster has no node: `yopp nm start` starts one")
     warnings += [line for node in nodes if (line := _node_warning(node, seen is not None))]
     state = RUNNING if seen is not None and nodes and all(node.ready for node in nodes) else PARTLY
-    return ClusterStatus(run_dir, state, rm, seen.info if seen is not None else None, nodes, tuple(warnings))
+    return ClusterStatus(run_dir, state, rm, info, nodes, tuple(warnings))
+
+
+def other_version(info: ClusterInfo | None, nodes: Iterable[NodeStatus]) -> list[str]:
+    """A warning where daemons are of another version than this command: yopp was upgraded below them."""
+    told = [info.version] if info is not None else []
+    told += [one.version for node in nodes if (one := node.report or node.own) is not None]
+    others = sorted(set(told) - {__version__, ""})
+    if not others:
+        return []
+    return [
+        f"daemons run yopp {', '.join(others)}, and this command is of {__version__}: "
+        "`yopp down --keep-containers` and `yopp up` replace them"
+    ]
 
 
 def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
@@ -180,7 +202,13 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
     if not rm_answers or node.ready:
         return ""
     state = node.report.state.value if node.report is not None else "not registered"
-    return f"{node.node_id} (process {node.daemon.process.pid}) is {state}: its log is nm-{node.port}.log"
+    if node.report is not None and node.report.health_report:
+        state += f", {node.report.health_report}"
+    pid = node.daemon.process.pid
+    found = read_stat(pid)
+    if found is not None and found.state in "Tt":
+        return f"{node.node_id} is {state}: its process is stopped, and `kill -CONT {pid}` lets it go on"
+    return f"{node.node_id} (process {pid}) is {state}: its log is nm-{node.port}.log"
 
 
 def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:

@@ -40,15 +40,21 @@ class Answer(Record):
     why: str = ""
 
 
-def start_again(run_dir: RunDir, name: str, by: str, *, timeout: float = START_SECONDS) -> Answer:
-    """Start the dead daemon ``name`` for the daemon ``by``, if it is still wanted."""
+def start_again(
+    run_dir: RunDir, name: str, by: str, *, unwatched: bool = False, timeout: float = START_SECONDS
+) -> Answer:
+    """Start the dead daemon ``name`` for the daemon ``by``, if it is still wanted, and that one has not been stopped.
+
+    ``unwatched``: nobody would start ``by`` again.
+    """
     try:
         # The lock is made by whoever makes the directory: one that was removed is not to be filled again.
         if not os.path.exists(run_dir.lock_file) or has_died(run_dir, name) is None:
             return Answer(Outcome.UNWANTED)
         with run_dir.lock(timeout):
             died = has_died(run_dir, name)
-            if died is None or read_watched(run_dir, by) is None:
+            serves = run_dir.daemon(by) is not None and (unwatched or read_watched(run_dir, by) is not None)
+            if died is None or not serves:
                 return Answer(Outcome.UNWANTED)
             order = _order(run_dir, name, by, died)
             if order is None:
@@ -86,6 +92,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--run-dir", required=True)
     parser.add_argument("--name", required=True)
     parser.add_argument("--by", required=True)
+    parser.add_argument("--unwatched", action="store_true", help="the daemon that asks is not watched itself")
     parser.add_argument(
         "--files", type=int, default=0, help="the soft limit of open files, 0: this process's"
     )
@@ -96,7 +103,9 @@ def main(argv: Sequence[str]) -> int:
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (arguments.files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
         )
-    answer = start_again(RunDir.of(arguments.run_dir), arguments.name, arguments.by)
+    answer = start_again(
+        RunDir.of(arguments.run_dir), arguments.name, arguments.by, unwatched=arguments.unwatched
+    )
     with contextlib.suppress(OSError):  # the one who asks may have ended meanwhile
         os.write(
             1, json.dumps({name: getattr(answer, name) for name in ("outcome", "tries", "why")}).encode()

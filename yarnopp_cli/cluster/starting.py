@@ -32,6 +32,7 @@ from .launching import (
     start_daemons,
 )
 from .notifying import SOCKET, is_managed
+from .obstacles import set_aside
 from .processes import wait_for_end
 from .rundir import (
     FIRST_PORT,
@@ -88,6 +89,7 @@ def ensure_cluster(
         if joined is not None and joined.info.nodes_running:
             return joined
     run_dir.prepare()
+    set_aside(run_dir)
     deadline = time.monotonic() + timeout
     with run_dir.lock(timeout):
         return _Start(configuration, run_dir, lifetime, wish, deadline, supervised).run()
@@ -363,6 +365,7 @@ def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> 
     """Hold the run directory, cleared of dead daemons' files, with what a cluster has not written yet written down; its
     plan."""
     run_dir.prepare()
+    set_aside(run_dir)
     with run_dir.lock(timeout):
         run_dir.remove_stale_files()
         if not run_dir.daemons() or run_dir.read("site.json") is None:

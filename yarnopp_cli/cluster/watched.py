@@ -18,7 +18,7 @@ from ..errors import YoppError
 from ..machine.restarts import Watched, tries_so_far
 from ..rpc.plain import decode, encode
 from .processes import ProcessId
-from .rundir import RunDir
+from .rundir import STAY, RunDir, read_plan
 
 _FILE = pattern(r"(rm|nm-\d{1,5})\.watched")
 
@@ -85,3 +85,12 @@ def has_died(run_dir: RunDir, name: str) -> Watched | None:
     if watched is None or watched.boot_id != boot_id() or is_alive(watched.pid, watched.start):
         return None
     return None if run_dir.daemon(name) is not None else watched
+
+
+def may_return(run_dir: RunDir) -> bool:
+    """Whether a cluster whose RM is lost still exists: its RM runs, or is to be started again, or daemons are being
+    started or stopped now, or it is one that stays, whose RM somebody has stopped."""
+    if run_dir.daemon("rm") is not None or read_watched(run_dir, "rm") is not None or run_dir.is_changing():
+        return True
+    plan = read_plan(run_dir)
+    return plan is not None and plan.lifetime == STAY and os.path.exists(run_dir.site_file)

@@ -18,6 +18,7 @@ from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
 from ..jobs import progress
 from ..jobs.loop import MasterLoop
 from ..jobs.pifiles import read_result, remove_directory
+from ..jobs.taskrecords import TaskRecords
 from ..jobs.watching import Left, SignalWatch
 from ..masters import messages as m
 from ..masters.jobmaster import JobMaster
@@ -89,6 +90,10 @@ def run_job(
     """See a job through. Raises YoppError where the RM cannot be reached at all."""
     with SignalWatch() as signals, Connection(job.rm_address) as connection:
         master = JobMaster(job, attempt_id, token)
+        logs, application = (
+            os.environ.get("LOG_DIRS"),
+            str(ApplicationAttemptId.parse(attempt_id).application_id),
+        )
         end = MasterLoop(
             master,
             connection,
@@ -96,7 +101,8 @@ def run_job(
             signals,
             scheduler_address,
             terminated=TERMINATED,
-            crash_dir=os.environ.get("LOG_DIRS"),
+            records=TaskRecords(os.path.dirname(logs), application) if logs else None,
+            crash_dir=logs,
         ).run()
     observer.notice(
         f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'no diagnostics'}"

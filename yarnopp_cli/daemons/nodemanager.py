@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import socket
@@ -34,7 +35,7 @@ from executor.settings import ExecutorSettings
 
 from .. import __version__
 from ..cluster.rundir import FIRST_PORT, RunDir
-from ..errors import YoppError, reason_of
+from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from ..machine.calls import Reply, ReplyError, StopDaemon
 from ..nodemanager.events import (
     AnnounceReady,
@@ -227,6 +228,7 @@ class NodeManagerDaemon:
             await self._server.listen_unix(self._socket)
             if self._proxy is not None:
                 await self._proxy.listen()
+            self._process.keep_place(self._socket, self._cleared)
             self._web.serve(*self._web_arguments())
             self._recover()
             if self._process.arguments.lifetime == "on-demand":
@@ -274,6 +276,10 @@ class NodeManagerDaemon:
                 f"{signal_name} was received", keep_containers=self._settings.recovery_supervised
             )
         )
+
+    def _cleared(self, why: str) -> None:
+        """Nobody could find its containers again either."""
+        self._driver.post(NodeStopRequested(why, keep_containers=False))
 
     async def _close(self) -> None:
         """Leave nothing behind but what containers that live on need. A crash leaves all to the next life."""
@@ -366,6 +372,13 @@ def _host_name() -> str:
 
 
 def _unusable(path: str, error: OSError) -> YoppError:
+    if error.errno == errno.EPERM:
+        return YoppError(
+            f"{path} is refused",
+            because=reason_of(error),
+            hint="chown and chmod go-w make it yours, or set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs",
+            exit_code=EXIT_NOT_PERMITTED,
+        )
     return YoppError(
         f"cannot write {path}",
         because=reason_of(error),

@@ -18,6 +18,7 @@ import json
 import logging
 import os
 import signal
+import stat
 import sys
 import time
 from collections.abc import Callable
@@ -41,6 +42,8 @@ LOG_FILES: Final = 3
 """A log is at most this long; so many older ones are kept."""
 LOCK_SECONDS: Final = 0.5
 """How long to try for the pid file: somebody may be looking whether it is held, for a moment."""
+PLACE_SECONDS: Final = 2.0
+"""How often a daemon looks whether commands can find it."""
 GARBAGE: Final = (20_000, 20, 50)
 """How many objects are made before garbage is looked for, and how often among older ones: hardly any is in cycles."""
 EXIT_CRASHED: Final = 70
@@ -78,9 +81,9 @@ class DaemonProcess:
         self._lock = -1
         self._stopped = asyncio.Event()
         self._exit_code = 0
-        self._watched = False
-        self.wants_watch = False
-        """Whether others are to start it again if it dies."""
+        self._watched = self._ending = False
+        self.restarts = False
+        """Whether daemons of this cluster start each other again."""
 
     # -- the end ---------------------------------------------------------------------------------------
 
@@ -150,16 +153,22 @@ class DaemonProcess:
 
     @property
     def is_watched(self) -> bool:
-        """Whether others start this process again if it dies. Not after it was asked to end, nor if its run directory
-        was cleared."""
+        """Whether others start this process again if it dies: not before it serves, nor after it was asked to end."""
         from ..cluster.watched import read_watched
 
         found = read_watched(self.run_dir, self.name) if self._watched else None
         return found is not None and found.pid == os.getpid()
 
+    @property
+    def may_restart(self) -> bool:
+        """Whether it may have others started again: not while it ends, nor once its run directory was cleared."""
+        if not self.restarts or self._ending or not _is_still(self._lock, self.run_dir.pid_file(self.name)):
+            return False
+        return self.is_watched or not self._watched
+
     def begin_watch(self) -> None:
         """From now on others start it again if it dies, unless it was started without that."""
-        if not self.wants_watch:
+        if not (self.restarts and self.arguments.watched):
             return
         from ..cluster.watched import watch_this_process
 
@@ -177,6 +186,7 @@ class DaemonProcess:
 
             forget_watched(self.run_dir, self.name)
         self._watched = False
+        self._ending = True
 
     # -- readiness -------------------------------------------------------------------------------------
 
@@ -258,6 +268,50 @@ class DaemonProcess:
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._lock = descriptor
 
+    def keep_place(self, socket: str, cleared: Callable[[str], None]) -> None:
+        """From now on, see that commands find this process: a pid file that was removed or garbled is written again.
+
+        Without its ``socket`` nobody can reach it, nor where another has its pid file: then ``cleared`` is to end it.
+        """
+
+        listening = _identity(socket)
+
+        def look() -> None:
+            if self._ending:
+                return
+            replaced = _identity(socket) != listening
+            if why := f"{socket} was removed" if replaced else self._lost_place():
+                LOG.error("%s cannot be reached any more: %s", self.name, why)
+                cleared(why)
+            else:
+                asyncio.get_running_loop().call_later(PLACE_SECONDS, look)
+
+        look()
+
+    def _lost_place(self) -> str:
+        """Why nobody can find this process, "" where its pid file is right now."""
+        path = self.run_dir.pid_file(self.name)
+        pid = f"{os.getpid()}\n".encode()
+        try:
+            if not _is_still(self._lock, path):
+                if not _is_regular(path):
+                    os.unlink(path)
+                descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    os.close(descriptor)
+                    return f"another process has {path}"
+                os.close(self._lock)
+                self._lock = descriptor
+            if os.pread(self._lock, 64, 0) != pid:
+                LOG.warning("%s was removed or changed: writing it again", path)
+                os.ftruncate(self._lock, 0)
+                os.pwrite(self._lock, pid, 0)
+        except OSError as error:
+            LOG.warning("%s cannot be written again: %s", path, reason_of(error))
+        return ""
+
     def release_lock(self) -> None:
         """Remove the pid file and let it go."""
         if self._lock < 0:
@@ -319,7 +373,7 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
         process.start_log()
         configuration = read_site(run_dir)
         process.run_dir = RunDir.of(arguments.run_dir, state_dir=configuration.state_dir)
-        process.wants_watch = arguments.watched and configuration.settings(DaemonSettings).restart_enabled
+        process.restarts = configuration.settings(DaemonSettings).restart_enabled
         LOG.info("%s starts: process %d, run directory %s", name, os.getpid(), run_dir.path)
         return asyncio.run(serve())
     except (YoppError, ExecutorError) as error:
@@ -346,6 +400,23 @@ def read_site(run_dir: RunDir) -> Configuration:
             hint="start the cluster with `yopp up`",
         )
     return Configuration.from_json(text)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file that is, None for none."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _is_regular(path: str) -> bool:
+    """Whether it is a plain file, or nothing at all."""
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except OSError:
+        return True
 
 
 def _is_still(descriptor: int, path: str) -> bool:

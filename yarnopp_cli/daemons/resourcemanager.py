@@ -185,6 +185,7 @@ class ResourceManagerDaemon:
             # The machine's own deadlines begin to count now, before anybody calls.
             self._driver.step(self._begin)
             self._process.announce_ready()
+            self._process.keep_place(self._process.run_dir.rm_socket, self._process.stop)
             self._tell_restart()
             self._watcher.look_at_nodes()
             return await self._process.until_stopped()

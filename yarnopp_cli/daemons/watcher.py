@@ -42,6 +42,7 @@ class Watcher:
         self._watched: dict[str, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._helpers: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
+        self._failures: dict[str, int] = {}
         self._why: dict[str, str] = {}
         self._closed = False
 
@@ -53,7 +54,7 @@ class Watcher:
 
     def look(self, names: Iterable[str]) -> None:
         """The same for these daemons. Those that are watched already stay so."""
-        if self._closed or not self._process.is_watched:
+        if self._closed or not self._process.may_restart:
             return
         for name in names:
             if name not in self._watched and name not in self._timers and name not in self._helpers:
@@ -89,7 +90,7 @@ class Watcher:
     def _consider(self, name: str, at_least: float = 0.0) -> None:
         """Have it started again, now or later, if it died."""
         self._timers.pop(name, None)
-        if self._closed or not self._process.is_watched:
+        if self._closed or not self._process.may_restart:
             return
         try:
             died = has_died(self._process.run_dir, name)
@@ -102,7 +103,7 @@ class Watcher:
                 self._look(name)
             return
         wait = pause(died, seconds_since_boot(), self._most)
-        if wait is None:
+        if wait is None or self._failures.get(name, 0) >= self._most:
             self._give_up(name, died)
         elif max(wait, at_least) > 0:
             self._later(name, max(wait, at_least))
@@ -113,14 +114,16 @@ class Watcher:
         self._timers[name] = asyncio.get_running_loop().call_later(seconds, self._consider, name)
 
     def _give_up(self, name: str, died: Watched) -> None:
-        why = self._why.pop(name, "")
-        LOG.error("%s died, and is not started again after %d tries: %s", name, died.tries, why)
-        self._told(DaemonGivenUp(name, self._process.name, died.tries, why))
+        why, failures = self._why.pop(name, ""), self._failures.pop(name, 0)
+        tries = max(died.tries, failures)
+        LOG.error("%s died, and is not started again after %d tries: %s", name, tries, why)
+        self._told(DaemonGivenUp(name, self._process.name, tries, why))
 
     def _start(self, name: str, died: Watched) -> None:
         LOG.warning("%s (process %d) died: starting it again", name, died.pid)
         command = [sys.executable, "-P", "-m", DAEMONS, "restart", "--run-dir", self._process.run_dir.path]
         command += ["--name", name, "--by", self._process.name, "--files", str(limit_of_children())]
+        command += [] if self._process.is_watched else ["--unwatched"]
         try:
             helper = subprocess.Popen(
                 command,
@@ -148,6 +151,7 @@ class Watcher:
                 tries = int(answer["tries"])
                 LOG.warning("%s was started again (%d of at most %d tries)", name, tries, self._most)
                 self._why.pop(name, None)
+                self._failures.pop(name, None)
                 self._told(DaemonRestarted(name, self._process.name, tries, died.pid))
                 self._consider(name)
             case Outcome.UNWANTED:
@@ -156,6 +160,7 @@ class Watcher:
                     self._look(name)
             case _:
                 self._why[name] = str(answer.get("why", ""))
+                self._failures[name] = self._failures.get(name, 0) + 1
                 LOG.error("%s was not started again: %s", name, self._why[name])
                 self._consider(name, AGAIN_SECONDS)
 

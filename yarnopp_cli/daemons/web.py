@@ -94,5 +94,7 @@ class DaemonWeb:
         self.calls.close()
         if self.listener is not None:
             await self.listener.close()
-            with contextlib.suppress(OSError):
-                os.unlink(self._process.run_dir.http_file(self._process.name))
+            name = f"{self._process.name}.http"
+            with contextlib.suppress(OSError, YoppError):  # that of another cluster stays
+                if self._process.run_dir.read(name) == self.listener.address + "\n":
+                    os.unlink(self._process.run_dir.http_file(self._process.name))

@@ -38,7 +38,7 @@ from .estimates import (
     starts,
     why_unknown,
 )
-from .reasons import MOST_NAMED, never_here, why_paused, why_queued, why_takes_nothing, why_waits
+from .reasons import MOST_NAMED, never_here, unusable, why_paused, why_queued, why_takes_nothing, why_waits
 from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit, sum_of, unpromised
 
 MOST_NODES = 3
@@ -231,6 +231,14 @@ class ApplicationSnapshot(Record):
 Here = tuple[NodeSnapshot, list[ContainerReport]]
 
 
+def _silent_nodes(app: ApplicationSnapshot) -> dict[str, Reason]:
+    """Those with containers of it that have not ended and are not heard of: what happens there, nobody knows."""
+    theirs = {one.node_id for one in app.containers if one.state is not ContainerState.DONE}
+    nodes = [here.node for here in app.nodes if here.node.node_id in theirs]
+    reasons = [(node.node_id, reason) for node in nodes for reason in unusable(node)]
+    return {name: reason for name, reason in reasons if reason.kind is ReasonKind.SILENT}
+
+
 def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
     """What is the matter with an application."""
     queued, paused = _by_node(app, (ContainerState.SCHEDULED,)), _by_node(app, _STAND)
@@ -245,11 +253,12 @@ def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
         for several in alike.values():
             reason = replace(why_paused(several, here), where=here.node.node_id)
             groups.append(replace(_group(several, here, (reason,)), position=0))
-    found = list(app.master)
+    silent = _silent_nodes(app)
+    found = [*app.master, *silent.values()]
     found += [reason for one in groups for reason in one.reasons]
     late = [
         one for one in app.containers
-        if one.state is None and not one.is_am and now_ms - one.allocated_at_ms > LATE_MS
+        if one.state is None and not one.is_am and now_ms - one.allocated_at_ms > LATE_MS and one.node_id not in silent
     ]  # fmt: skip
     if late:
         names = tuple(one.container_id for one in late[:MOST_NAMED])

@@ -18,6 +18,7 @@ from ..errors import (
     ConnectionFailedError,
     InvalidResourceRequestError,
     MastersNotHostedError,
+    NoAnswerError,
     NodeNotFoundError,
     ShuttingDownError,
     YoppError,
@@ -140,6 +141,9 @@ class JobClient:
             try:
                 response = self._submit(request, otherwise)
                 return response if response.info.nodes_running else self._wait_for_a_node(response)
+            except NoAnswerError:  # it may have been submitted: not a second time
+                self.close()
+                raise
             except (ShuttingDownError, ConnectionFailedError) as error:
                 self.close()
                 if attempt == ATTEMPTS or not self.settings.on_demand_enabled:

@@ -18,7 +18,8 @@ from ..records.reports import FinalApplicationStatus, JobSummary
 from ..rpc.blocking import Connection
 from .watching import Observer, SignalWatch, Stops
 
-_LONGEST_WAIT = 60.0
+_LONGEST_WAIT = 2.0
+"""It then looks whether the RM's process is stopped."""
 
 
 class JobFollower:
@@ -51,6 +52,7 @@ class JobFollower:
         self._retry_at: float | None = None
         self._lost_at: float | None = None
         self._told = False
+        self._stopped = 0
         self._end: EndMaster | None = None
 
     def run(self) -> EndMaster:
@@ -69,6 +71,16 @@ class JobFollower:
         self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
         if self._retry_at is not None and time.monotonic() >= self._retry_at:
             self._reconnect()
+        self._probe()
+
+    def _probe(self) -> None:
+        """Say once that the RM's process is stopped: the connection stands, and nothing comes."""
+        stopped = self.rm.stopped_peer() if self.rm is not None else 0
+        if stopped and stopped != self._stopped:
+            self._observer.notice(
+                f"the ResourceManager does not answer: its process is stopped, and `kill -CONT {stopped}` lets it go on"
+            )
+        self._stopped = stopped
 
     def _wait(self, seconds: float) -> None:
         poller = select.poll()

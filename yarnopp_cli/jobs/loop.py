@@ -19,6 +19,7 @@ from ..masters.jobmaster import JobMaster
 from ..records.client_protocol import KillApplicationRequest
 from ..records.jobs import TaskReport
 from ..rpc.blocking import Connection
+from .taskrecords import TaskRecords
 from .watching import Observer, SignalWatch, Stops
 
 _LONGEST_WAIT = 60.0
@@ -28,7 +29,8 @@ class MasterLoop:
     """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
 
     ``scheduler_address`` is where its scheduler is, "" for the RM itself; ``terminated`` what a SIGTERM to its process
-    means to whoever asks why the job has ended. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
+    means to whoever asks why the job has ended. ``records`` has what earlier attempts wrote, and gets what
+    this one does. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class MasterLoop:
         scheduler_address: str = "",
         *,
         terminated: str = "received SIGTERM",
+        records: TaskRecords | None = None,
         crash_dir: str | None = None,
         validate: bool = False,
     ) -> None:
@@ -49,6 +52,7 @@ class MasterLoop:
         self._scheduler: Connection | None = None
         self._observer = observer
         self._signals = signals
+        self._records = records
         self._nodes: dict[str, Connection] = {}
         self._calls: dict[tuple[Connection, int], m.Call] = {}
         self._runner: MachineRunner[m.Event, m.Command] = MachineRunner(
@@ -60,7 +64,7 @@ class MasterLoop:
 
     def run(self) -> m.EndMaster:
         """Until the master has ended. Raises Left when the user asks a second time to stop."""
-        self._runner.post(m.MasterStarted())
+        self._runner.post(m.MasterStarted(() if self._records is None else self._records.read()))
         try:
             while self._end is None:
                 self._step()
@@ -147,7 +151,9 @@ class MasterLoop:
 
     def _perform(self, command: m.Command) -> None:
         match command:
-            case m.TaskChanged(report=TaskReport() as report):
+            case m.TaskChanged(task, TaskReport() as report):
+                if self._records is not None:
+                    self._records.note(task)
                 self._news.append(report)
             case m.Notice(text=text):
                 self._news.append(text)

@@ -30,15 +30,22 @@ AMRM_PROXY_TOKEN = "AMRMProxyToken"
 """Kind of the tokens that a node's AMRMProxy gives masters in place of the RM's: the RM accepts none of them."""
 
 
+def machine_ms(now: float) -> int:
+    """A moment of the machines' clock in milliseconds: by it tokens expire.
+
+    It is CLOCK_MONOTONIC, the same in all processes of this start of the host: a step of the wall clock does not touch
+    it, and it stands still while the host is suspended, as the deadlines of the RM do.
+    """
+    return int(now * 1000)
+
+
 def derive_key(secret: bytes, purpose: str) -> bytes:
     """A key of 32 bytes for one purpose, so that a token of one kind can never pass for another's."""
     return hmac.digest(secret, purpose.encode(), "sha256")
 
 
 def sign(key: bytes, kind: str, payload: dict[str, Any]) -> Token:
-    """A token that states ``payload`` (JSON-able); ``expires_ms`` in it (epoch milliseconds) bounds its
-    life.
-    """
+    """A token that states ``payload`` (JSON-able); ``expires_ms`` in it (``machine_ms``) bounds its life."""
     identifier = json.dumps(payload, separators=(",", ":"), ensure_ascii=True)
     return Token(kind, identifier, _password(key, kind, identifier))
 
@@ -96,7 +103,7 @@ def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any
     if isinstance(expires_ms, int) and 0 < expires_ms < now_ms:
         raise InvalidTokenError(
             f"the {kind} has expired",
-            because=f"it was good until {expires_ms}, and it is {now_ms} (epoch ms)",
+            because=f"it was good until {expires_ms}, and it is {now_ms} (ms of CLOCK_MONOTONIC)",
         )
     return payload
 

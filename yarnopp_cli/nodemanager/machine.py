@@ -29,6 +29,7 @@ from executor.settings import ExecutorSettings
 
 from ..errors import InvalidStateError, NotYetSupportedError, ShuttingDownError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
+from ..machine.tokens import machine_ms
 from ..records import container_protocol as protocol
 from ..records import master_protocol
 from ..records.requests import ContainerLaunchContext
@@ -589,8 +590,8 @@ class NodeManager:
                     self._held.append((self._now + HOLD_SECONDS, call))
                     return None
                 if isinstance(request, protocol.StartContainersRequest):
-                    return service.start_containers(request, self._token_key, self._epoch_ms)
-                return service.update_containers(request, self._token_key, self._epoch_ms)
+                    return service.start_containers(request, self._token_key, machine_ms(self._now))
+                return service.update_containers(request, self._token_key, machine_ms(self._now))
             case (
                 master_protocol.RegisterApplicationMasterRequest()
                 | master_protocol.AllocateRequest()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from executor.causes import Cause, CauseKind, of_kind
+from executor.causes import ENDED_WELL, Cause, CauseKind, of_kind
 from executor.light import replace
 from executor.records import (
     PREEMPTION_STATUSES,
@@ -22,7 +22,7 @@ from executor.records import (
 from ..allocation.asks import Ask, AskKey
 from ..allocation.cluster_node import Claim
 from ..errors import InvalidIdError, InvalidStateError, InvalidTokenError
-from ..machine.tokens import CONTAINER_TOKEN, container_token, verify
+from ..machine.tokens import CONTAINER_TOKEN, container_token, machine_ms, verify
 from ..records.container_protocol import FailedContainer, UpdateContainersResponse
 from ..records.ids import ContainerId
 from ..records.requests import Container
@@ -273,7 +273,7 @@ class ContainerLedger:
             attempt_id=container.attempt.id,
             application_id=container.app.id,
             user=container.app.user,
-            expires_ms=self._rm.ms(self._rm.now + self._rm.allocation_expiry),
+            expires_ms=machine_ms(self._rm.now + self._rm.allocation_expiry),
             waiting_since_ms=container.waiting_since_ms,
             application_priority=container.app.context.priority,
         )
@@ -497,6 +497,8 @@ def _as_we_ended_it(container: RMContainer, status: ContainerStatus) -> Containe
         return status
     if container.ended_as is None:
         return replace(status, cause=cause)
+    if status.exit_code == 0 and container.ended_as in PREEMPTION_STATUSES:
+        return replace(status, exit_status=0, diagnostics=f"{cause.text}. {ENDED_WELL}", cause=None)
     return replace(status, exit_status=int(container.ended_as), diagnostics=cause.text, cause=cause)
 
 

@@ -40,7 +40,7 @@ from ..records.state import RemoveRecords, StoreRecord
 from ..records.tracker_protocol import ApplicationPriority, LaunchTemplate
 from ..settings.declarations import ResourceManagerSettings
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
-from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
+from .entities import GONE, HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
 from .event_history import EventHistory
 from .lives import Phase
 from .mapreduce import TaskBook
@@ -59,6 +59,10 @@ class KeepHistory:
     """What is remembered of an ended application is to be written down, and the oldest of these may go."""
 
     history: ApplicationHistory
+
+
+SILENT_HEARTBEATS = 3
+"""After so many intervals without a heartbeat, a node is told to be silent, long before it expires."""
 
 
 class DueKind(enum.Enum):
@@ -341,7 +345,7 @@ class RMContext:
         """Something changed with a node: masters are told what it is like now, unless all nodes end."""
         if self.ending:
             return
-        report = self.node_report(node)
+        report = node_report(node, self.identity.wall_offset)
         for app in self.live.values():
             if app.attempt.awaits_master:
                 app.attempt.updated_nodes.put(node.node_id, report)
@@ -446,8 +450,14 @@ class RMContext:
         return f"http://{self.http_address}/proxy/{application_id}/" if self.http_address else ""
 
     def node_report(self, node: RMNode) -> NodeReport:
-        """A node as people see it."""
-        return node_report(node, self.identity.wall_offset)
+        """A node as people see it: one that has missed several heartbeats is silent, whatever its socket says."""
+        report = node_report(node, self.identity.wall_offset)
+        longest = max(self.settings.heartbeat_interval_ms, self.settings.heartbeat_interval_max_ms) / 1000
+        silence = self.now - node.last_contact
+        if node.state in GONE or node.held is not None or silence < SILENT_HEARTBEATS * longest:
+            return report
+        told = report.health_report or f"no heartbeat for {silence:.0f} s"
+        return replace(report, connected=False, health_report=told)
 
     # -- finding ---------------------------------------------------------------------------------------------
 

@@ -6,12 +6,13 @@ It never retries and never starts anything.
 from __future__ import annotations
 
 import select
+import sys
 import time
-from _socket import AF_UNIX, SOCK_STREAM, socket
+from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
 
 from executor.hints import TYPE_CHECKING, Any, cast
 
-from ..errors import ConnectionFailedError, YoppError
+from ..errors import ConnectionFailedError, NoAnswerError, YoppError
 from ..records.methods import Request, ResponseT
 from .plain import MessageError, decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds that ``call`` waits unless told otherwise."""
+
+PROBE_SECONDS = 1.5
+"""After so long without an answer, it is looked whether the daemon's process is stopped."""
 
 Answer = tuple[int, Any]
 """The id that ``send`` gave, and the response dataclass or the YoppError."""
@@ -71,7 +75,8 @@ class Connection:
         connection breaks or the time passes, MessageError for an answer of the wrong form.
         """
         call_id = self.send(request)
-        deadline = time.monotonic() + timeout
+        began = time.monotonic()
+        deadline = began + timeout
         while True:
             for index, (answered, answer) in enumerate(self._answers):
                 if answered == call_id:
@@ -85,11 +90,36 @@ class Connection:
             remaining = deadline - time.monotonic()
             if remaining <= 0:
                 self._calls.pop(call_id, None)
-                raise ConnectionFailedError(
+                raise NoAnswerError(
                     f"{self.peer} did not answer {request.METHOD} within {timeout:g} s",
                     because=f"it listens at {self.address}",
+                    hint="`yopp status` shows which daemons answer",
                 )
-            self._wait(remaining)
+            self._wait(min(remaining, PROBE_SECONDS))
+            if not self._answers and time.monotonic() - began >= PROBE_SECONDS and self._end is None:
+                self._probe(call_id)
+
+    def _probe(self, call_id: int) -> None:
+        """Raise NoAnswerError where the daemon's process was stopped: it answers when somebody lets it go on."""
+        pid = self.stopped_peer()
+        if pid:
+            self._calls.pop(call_id, None)
+            raise NoAnswerError(
+                f"{self.peer} does not answer",
+                because=f"its process {pid} is stopped (SIGSTOP, Ctrl-Z or a debugger)",
+                hint=f"`kill -CONT {pid}` lets it go on; `yopp down --force` ends the cluster",
+            )
+
+    def stopped_peer(self) -> int:
+        """The pid of the daemon if its process is stopped, by SIGSTOP or a debugger; else, and where that is not known,
+        0."""
+        if self._socket.family != AF_UNIX:
+            return 0
+        from executor.linux.procfs import read_stat  # only when it is late
+
+        pid = int.from_bytes(self._socket.getsockopt(SOL_SOCKET, SO_PEERCRED, 4), sys.byteorder)
+        found = read_stat(pid) if pid > 0 else None
+        return pid if found is not None and found.state in "Tt" else 0
 
     def send(self, request: Request[Any]) -> int:
         """Send one call; its answer comes from ``receive`` under the id returned.

@@ -246,6 +246,7 @@ async def start(bound: socket.socket, listener: WebListener, routes: list[Route]
         "keepalive_timeout": KEEP_SECONDS,
         "lingering_time": LINGER_SECONDS,
         "access_log": None,
+        "auto_decompress": False,  # a few bytes become gigabytes, in the loop, before anybody could refuse them
     }
 
     def connection() -> web.RequestHandler:
@@ -360,6 +361,13 @@ def refuse(
 async def _check(request: web.Request) -> None:
     """Raise what keeps a request from being answered."""
     _check_host(request)
+    if (packed := request.headers.get("Content-Encoding", "identity")).lower() != "identity":
+        raise HttpError(
+            415,
+            "BadRequestException",
+            f"a body that is packed with {packed[:40]} is refused",
+            hint="send it as it is, without Content-Encoding",
+        )
     if request.method not in ("GET", "HEAD"):
         _check_write(request)
         require_owner(request, "a change")

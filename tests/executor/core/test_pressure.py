@@ -321,6 +321,23 @@ def test_what_does_not_yield_although_it_should_is_paused() -> None:
     assert world.states("o1", "o2") == ["PAUSED", "PAUSED"], "they had half of what the others want"
 
 
+def test_many_short_processes_outside_are_not_kept_from_the_processors() -> None:
+    """They end before anybody could ask how long they waited; that they can run is seen, and that they use less."""
+    watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.75, quiet=1.5)
+    compiling = HostUtilization(2, 2.0, 0.0, yopp_cpu=0.7, runnable=4, outside_waiting=0.05, yields=True)
+    asked = [watch.sampled(compiling, Demand(0.0, 2.0, 0.7, 2), at / 4) > 0 for at in range(5)]
+    assert asked[3] and watch.wanted_outside == 2
+    stands = HostUtilization(2, 1.98, 0.02, runnable=2, outside_waiting=0.0, yields=True)
+    for at in range(5, 60):
+        watch.sampled(stands, Demand(), at / 4)
+    assert watch.is_on, "they leave nothing"
+    spinning = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.0, runnable=3, outside_waiting=0.0, yields=True)
+    calm = CpuPressure(outside=0.5, saturated=0.96, sustained=0.75, quiet=1.5)
+    for at in range(40):
+        assert calm.sampled(spinning, Demand(0.0, 2.0, 1.0, 2.04), at / 4) == 0.0
+    assert not calm.is_on, "one that has what it wants leaves the other core"
+
+
 def test_a_late_reading_from_before_the_pause_resumes_nobody() -> None:
     """What they used until they stood counts in the first reading after it, however late that comes."""
     watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)

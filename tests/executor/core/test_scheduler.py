@@ -26,13 +26,21 @@ from executor.core.events import (
     ContainerPaused,
     ContainerPauseFailed,
     ContainerPauseRequested,
+    ContainerRecovered,
     ContainerResumed,
     ContainerResumeRequested,
     ContainerSignalRequested,
+    RecoveryCompleted,
     UsageSampled,
 )
 from executor.errors import InvalidTransitionError
-from executor.records import ContainerState, ContainerUsage, Resource, ResourceUtilization
+from executor.records import (
+    ContainerExitStatus,
+    ContainerState,
+    ContainerUsage,
+    Resource,
+    ResourceUtilization,
+)
 
 from .world import EPOCH, G, O, World, id_of
 
@@ -135,20 +143,40 @@ class TestKilling:
         assert (status.exit_status, status.exit_code) == (-105, 137)
         assert status.diagnostics == "Container killed by its AM."
 
-    @pytest.mark.parametrize(
-        ("asked", "told"),
-        [(-102, 0), (-108, 0), (-100, 0), (-105, -105)],
-        ids=["preempted", "shed", "lost", "by its AM"],
-    )
-    def test_work_that_is_done_all_the_same_is_told_so_where_it_would_be_done_again(
-        self, asked: int, told: int
-    ) -> None:
+    @pytest.mark.parametrize("again", [False, True], ids=["at once", "after a restart"])
+    @pytest.mark.parametrize("code", [0, 1, 143, None])
+    def test_one_that_gives_way_and_ends_well_has_succeeded(self, code: int | None, again: bool) -> None:
+        """As in YARN: what ended with 0 while it was killed is not run again."""
+        world = World(answers=False, vcores=1)
+        world.schedule("o", O)
+        world.tell(ContainerLaunched("o", 1, 1))
+        world.schedule("g", G)
+        assert world.given(KillContainer) == [KillContainer("o", force=False)]
+        if again:
+            record = world.records["o"]
+            world = World(answers=False, vcores=1)
+            world.tell(ContainerRecovered(record, alive=False, exit_code=code))
+            world.tell(RecoveryCompleted())
+        else:
+            world.exit("o", code)
+        status = world.status("o")
+        if code == 0:
+            assert (status.exit_status, status.exit_code, status.cause) == (0, 0, None)
+            assert status.diagnostics.endswith("It ended by itself with exit code 0 before it was killed.")
+        else:
+            assert status.exit_status == ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
+
+    @pytest.mark.parametrize("by", ["stop", "timeout"])
+    def test_one_that_somebody_ended_is_killed_whatever_its_code(self, by: str) -> None:
         world = World(answers=False)
-        world.schedule("c")
+        world.schedule("c", timeout_ms=1000 if by == "timeout" else 0)
         world.tell(ContainerLaunched("c", 1, 1))
-        world.stop("c", asked)
+        if by == "stop":
+            world.stop("c")
+        else:
+            world.advance(2.0)
         world.exit("c", 0)
-        assert (world.status("c").exit_status, world.status("c").exit_code) == (told, 0)
+        assert world.status("c").exit_status in (-105, 124)
 
     def test_one_that_obeys_is_not_killed_again(self) -> None:
         world = World(answers=False)

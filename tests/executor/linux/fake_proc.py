@@ -34,7 +34,8 @@ class FakeProc:
     def write(self) -> None:
         each = f"{round(self.busy * HERTZ)} 0 0 {round(self.idle * HERTZ)} 0 0 0 0 0 0"
         lines = [f"cpu  {each}", *(f"cpu{n} 0 0 0 0 0 0 0 0 0 0" for n in range(self.cores)), "intr 1 2 3"]
-        self._put("stat", "\n".join([*lines, f"procs_running {self.runnable}", "procs_blocked 0"]) + "\n")
+        self._put("stat", "\n".join([*lines, "procs_blocked 0"]) + "\n")
+        self._put("loadavg", f"0.00 0.00 0.00 {self.runnable}/200 4711\n")
         total, available = self.memory
         self._put(
             "meminfo",

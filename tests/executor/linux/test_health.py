@@ -14,7 +14,7 @@ from unittest import mock
 
 import pytest
 
-from executor.core.commands import CleanUpContainer, LaunchContainer, StoreContainer
+from executor.core.commands import CleanUpContainer, ForgetContainer, LaunchContainer, StoreContainer
 from executor.core.events import ContainerLaunchFailed, NodeHealthChanged
 from executor.linux import health
 from executor.linux.cgroups import CgroupDriver
@@ -87,6 +87,32 @@ def test_a_full_disk_is_the_nodes_fault_until_there_is_room(
                 path.unlink()
             await soon(lambda: health_of(node) == [""], "it is well again")
             assert (await node.run(a_spec("c3", "sh", "-c", "exit 5"))).exit_code == 5
+
+    asyncio.run(scenario())
+
+
+@SLOTS
+def test_files_for_which_there_is_never_room_are_their_containers_fault(
+    small: Path, cgroups: CgroupDriver, slots: int
+) -> None:
+    """It was tried without end: the node has room for the little that a trial takes."""
+
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            for size, name in (
+                (600_000, "c1"),
+                (300_000, "c2"),
+            ):  # too large for its record; for its record and itself
+                spec = a_spec(name, "true", files={"f": "x" * size})
+                node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+                node.executor.perform(LaunchContainer(spec, CgroupLimits()))
+                failed = await node.told(ContainerLaunchFailed, name)
+                assert (failed.node_status, failed.exit_code) == (0, 125)
+                assert f"its files have {size} bytes" in failed.reason and "No space left" in failed.reason
+                node.executor.perform(CleanUpContainer(name))
+                node.executor.perform(ForgetContainer(name))
+            assert (await node.run(a_spec("c3", "sh", "-c", "exit 5"))).exit_code == 5
+            assert health_of(node) == []
 
     asyncio.run(scenario())
 

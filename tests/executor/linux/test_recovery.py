@@ -30,6 +30,7 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
 from executor.linux.procfs import read_stat
 from executor.linux.shim import is_shim, read_exit_file
+from executor.linux.store import BOOT
 from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
 
@@ -197,7 +198,8 @@ def test_what_has_no_record_is_ended_and_removed(crashed: Crashed) -> None:
         )
         assert linux.recover() == []
         assert not any(running(pid) for pid in pids.values())
-        assert os.listdir(crashed.directory / "work") == os.listdir(crashed.directory / "state") == []
+        assert os.listdir(crashed.directory / "work") == []
+        assert os.listdir(crashed.directory / "state") == [BOOT]
         assert cgroups.stale_groups() == []
         await linux.close()
 
@@ -276,7 +278,10 @@ def test_a_record_that_is_done_is_told_and_cleaned_up(tmp_path: Path, no_cgroups
             second = Node(tmp_path, no_cgroups, ExecutorSettings())
             (found,) = second.executor.recover()
             assert isinstance(found, ContainerRecovered) and found.record == record and not found.alive
-            assert os.listdir(tmp_path / "work") == [] and os.listdir(tmp_path / "state") == ["journal"]
+            assert os.listdir(tmp_path / "work") == [] and {*os.listdir(tmp_path / "state")} == {
+                "journal",
+                BOOT,
+            }
             await second.executor.close()
 
     asyncio.run(scenario())

@@ -180,6 +180,15 @@ class Session(Record, frozen=False):
         ``yopp up``)."""
         return self.context.client(self.printer)
 
+    def be_patient(self) -> None:
+        """From now on, try again for a while where the ResourceManager of this host is lost: for a command that looks
+        for long, and changes nothing."""
+        if self.yarn is not None:
+            return
+        from ...cluster.watched import may_return
+
+        self.client.be_patient(self.printer.note, lambda: may_return(self.run_dir))
+
     @cached_property
     def yarn(self) -> YarnClient | None:
         """The YARN cluster, where the engine is YARN."""
@@ -210,6 +219,7 @@ class Session(Record, frozen=False):
             return
         printer = self.printer
         in_place = is_terminal_out() and not printer.is_json
+        self.be_patient()
         if in_place:
             printer.clear_screen()
         while True:

@@ -119,6 +119,8 @@ def logs(
     elif size is not None:
         _print_bytes(printer, target, names, size)
     else:
+        if follow and target.client is not None:
+            session.be_patient()
         _Reader(printer, target, style).run(follow=follow)
     return target.code if exit_code else 0
 

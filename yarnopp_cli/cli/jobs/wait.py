@@ -86,6 +86,7 @@ def wait(
     apps, some = jobs(client, named)
     for one in apps:
         client.application(one)  # what the cluster does not know is an error now, and not at the end
+    session.be_patient()
 
     def look(left: float) -> list[Seen]:
         hold = 0.0 if some else min(left, HOLD_SECONDS)

@@ -83,6 +83,8 @@ def events(
         stream.last(number)
     else:
         stream.catch_up()
+    if follow:
+        session.be_patient()
     while follow:
         remaining = HOLD_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
         stream.more(min(remaining, HOLD_SECONDS))
@@ -102,11 +104,13 @@ class _Stream:
         self._client = client
         self._printer = printer
         self._request = request
+        self._life = 0
 
     def last(self, number: int) -> None:
         """Print the newest ones."""
         wanted = replace(self._request, limit=max(1, number), newest=True)
         answer = self._client.events(wanted)
+        self._life = answer.cluster_timestamp
         self._print(answer.events if number else ())
         self._request = replace(self._request, since=answer.next, since_ms=0)
 
@@ -119,7 +123,8 @@ class _Stream:
         """Print what comes within ``wait`` seconds; whether there may be more at hand."""
         since = self._request.since
         answer = self._client.events(replace(self._request, limit=BATCH, wait_ms=round(wait * 1000)))
-        if answer.next < since:
+        life, self._life = self._life, answer.cluster_timestamp
+        if answer.next < since or (life and life != answer.cluster_timestamp):
             self._printer.warn("this is another ResourceManager than before: sequence numbers start again")
             self._request = replace(self._request, since=0)
             return True

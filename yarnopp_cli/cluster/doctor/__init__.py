@@ -26,6 +26,7 @@ CHECKS: tuple[Callable[[Examined], Iterator[Check]], ...] = (
     cluster.run_directory,
     cluster.disks,
     host.clock,
+    cluster.versions,
     cluster.rm_address,
     cluster.pages,
     cluster.proxy,

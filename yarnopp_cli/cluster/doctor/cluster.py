@@ -6,12 +6,14 @@ import os
 import shutil
 from collections.abc import Iterator
 
+from executor.linux.ownership import refuse_unsafe
 from executor.settings import ExecutorSettings
 
-from ...errors import YoppError
+from ...errors import YoppError, reason_of
 from ...settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
 from ...web.listening import parse, port_problem
 from .. import cleanup
+from ..inspection import inspect_cluster, other_version
 from ..rundir import running_configuration
 from .check import FAIL, OK, WARN, Check, Examined
 
@@ -78,6 +80,12 @@ def disks(examined: Examined) -> Iterator[Check]:
             fix = "name another run directory, or set yarn.nodemanager.*-dirs"
             yield Check(f"disk ({name})", FAIL, path, f"{above} is not writable", fix)
             continue
+        try:
+            refuse_unsafe(path)
+        except PermissionError as error:
+            fix = f"chown and chmod go-w {error.filename}, or name another directory"
+            yield Check(f"disk ({name})", FAIL, f"{error.filename} is refused", reason_of(error), fix)
+            continue
         devices.setdefault(os.stat(above).st_dev, (above, []))[1].append(name)
     for above, names in devices.values():
         free = shutil.disk_usage(above).free >> 20
@@ -114,6 +122,17 @@ def _taken(name: str, address: str, *, loopback_only: bool) -> str:
     except YoppError as error:
         return error.because
     return port_problem(ip, port)
+
+
+def versions(examined: Examined) -> Iterator[Check]:
+    """Whether running daemons are of this version."""
+    if not examined.run_dir.daemons():
+        return
+    seen = inspect_cluster(examined.run_dir)
+    if others := other_version(seen.info, seen.nodes):
+        yield Check("daemons", WARN, others[0], "", "yopp down --keep-containers; yopp up")
+    elif seen.info is not None:
+        yield Check("daemons", OK, f"yopp {seen.info.version}")
 
 
 def pages(examined: Examined) -> Iterator[Check]:

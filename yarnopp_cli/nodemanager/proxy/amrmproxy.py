@@ -17,7 +17,7 @@ from executor.light import replace
 
 from ...errors import InvalidTokenError, NotYetSupportedError, YoppError
 from ...machine.calls import CallReceived, ConnectionLost, ReplyError
-from ...machine.tokens import AM_TOKEN_FILE, AMRM_PROXY_TOKEN, sign, verify
+from ...machine.tokens import AM_TOKEN_FILE, AMRM_PROXY_TOKEN, machine_ms, sign, verify
 from ...records.distributed_protocol import RemoteNode
 from ...records.ids import ApplicationAttemptId
 from ...records.master_protocol import (
@@ -71,7 +71,6 @@ class AMRMProxyService:
         self._settings = settings
         self._interceptors = interceptors
         self._key = key
-        self._wall_offset = wall_offset
         self.directory = NodeDirectory(scheduler_settings, wall_offset=wall_offset)
         self._pipelines: dict[str, Pipeline] = {}
         self._out: list[Command] = []
@@ -191,8 +190,10 @@ class AMRMProxyService:
             elif found.rm_token != token:
                 raise InvalidTokenError(f"this {token.kind} does not speak for {attempt_id}")
         else:
-            now_ms = int((now + self._wall_offset) * 1000)
-            if verify(self._key, token, AMRM_PROXY_TOKEN, now_ms=now_ms).get("attempt_id") != attempt_id:
+            if (
+                verify(self._key, token, AMRM_PROXY_TOKEN, now_ms=machine_ms(now)).get("attempt_id")
+                != attempt_id
+            ):
                 raise InvalidTokenError(f"this {AMRM_PROXY_TOKEN} does not speak for {attempt_id}")
             if found is None:
                 raise not_initialized(application_id)

@@ -21,7 +21,7 @@ from ...allocation.cluster_node import Claim, ClusterNode
 from ...allocation.load_monitor import NodeQueueLoadMonitor
 from ...allocation.opportunistic import OpportunisticContainerAllocator, RoundRobin
 from ...machine.mailbox import Mailbox
-from ...machine.tokens import container_token
+from ...machine.tokens import container_token, machine_ms
 from ...records.distributed_protocol import RegisterDistributedSchedulingAMResponse, RemoteNode
 from ...records.ids import ApplicationAttemptId, ContainerId, NodeId
 from ...records.master_protocol import AllocateRequest, AllocateResponse
@@ -231,7 +231,7 @@ class DistributedScheduler(RequestInterceptor):
             attempt_id=self.facts.attempt_id,
             application_id=self.facts.application_id,
             user=terms.user,
-            expires_ms=self._epoch_ms(now) + terms.container_token_expiry_ms,
+            expires_ms=machine_ms(now) + terms.container_token_expiry_ms,
             waiting_since_ms=max(ask.waiting_since_ms, self._since_ms) if ask.is_aged else 0,
         )
         container = replace(container, token=token)

@@ -25,7 +25,7 @@ from ...errors import (
     YoppError,
 )
 from ...machine.calls import CallReceived
-from ...machine.tokens import AMRM_TOKEN, verify
+from ...machine.tokens import AMRM_TOKEN, machine_ms, verify
 from ...records import distributed_protocol as distributed
 from ...records import master_protocol as master
 from ...records.ids import ApplicationAttemptId
@@ -425,7 +425,7 @@ class ApplicationMasterService:
                 because="the ResourceManager was restarted, and does not know applications from before",
                 hint="submit the job again",
             )
-        payload = verify(self._rm.am_key, token, AMRM_TOKEN, now_ms=self._rm.now_ms)
+        payload = verify(self._rm.am_key, token, AMRM_TOKEN, now_ms=machine_ms(self._rm.now))
         if payload.get("attempt_id") != attempt_id:
             raise InvalidTokenError(f"this AMRMToken does not speak for {attempt_id}")
         app = self._rm.applications.get(str(application_id))

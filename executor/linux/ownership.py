@@ -1,0 +1,65 @@
+"""Whether another user may have a hand in a directory: whoever may, makes links in it for us to follow.
+
+A directory is safe if nobody but this user and the owner of the root directory owns it or may write to it, and nobody
+else may put another in its place. Nothing is made or changed here.
+"""
+
+from __future__ import annotations
+
+import errno
+import grp
+import os
+import stat
+
+
+def refuse_unsafe(path: str) -> None:
+    """Raise PermissionError if ``path``, or a directory above it, is another user's to change; with the directory as
+    its ``filename``. What is missing is fine.
+
+    Directories that all may write are accepted where they are sticky, as ``/tmp`` is: what is in them is its owner's.
+    Those above may be written by a group: whoever owns them trusts it.
+    """
+    full = os.path.realpath(path)
+    owners = {os.geteuid(), os.stat("/").st_uid}
+    parts = full.split("/")[1:] if full != "/" else []
+    for count in range(len(parts) + 1):
+        here = "/" + "/".join(parts[:count])
+        try:
+            facts = os.lstat(here)
+        except FileNotFoundError:
+            return
+        if because := _problem(facts, owners, is_last=count == len(parts)):
+            raise PermissionError(errno.EPERM, because, here)
+
+
+def refuse_others(path: str) -> None:
+    """For what is in a safe directory: raise PermissionError unless ``path`` is this user's directory, and no link.
+    Raises OSError if there is none.
+    """
+    facts = os.lstat(path)
+    because = "it is a link, or no directory"
+    if stat.S_ISDIR(facts.st_mode):
+        because = _problem(facts, {os.geteuid()}, is_last=True)
+    if because:
+        raise PermissionError(errno.EPERM, because, path)
+
+
+def _problem(facts: os.stat_result, owners: set[int], *, is_last: bool) -> str:
+    mode = facts.st_mode
+    if facts.st_uid not in owners:
+        return f"it belongs to user {facts.st_uid}, and containers are started by user {os.geteuid()}"
+    if stat.S_ISDIR(mode) and not mode & stat.S_ISVTX:
+        if mode & stat.S_IWOTH:
+            return f"its mode {stat.S_IMODE(mode):04o} lets every user write to it"
+        if is_last and mode & stat.S_IWGRP and not _is_private(facts.st_gid):
+            return f"its mode {stat.S_IMODE(mode):04o} lets the users of group {facts.st_gid} write to it"
+    return ""
+
+
+def _is_private(gid: int) -> bool:
+    """Whether a group is this user's own and has no other members, as each user's first group has where the umask is
+    002."""
+    try:
+        return gid == os.getegid() and not grp.getgrgid(gid).gr_mem
+    except KeyError:
+        return gid == os.getegid()

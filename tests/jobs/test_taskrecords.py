@@ -1,0 +1,63 @@
+"""What one attempt of a master writes down of its tasks is what the next one reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from executor.records import ContainerExitStatus, Resource
+from yarnopp_cli.jobs.taskrecords import FILE_NAME, TaskRecords
+from yarnopp_cli.masters.commands import plan_run
+from yarnopp_cli.masters.tasks import Task
+from yarnopp_cli.records.jobs import TaskSpec, TaskState
+
+APPLICATION = "application_1_0001"
+
+
+def tasks(count: int) -> list[Task]:
+    return list(Task.all_of(0, plan_run(("true",), TaskSpec(1, Resource(10, 1)), count).phases[0]))
+
+
+def test_the_last_word_of_each_counts(tmp_path: Path) -> None:
+    first, second, third = tasks(3)
+    records = TaskRecords(os.fspath(tmp_path), APPLICATION)
+    assert records.read() == ()
+    for state in (TaskState.WAITING, TaskState.ASKED, TaskState.STARTING, TaskState.RUNNING):
+        first.state = state
+        records.note(first)
+    assert not (tmp_path / FILE_NAME).exists(), "nothing that the plan does not say"
+    first.attempts, first.exit_status, first.state = 1, int(ContainerExitStatus.ABORTED), TaskState.WAITING
+    records.note(first)
+    first.state, first.exit_code, first.exit_status = TaskState.SUCCEEDED, 0, 0
+    second.state, second.exit_code, second.exit_status = TaskState.FAILED, 3, 3
+    for task in (first, second, third):
+        records.note(task)
+    records.close()
+    found = {one.number: one for one in TaskRecords(os.fspath(tmp_path), APPLICATION).read()}
+    assert {number: one.state for number, one in found.items()} == {
+        first.number: TaskState.SUCCEEDED,
+        second.number: TaskState.FAILED,
+    }
+    assert (found[first.number].attempts, found[second.number].exit_code) == (1, 3)
+    assert TaskRecords(os.fspath(tmp_path), "application_1_0002").read() == (), "another's"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(cut=st.integers(0, 2000), garbage=st.binary(max_size=60))
+def test_a_file_that_was_cut_or_garbled_costs_only_what_was_there(
+    tmp_path: Path, cut: int, garbage: bytes
+) -> None:
+    path = tmp_path / FILE_NAME
+    path.unlink(missing_ok=True)
+    records = TaskRecords(os.fspath(tmp_path), APPLICATION)
+    first, second = tasks(2)
+    first.state, first.exit_code, first.exit_status = TaskState.SUCCEEDED, 0, 0
+    records.note(first)
+    path.write_bytes(path.read_bytes()[:cut] + garbage)
+    second.state, second.exit_code, second.exit_status = TaskState.FAILED, 3, 3
+    records.note(second)
+    records.close()
+    assert second.number in {one.number for one in TaskRecords(os.fspath(tmp_path), APPLICATION).read()}

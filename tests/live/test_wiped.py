@@ -1,0 +1,86 @@
+"""A run directory that somebody cleared or garbled leaves no daemon unseen, and stops no command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import psutil
+import pytest
+
+from yarnopp_cli.cluster.processes import wait_for_end
+from yarnopp_cli.cluster.rundir import RunDir
+
+from .conftest import Yopp, wait_until
+from .test_trouble import daemon
+
+pytestmark = pytest.mark.live
+NM = "nm-45454"
+NOTICED = 5.0
+"""Seconds within which a daemon notices that its place was changed."""
+
+
+def test_daemons_whose_files_were_removed_end_with_their_containers(cluster: Yopp) -> None:
+    cluster("run", "--detach", "sleep", "1234")
+    (container,) = wait_until(lambda: [one for one in cluster.containers() if one["yopp"]["pid"]])
+    job = psutil.Process(container["yopp"]["pid"])
+    processes = [one.process for one in RunDir.of(str(cluster.run_dir)).daemons()]
+    for path in cluster.run_dir.iterdir():
+        if not path.is_dir():
+            path.unlink()
+    assert not wait_for_end(processes, 20)
+    wait_until(lambda: not job.is_running(), what="its container has ended")
+    assert not list(cluster.run_dir.glob("*.pid")) and not list(cluster.run_dir.glob("*.watched"))
+
+
+@pytest.mark.parametrize("change", ["remove", "garble", "fifo"])
+@pytest.mark.parametrize("name", ["rm", NM])
+def test_a_pid_file_that_was_changed_is_written_again(cluster: Yopp, name: str, change: str) -> None:
+    path, pid = cluster.run_dir / f"{name}.pid", daemon(cluster, name)
+    if change == "garble":
+        path.write_text("[" * 5000)
+    else:
+        path.unlink()
+    if change == "fifo":
+        os.mkfifo(path)
+    wait_until(lambda: path.is_file() and path.read_text() == f"{pid}\n", NOTICED, "it is as it was")
+    assert cluster("status").returncode == 0
+    assert "ended rm, nm-45454" in cluster("down", "-y").stdout
+
+
+@pytest.mark.parametrize("kind", ["fifo", "directory", "deep", "bytes"])
+def test_what_is_no_file_stops_no_command(yopp: Yopp, kind: str) -> None:
+    run_dir = yopp.run_dir
+    run_dir.mkdir(mode=0o700)
+    names = [
+        "rm.pid",
+        f"{NM}.pid",
+        "site.json",
+        "nodes.json",
+        "lock",
+        "rm.http",
+        "rm.log",
+        "rm.sock",
+        "rm.watched",
+    ]
+    for name in names:
+        path = run_dir / name
+        if kind == "fifo":
+            os.mkfifo(path)
+        elif kind == "directory":
+            (path / "theirs").mkdir(parents=True)
+        else:
+            path.write_bytes(b"[" * 100_000 if kind == "deep" else bytes(range(256)) * 10)
+    yopp("doctor", code=None)
+    yopp("down", "-y")
+    yopp("up", "--vcores", "1", "--memory", "512")
+    assert yopp("run", "-O", "echo", "there").stdout == "there\n"
+    assert "ended rm" in yopp("down", "-y").stdout
+
+
+def test_a_state_directory_that_was_removed_is_made_again(yopp: Yopp) -> None:
+    yopp("up", "--vcores", "1", "--memory", "512", "-Dyopp.nodemanager.pooled-groups=0")
+    for _ in range(2):
+        assert yopp("run", "-O", "echo", "there").stdout == "there\n"
+        shutil.rmtree(yopp.run_dir / "state")
+    assert yopp("run", "-O", "echo", "there").stdout == "there\n"

@@ -1,0 +1,40 @@
+"""What has the name of a file of the run directory and is none: a FIFO, a directory. It would stop commands."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import time
+
+from executor.light import pattern
+
+from .rundir import RunDir
+
+_OURS = pattern(r"(rm|nm-\d{1,5})\.(pid|http|log|watched)|site\.json|nodes\.json|lock|where")
+_SOCKET = pattern(r"(rm|nm-\d{1,5}|am-\d{1,5})\.sock")
+ASIDE = ".aside"
+
+
+def set_aside(run_dir: RunDir) -> tuple[str, ...]:
+    """Rename what stands where a file or a socket should be, and is neither, to ``<name>.aside-<time>``; the new paths.
+
+    Nothing is removed: it may be somebody's. Links are left to who opens them, which refuses them.
+    """
+    moved = []
+    for directory in dict.fromkeys((run_dir.path, run_dir.socket_dir)):
+        try:
+            names = os.listdir(directory)
+        except OSError:
+            continue
+        for name in names:
+            path = os.path.join(directory, name)
+            with contextlib.suppress(OSError):
+                mode = os.lstat(path).st_mode
+                fits = stat.S_ISREG(mode) or stat.S_ISLNK(mode)
+                if (_OURS.fullmatch(name) and not fits) or (
+                    _SOCKET.fullmatch(name) and not (fits or stat.S_ISSOCK(mode))
+                ):
+                    os.rename(path, f"{path}{ASIDE}-{time.time_ns()}")
+                    moved.append(path)
+    return tuple(moved)
