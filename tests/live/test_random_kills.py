@@ -25,9 +25,7 @@ KILLS = 2
 ROUNDS = int(os.environ.get("YOPP_KILL_ROUNDS", "10"))
 SEED = int(os.environ.get("YOPP_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 MODES = [f"{where} {how}" for where in ("central", "distributed") for how in ("pausing", "killing")]
-CHOSEN = [
-    mode for mode in MODES if set(os.environ.get("YOPP_KILL_MODES", "central").split()) <= set(mode.split())
-]
+CHOSEN = [mode for mode in MODES if set(os.environ.get("YOPP_KILL_MODES", "").split()) <= set(mode.split())]
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(60 + 60 * ROUNDS)]
 
