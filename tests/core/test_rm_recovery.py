@@ -22,6 +22,7 @@ from yarnopp_cli.records.client_protocol import (
     StopJobRequest,
     SubmitJobRequest,
     UpdateApplicationTagsRequest,
+    UpdateApplicationTimeoutsRequest,
     WatchJobRequest,
     WatchJobResponse,
 )
@@ -560,6 +561,25 @@ def test_a_job_that_is_to_begin_later_begins_in_the_next_life() -> None:
     assert cluster.app(world.id).attempts == 2 and world.began
     end = world.finish().end
     assert end is not None and end.exit_code == 0 and world.ended == Counter(range(1, 13))
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["in one life", "in the next life"])
+def test_the_end_of_a_lifetime_that_somebody_names_before_a_job_begins_is_that_moment(dies: bool) -> None:
+    world = World()
+    cluster = world.cluster
+    context = ApplicationSubmissionContext(
+        "", "later", begin_at_ms=cluster.context.ms(10.0), timeout_ms=60_000
+    )
+    world.id = cluster.ask(SubmitJobRequest(context, world.spec, False), cluster.connection()).application_id
+    end = cluster.context.ms(30.0)
+    cluster.ask(UpdateApplicationTimeoutsRequest(world.id, end))
+    if dies:
+        cluster.restart()
+    cluster.at(11.0)
+    app = cluster.app(world.id)
+    assert app.state is YarnApplicationState.RUNNING and app.timeout_at_ms == end
+    cluster.at(31.0)
+    assert cluster.app(world.id).state is YarnApplicationState.KILLED
 
 
 def test_the_time_that_a_job_waited_for_another_is_none_of_its_own_in_the_next_life() -> None:

@@ -68,6 +68,7 @@ class StoredLife(Record):
     end: JobEnd | None = None
     postponed: bool = False
     began_at_ms: int = 0
+    expires_at_ms: int = 0
 
 
 class StoredTask(Record):

@@ -126,6 +126,9 @@ class RMAppManager:
         app = attempt.app
         app.began_at_ms = self._rm.now_ms
         self.start(attempt)
+        if app.expires_at_ms:  # that is a moment, whenever it begins
+            app.context = replace(app.context, timeout_ms=max(1, app.expires_at_ms - app.began_at_ms))
+            self._rm.changes.applications[app.id] = app
         if app.context.timeout_ms > 0:
             due = self._rm.now + app.context.timeout_ms / 1000
             self._rm.deadlines.set(Due(DueKind.LIFETIME, app.id), due)

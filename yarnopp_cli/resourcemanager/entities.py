@@ -511,7 +511,8 @@ class RMApp:
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
     ``recovered``: it began in an earlier life of the RM.
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
-    ``postponed``: it has not begun, and asks for nothing. ``began_at_ms`` is when it did.
+    ``postponed``: it has not begun, and asks for nothing. ``began_at_ms`` is when it did. ``expires_at_ms``: somebody
+    said, while it was postponed, when its lifetime ends, 0 for nobody.
     """
 
     id: str
@@ -526,6 +527,7 @@ class RMApp:
     recovered: bool = False
     postponed: bool = False
     began_at_ms: int = 0
+    expires_at_ms: int = 0
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)

@@ -164,6 +164,8 @@ class Recovery:
             attempt.last_container = attempt.numbers_taken = life.last_container
         if life.postponed:
             manager.postpone(app)
+            if app.expires_at_ms:
+                rm.deadlines.set(Due(DueKind.LIFETIME, app.id), rm.moment(app.expires_at_ms))
             return attempt
         if app.context.timeout_ms > 0:
             end = rm.moment(app.timed_from_ms + app.context.timeout_ms)

@@ -43,6 +43,7 @@ RESTORED = (
     "finished_at_ms",
     "postponed",
     "began_at_ms",
+    "expires_at_ms",
 )
 """What an application and the record of its life have under the same name."""
 

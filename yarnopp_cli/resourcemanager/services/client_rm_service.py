@@ -179,6 +179,8 @@ class ClientRMService:
             self._rm.deadlines.set(key, moment)
         elif not request.dry_run:
             self._rm.deadlines.clear(key)
+        if app.postponed and not request.dry_run:
+            app.expires_at_ms = expires_ms
         timeout_ms = expires_ms - app.timed_from_ms if expires_ms else 0
         answer = self._rm.change_submission(app, dry_run=request.dry_run, timeout_ms=timeout_ms)
         return replace(answer, application=replace(answer.application, timeout_at_ms=expires_ms))
