@@ -236,6 +236,7 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
         "problems": [str]}})  # fmt: skip
     say("rmadmin update-node-resource", "45454", "512", "2", shape={"memory": 512, "vCores": 2, **node})
     say.lines("rmadmin refresh-nodes", "--exclude", f"{yopp.home}/exclude", shape=node)
+    say("node labels", shape={"nodeLabelInfo": list})
     say("node resume", "45455", shape=node)
     say("node drain", "45455", shape=node)
     say("nm resume", "45455", shape=node)
