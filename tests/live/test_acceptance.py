@@ -232,6 +232,8 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
 
     say("rmadmin refresh-queues", "--dry-run", shape={"queues": {"queue": [schema.QUEUE]},
         "yopp": {"added": [str], "removed": [str], "changed": [str]}})  # fmt: skip
+    say("rmadmin state", "check", shape={"state": {"path": str, "format": int, "records": {"task": int}, "live": int,
+        "problems": [str]}})  # fmt: skip
     say("rmadmin update-node-resource", "45454", "512", "2", shape={"memory": 512, "vCores": 2, **node})
     say.lines("rmadmin refresh-nodes", "--exclude", f"{yopp.home}/exclude", shape=node)
     say("node resume", "45455", shape=node)

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import os
+import sys
+from pathlib import Path
 
 from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 
 from ...cluster.reloading import as_started, changes_of, refresh_of
-from ...errors import EXIT_CONFIGURATION, UsageError, YoppError, reason_of
+from ...cluster.rundir import write_whole
+from ...errors import EXIT_CONFIGURATION, EXIT_FAILURE, InvalidStateError, UsageError, YoppError, reason_of
 from ...records.reports import NodeReport, NodeState
 from ...views import queues as queue_view
+from ...views.text import number_of
 from ..frame.command import Needs, command
 from ..frame.naming import nodes as named_nodes
 from ..frame.naming import one_of
-from ..frame.options import Annotated, Live, argument, duration, option
+from ..frame.options import Annotated, Live, Words, argument, duration, option
 from ..frame.session import Session
 from ..looking.node import tell, tell_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+LOCK_SECONDS = 10.0
 EXCLUDE_PATH = "yarn.resourcemanager.nodes.exclude-path"
 _OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
@@ -180,3 +185,94 @@ def service_state(session: Session) -> None:
     state = {"state": "active", "address": info.address, "pid": info.pid}
     row = [str(value) for value in state.values()]
     session.printer.answer({"serviceState": state}, "active", ids=["active"], table=(list(state), [row]))
+
+
+_ACTIONS = ("export", "import", "check")
+
+
+@command(
+    "rmadmin state",
+    "yopp rmadmin state check",
+    "yopp rmadmin state export state.jsonl",
+    needs=Needs.QUIET_HOST,
+    asks=True,
+)
+def state(
+    session: Session,
+    action: Annotated[str, argument("ACTION", "export, import or check."), Words(lambda: _ACTIONS)],
+    file: Annotated[str | None, argument("[FILE]", "What to write or read. [default: stdout, stdin]")] = None,
+) -> int:
+    """Write what the ResourceManager keeps for its next life as text, replace it, or look whether it can be read.
+
+    The text has a line of JSON for each record, and the cluster's secret: keep it to yourself. import is refused while
+    the ResourceManager runs, and asks before it replaces applications. Exits with 1 if something is wrong.
+    """
+    from ...daemons import state_transfer as transfer
+
+    printer, run_dir = session.printer, session.run_dir
+    if action not in _ACTIONS:
+        raise UsageError(
+            f"rmadmin state has no {action}",
+            because=f"it has {', '.join(_ACTIONS)}",
+            hint="yopp rmadmin state check",
+        )
+    path = run_dir.rm_state_file
+    if action == "import":
+        return _import(session, file)
+    records, report = transfer.examine(path)
+    for problem in report.problems:
+        printer.warn(problem)
+    if action == "export":
+        text = transfer.to_text(records)
+        if file is None:
+            printer.raw(text)
+        else:
+            write_whole(file, text)
+    else:
+        counted = ", ".join(f"{count} {kind}" for kind, count in report.records.items())
+        row = [path, str(report.format), *map(str, report.records.values())]
+        told = {"path": path, "format": report.format, "records": report.records, "live": report.live}
+        printer.answer(
+            {"state": {**told, "problems": list(report.problems)}},
+            f"{path}: format {report.format}; records: {counted}; {report.live} of the applications live",
+            ids=[path],
+            table=(["path", "format", *report.records], [row]),
+        )
+    return EXIT_FAILURE if report.problems else 0
+
+
+def _import(session: Session, file: str | None) -> int:
+    """Replace the state by that of a file. Raises InvalidStateError while the RM runs."""
+    from ...daemons import state_transfer as transfer
+
+    run_dir = session.run_dir
+    try:
+        text = sys.stdin.buffer.read() if file is None else Path(file).read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read", because=reason_of(error), hint="name a file that was exported"
+        ) from None
+    records = transfer.from_text(text, file or "stdin")
+    run_dir.prepare()
+    with run_dir.lock(LOCK_SECONDS):
+        if run_dir.daemon("rm") is not None:
+            raise InvalidStateError(
+                "the state was not replaced",
+                because="the ResourceManager runs, and has its own",
+                hint="yopp rm stop",
+            )
+        live = 0
+        if os.path.exists(run_dir.rm_state_file):
+            live = transfer.examine(run_dir.rm_state_file)[1].live
+        question = f"Forget {number_of(live, 'application')} of the state that is there?"
+        if live and not session.yes and not session.printer.confirm(question, yes=False):
+            session.printer.note("nothing was changed")
+            return EXIT_FAILURE
+        transfer.replace_state(run_dir.rm_state_file, records)
+    session.printer.answer(
+        {"state": {"path": run_dir.rm_state_file, "records": len(records)}},
+        f"{run_dir.rm_state_file} has {len(records)} records now; `yopp up` goes on with them",
+        ids=[run_dir.rm_state_file],
+        table=(["path", "records"], [[run_dir.rm_state_file, str(len(records))]]),
+    )
+    return 0

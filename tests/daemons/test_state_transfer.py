@@ -1,0 +1,83 @@
+"""The RM's state as text: out and in again, of this version and of another, and what is wrong with one."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from yarnopp_cli.daemons.state_file import FORMAT
+from yarnopp_cli.daemons.state_transfer import examine, from_text, replace_state, to_text
+from yarnopp_cli.errors import ConfigurationError, YoppError
+from yarnopp_cli.records.state import StoredCluster, StoredNode, StoreRecord
+
+from .test_state_file import path_in, read, written
+
+
+def whole(directory: Path) -> str:
+    """A state without records that belong to nobody."""
+    file = written(directory)
+    for row in (("task", "application_1_00010/0/1"),):
+        file._database.execute("DELETE FROM record WHERE kind = ? AND key = ?", row)
+    file.close()
+    return path_in(directory)
+
+
+def test_text_is_read_as_it_was_written_and_begins_another_state(tmp_path: Path) -> None:
+    records, report = examine(whole(tmp_path / "one"))
+    assert not report.problems
+    assert (report.format, report.live, report.records["task"]) == (FORMAT, 1, 2)
+    text = to_text(records)
+    assert json.loads(text.splitlines()[0]) == {"format": FORMAT}
+    written(tmp_path / "two").close()
+    replace_state(path_in(tmp_path / "two"), from_text(text, "a file"))
+    assert sorted(map(repr, read(tmp_path / "two"))) == sorted(map(repr, records))
+
+
+def test_a_state_is_read_beside_its_rm_and_nothing_is_made_where_there_is_none(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    before = examine(path_in(tmp_path))[1].records["node"]
+    file.write([StoreRecord(StoredNode("h:9"))])
+    assert examine(path_in(tmp_path))[1].records["node"] == before + 1
+    file.close()
+    with pytest.raises(YoppError, match="there is no state"):
+        examine(path_in(tmp_path / "nowhere"))
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_newer_format_is_refused_politely_from_the_file_and_from_text(tmp_path: Path) -> None:
+    path = whole(tmp_path)
+    text = to_text([StoredCluster(1, "ab")]).replace(b'"format": %d' % FORMAT, b'"format": %d' % (FORMAT + 1))
+    with sqlite3.connect(path) as database:
+        database.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    for read_it in (lambda: examine(path), lambda: from_text(text, "a file")):
+        with pytest.raises(YoppError) as refused:
+            read_it()
+        assert f"format {FORMAT + 1}, and this one knows {FORMAT}" in refused.value.because
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[]", b'{"format": 1}', b'{"format": 1}\n{"kind": "task"}', b'{"format": 1}\n{"kind": "x", "record": {}}',
+     b'{"format": 1}\n{"kind": "node", "record": {"node_id": 7}}',
+     b'{"format": 1}\n{"kind": "node", "record": {"node_id": "h:1"}}'],
+    ids=["empty", "a list", "no records", "no record", "unknown", "of another type", "of no cluster"],
+)  # fmt: skip
+def test_what_is_no_state_is_refused_before_anything_is_changed(text: bytes) -> None:
+    with pytest.raises(ConfigurationError):
+        from_text(text, "a file")
+
+
+def test_what_is_wrong_with_a_file_is_listed(tmp_path: Path) -> None:
+    path = whole(tmp_path)
+    with sqlite3.connect(path) as database:
+        database.execute("INSERT INTO record VALUES ('node', 'h:3', '{')")
+        database.execute("DELETE FROM record WHERE kind = 'application' AND key = 'application_1_0002'")
+    first, second = examine(path)[1].problems
+    assert first.startswith("a record cannot be read: node h:3")
+    assert second == "application_1_0002 has records, and no submission"
+    Path(path).write_bytes(b"nothing of the kind" * 500)
+    with pytest.raises(YoppError, match="cannot be read"):
+        examine(path)

@@ -1,0 +1,157 @@
+"""The RM's state as text that people and other programs read: ``yopp rmadmin state export|import|check``.
+
+The text has one JSON object a line: first ``{"format": 1}``, then each record with its kind, in the order in which they
+are read. It contains the root of all keys, so whoever has it can speak for every master.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from executor.light import Record
+
+from ..errors import ConfigurationError, YoppError
+from ..records.reports import FINAL_STATES
+from ..records.state import (
+    KINDS,
+    Kind,
+    RemoveRecords,
+    StoreCommand,
+    Stored,
+    StoredApplication,
+    StoredCluster,
+    StoredLife,
+    StoredTask,
+    StoreRecord,
+    key_of,
+)
+from ..rpc.codec import encode
+from .state_file import FORMAT, StateFile
+
+_TYPES: dict[str, Any] = {kind.value: record for record, kind in KINDS.items()}
+_ERRORS = (KeyError, TypeError, ValueError, msgspec.MsgspecError, RecursionError)
+
+
+class StateReport(Record):
+    """What a state has, by kind; ``live`` are the applications that have not ended; ``problems`` are for people."""
+
+    format: int
+    records: dict[str, int]
+    live: int
+    problems: tuple[str, ...] = ()
+
+
+def examine(path: str) -> tuple[list[Stored], StateReport]:
+    """The records that can be read, and what is wrong. Writes nothing, also beside a running RM.
+
+    Raises YoppError if there is no state, or if a newer version wrote it.
+    """
+    found: list[Stored] = []
+    problems: list[str] = []
+    found_format, rows = _rows(path)
+    order = [kind.value for kind in Kind]
+    for kind, key, document in sorted(
+        rows, key=lambda row: (order.index(row[0]) if row[0] in order else 99, row[1])
+    ):
+        try:
+            found.append(msgspec.json.decode(document, type=_TYPES[kind]))
+        except _ERRORS as error:
+            problems.append(f"a record cannot be read: {kind} {key}: {error}")
+    return found, _report(found_format, found, problems)
+
+
+def _rows(path: str) -> tuple[int, list[tuple[str, str, bytes]]]:
+    if not os.path.exists(path):
+        raise YoppError(
+            f"there is no state in {path}",
+            because="no ResourceManager has kept one there",
+            hint="yarn.resourcemanager.recovery.enabled = true keeps one",
+        )
+    try:
+        with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
+            (number,) = database.execute("PRAGMA user_version").fetchone()
+            if number > FORMAT:
+                raise _newer(path, number)
+            return number, database.execute("SELECT kind, key, document FROM record").fetchall()
+    except sqlite3.Error as error:
+        hint = "the next ResourceManager sets it aside and begins with nothing"
+        raise YoppError(f"{path} cannot be read", because=str(error), hint=hint) from None
+
+
+def _newer(path: str, number: object) -> YoppError:
+    return YoppError(
+        f"cannot read {path}",
+        because=f"a newer version of yopp wrote it (format {number}, and this one knows {FORMAT})",
+        hint="use the newer version",
+    )
+
+
+def _report(number: int, records: Iterable[Stored], problems: list[str]) -> StateReport:
+    records = list(records)
+    known = {one.id for one in records if isinstance(one, StoredApplication)}
+    lives = [one for one in records if isinstance(one, StoredLife)]
+    orphans = {one.application_id for one in records if isinstance(one, StoredTask)} | {
+        one.id for one in lives
+    }
+    problems += [f"{one} has records, and no submission" for one in sorted(orphans - known)]
+    if records and not any(isinstance(one, StoredCluster) for one in records):
+        problems.append("it does not say of which cluster it is: nothing of it is restored")
+    counts = Counter(KINDS[type(one)].value for one in records)
+    ended = sum(one.state in FINAL_STATES for one in lives)
+    return StateReport(
+        number, {kind.value: counts[kind.value] for kind in Kind}, len(known) - ended, tuple(problems)
+    )
+
+
+def to_text(records: Iterable[Stored]) -> bytes:
+    """The records as text."""
+    lines = [json.dumps({"format": FORMAT}).encode()]
+    lines += [
+        b'{"kind":"%s","record":%s}' % (KINDS[type(one)].value.encode(), encode(one)) for one in records
+    ]
+    return b"\n".join(lines) + b"\n"
+
+
+def from_text(text: bytes, source: str) -> list[Stored]:
+    """The records of a text from ``source``. Raises ConfigurationError for what is none, YoppError for a newer one."""
+    found: list[Stored] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            said = json.loads(line)
+            if number == 1:
+                if int(said["format"]) > FORMAT:
+                    raise _newer(source, said["format"])
+                continue
+            found.append(msgspec.convert(said["record"], type=_TYPES[said["kind"]]))
+        except _ERRORS as error:
+            hint = "`yopp rmadmin state export` writes what is expected"
+            raise ConfigurationError(
+                f"line {number} of {source} is no record", because=repr(error), hint=hint
+            ) from None
+    if problems := _report(FORMAT, found, []).problems or ([] if found else ["it has no records"]):
+        raise ConfigurationError(
+            f"{source} is no whole state", because="; ".join(problems), hint="export it again"
+        )
+    return found
+
+
+def replace_state(path: str, records: Iterable[Stored]) -> None:
+    """Have the next RM begin with these records alone. Raises YoppError if they cannot be written."""
+    file = StateFile(path)
+    commands: list[StoreCommand] = [RemoveRecords(KINDS[type(one)], key_of(one)) for one in file.load()]
+    commands += [StoreRecord(one) for one in records]
+    written = file.write(commands)
+    file.close()
+    if not written:
+        raise YoppError(
+            f"{path} cannot be written", because="the log of this command says why", hint="yopp doctor"
+        )
