@@ -81,6 +81,49 @@ def test_bad_lines_are_refused_by_their_number(lines: Path) -> None:
     assert sweep_of(["true"], lines).sweep is not None
 
 
+@pytest.mark.parametrize(
+    ("words", "shell", "where"),
+    [
+        ((":::", ""), False, "value 1 after :::"),
+        ((":::", "true", " "), True, "value 2 after :::"),
+        ((":::", "''"), False, "value 1 after :::"),
+        ((":::", "true", "", ":::", "", "x"), False, "value 2 after ::: with value 1 after :::"),
+        ((":::", "true", "", ":::+", "x", ""), False, "value 2 after ::: with value 2 after :::+"),
+        (("{}", ":::", "true", ""), False, "value 2 after :::"),
+    ],
+)
+def test_a_value_that_names_no_program_is_refused_by_its_place(
+    words: tuple[str, ...], shell: bool, where: str
+) -> None:
+    error = refused(*words, shell=shell)
+    assert error.message == f"{where} cannot be run" and "no program" in error.because
+
+
+def test_empty_values_of_a_command_and_those_of_other_tasks_are_fine() -> None:
+    assert sweep_of(["echo", ":::", ""]).sweep is not None
+    assert sweep_of([":::", "", "true"], array="2").numbers == (range(2, 3),)
+
+
+def test_a_file_of_commands_is_read_alike_after_from_and_after_the_mark(lines: Path) -> None:
+    lines.write_text("true a\n\n# none\nfalse\n")
+    assert sweep_of(["::::", str(lines)]) == sweep_of([], lines)
+    lines.write_text("true\n\nno-such-program\n")
+    assert f"line 3 of {lines}" in refused("::::", str(lines)).message
+
+
+def test_values_that_fit_alone_and_not_together_are_refused(lines: Path) -> None:
+    lines.write_text("a\n" + "x" * 131_000 + "\n")
+    for words, why in (
+        (("echo", "::::", str(lines), ":::", "y" * 100), "YOPP_ARGS would have 131,111 bytes"),
+        (("echo", "{1}{1}", "::::", str(lines)), "a word of the command would have 262,000 bytes"),
+        (("echo", *["{}"] * 60, "::::", str(lines)), "its words would have"),
+    ):
+        error = refused(*words)
+        assert error.message.startswith(f"line 2 of {lines}") and why in error.because
+    quoted = refused("echo {}", ":::", "'" * 30_000, shell=True)
+    assert "a word of the command would have 150,007 bytes" in quoted.because
+
+
 def test_no_more_tasks_than_a_job_has(lines: Path) -> None:
     lines.write_text("true\n" * (tasklines.MOST_TASKS + 1))
     error = refused(file=lines)

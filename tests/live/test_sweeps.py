@@ -32,7 +32,19 @@ def test_nothing_runs_where_one_line_cannot(cluster: Yopp, tmp_path: Path) -> No
     lines.write_text(f"touch {tmp_path}/ran\nno-such-program\n")
     refused = cluster("run", "--from", str(lines), code=127)
     assert refused.stderr.startswith(f"error: line 2 of {lines}: command not found: no-such-program")
-    assert not (tmp_path / "ran").exists()
+    empty = cluster("run", "--shell", ":::", f"touch {tmp_path}/ran", "", code=2)
+    assert empty.stderr.startswith("error: value 2 after ::: cannot be run")
+    lines.write_text(f"{tmp_path}/ran\n{'x' * 100_000}\n")
+    long = cluster("run", "touch", "{}{}", "::::", str(lines), code=2)
+    assert long.stderr.startswith(f"error: line 2 of {lines} cannot be run")
+    assert not list(tmp_path.glob("ran*"))
+
+
+def test_what_linux_just_takes_runs(cluster: Yopp, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("x" * 131_061 + "\n")  # YOPP_ARGS has the most bytes that it can have
+    words = ("sh", "-c", "echo $# ${#1} ${#YOPP_ARGS}", "sh", *["{}"] * 14)
+    assert cluster("run", *words, "::::", str(lines)).stdout == "14 131061 131061\n"
 
 
 def test_a_task_has_one_number_everywhere(cluster: Yopp, tmp_path: Path) -> None:

@@ -18,6 +18,11 @@ _QUOTING = re.compile(r"['\"\\]")
 _BETWEEN = re.compile(r"[ \t\r\n]+")
 LONGEST = 4 * 1024 * 1024
 """Characters that a task's words may come to: more than Linux takes of all arguments together (execve(2))."""
+LONGEST_WORD = 128 * 1024 - 1
+"""Bytes of a word or a variable, without its NUL: MAX_ARG_STRLEN of Linux (execve(2))."""
+_POINTER = 8
+_QUOTED = 5
+"""What a byte of a value becomes at most where it is quoted for the shell."""
 _MARK = re.compile(r"\{(?:(#)|([1-9]\d{0,4})?(/\.|//?|\.)?)\}", re.ASCII)
 _TOKEN = re.compile(rf"(?P<escape>\\?)(?P<mark>{_MARK.pattern})|\\.|['\"]", re.ASCII | re.DOTALL)
 """What says in a line for a shell where quotations begin and end, and where a value comes."""
@@ -37,8 +42,57 @@ def problem_of(command: Sequence[str], sweep: Sweep) -> str:
     return ""
 
 
+def unfit(command: Sequence[str], sweep: Sweep, numbers: Iterable[int], room: int) -> tuple[int, str] | None:
+    """The first of these tasks that cannot be run as its values are, and why: it has no program, or more than Linux
+    takes. ``room``: bytes for the words and variables of a task, with 8 for each (ARG_MAX, execve(2)).
+    """
+    empty, long = _may_be_empty(command, sweep), _may_be_long(command, sweep, room)
+    for number in numbers if empty or long else ():
+        words, variables = launch_of(command, sweep, number)
+        if not (words[-1] if sweep.shell and not command else words[0]).strip():
+            return number, "it is empty, and names no program"
+        texts = [*words, *(f"{name}={value}" for name, value in variables.items())]
+        sizes = [len(text.encode(errors="surrogateescape")) for text in texts]
+        if max(sizes) > LONGEST_WORD:
+            what = ARGS_VARIABLE if sizes.index(max(sizes)) == len(words) else "a word of the command"
+            return number, f"{what} would have {max(sizes):,} bytes, and Linux takes {LONGEST_WORD:,}"
+        if (whole := sum(sizes) + len(sizes) * (_POINTER + 1)) > room:
+            return number, f"its words would have {whole:,} bytes, and there is room for {room:,}"
+    return None
+
+
+def _may_be_empty(command: Sequence[str], sweep: Sweep) -> bool:
+    if command:
+        return not sweep.shell and not _MARK.sub("", command[0]).strip()
+    values = (value.strip() for source in sweep.sources for value in source)
+    return any(not value or value[0] in "'\"" for value in values)
+
+
+def _may_be_long(command: Sequence[str], sweep: Sweep, room: int) -> bool:
+    """Whether the longest values of all sources together could be too much. Never says no where one task has it."""
+    sizes = [
+        max((len(one.encode(errors="surrogateescape")) + 3 for one in source), default=0)
+        for source in sweep.sources
+    ]
+    whole = sum(sizes)
+    marks = [mark for word in command for mark in _MARK.finditer(word)]
+    filled_in = (
+        sum(sum(sizes[int(mark[2]) - 1 : int(mark[2])]) if mark[2] else whole for mark in marks) or whole
+    )
+    of_command = sum(len(word.encode(errors="surrogateescape")) for word in command)
+    bound = of_command + (_QUOTED if sweep.shell else 1) * filled_in + whole
+    words = len(command) + len(marks) * len(sizes) + (whole if not command else 0)
+    return bound > LONGEST_WORD - 64 or bound + (words + 8) * (_POINTER + 1) > room
+
+
 def values_of(sweep: Sweep, number: int) -> tuple[str, ...]:
     """One value of each source: those of the task with this number."""
+    places = places_of(sweep, number)
+    return tuple(source[place] for source, place in zip(sweep.sources, places, strict=True))
+
+
+def places_of(sweep: Sweep, number: int) -> tuple[int, ...]:
+    """Where in each source the value of the task with this number is, from 0."""
     left = number - 1
     places: list[int] = []
     followers = 0
@@ -49,7 +103,7 @@ def values_of(sweep: Sweep, number: int) -> tuple[str, ...]:
         left, place = divmod(left, len(sweep.sources[at]))
         places += [place] * (followers + 1)
         followers = 0
-    return tuple(source[place] for source, place in zip(sweep.sources, reversed(places), strict=True))
+    return tuple(reversed(places))
 
 
 def launch_of(command: Sequence[str], sweep: Sweep, number: int) -> tuple[tuple[str, ...], dict[str, str]]:

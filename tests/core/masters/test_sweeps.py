@@ -117,3 +117,23 @@ def test_tasks_keep_the_numbers_that_they_are_given() -> None:
     ]
     assert phase.context.command == (), "a template runs nothing by itself"
     assert plain.decode(type(job), plain.encode(job)) == job
+
+
+@given(
+    st.lists(st.sampled_from(["echo", "{}", "{1}x", "{#}", "{2/.}"]), max_size=3),
+    st.lists(st.lists(st.text("aä' ", max_size=40_000), min_size=1, max_size=2), min_size=2, max_size=2),
+    st.booleans(),
+    st.integers(1, 5),
+)
+def test_what_is_not_refused_fits(
+    command: list[str], sources: list[list[str]], shell: bool, times: int
+) -> None:
+    sources = [[value * times for value in source] for source in sources]
+    sweep = Sweep(tuple(map(tuple, sources)), shell=shell)
+    room = 200_000
+    found = sweeps.unfit(command, sweep, range(1, sweep.size + 1), room)
+    for number in range(1, found[0] if found else sweep.size + 1):
+        words, variables = sweeps.launch_of(command, sweep, number)
+        sizes = [len(text.encode()) for text in (*words, "YOPP_ARGS=" + variables["YOPP_ARGS"])]
+        assert max(sizes) <= sweeps.LONGEST_WORD and sum(sizes) + 9 * len(sizes) <= room
+        assert words[0]

@@ -286,7 +286,8 @@ def run(
     With ::: or --from, each task has its own values, which are in YOPP_ARGS, too. They replace {} in the
     command, or follow it. {1} is the first source's value, {.} one without its extension, {/} without its
     directory, {//} its directory, {/.} its base name, {#} the task's number. Several ::: make all
-    combinations, :::+ goes along with the source before it, :::: names a file of values.
+    combinations, :::+ goes along with the source before it, :::: names a file of values, or alone one of
+    commands, as --from does. Nothing runs if a task has no program or more than Linux takes.
     """
     from .console import Shown
     from .running import client_of, start

@@ -5,6 +5,7 @@ Imported only where one of them is typed.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
@@ -13,12 +14,14 @@ from executor.light import replace
 
 from ...errors import UsageError
 from ...jobs.commands import find_command
-from ...jobs.tasklines import MOST_TASKS, STDIN, at_most, commands_of, values_of
+from ...jobs.tasklines import MOST_TASKS, STDIN, at_most, commands_of, named, values_of
 from ...masters.commands import Tasks, no_command
-from ...masters.sweeps import SHELL, has_mark, highest_source
+from ...masters.sweeps import SHELL, has_mark, highest_source, places_of, unfit
 from ...records.jobs import Sweep
 
 _MARKS = (":::", "::::", ":::+", "::::+")
+_OURS = 16 * 1024
+"""Bytes that are left for the variables which a container finds besides those of its job."""
 _PART = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
 
 
@@ -44,7 +47,10 @@ def varied(
             hint="submit a job for each value",
         )
     find = None if shell or directory is None else lambda name: find_command(name, environment, directory)
-    sweep = _sweep(command, rest, lines, find, shell=shell)
+    if not command and lines is None and len(rest) == 2 and rest[0] == "::::":
+        lines, rest = rest[1], ()  # a file of commands, as for parallel
+    origins: list[str] = []
+    sweep = _sweep(command, rest, lines, find, origins, shell=shell)
     if command and find is not None and not has_mark(command[0]):
         find(command[0])
     numbers, name = tasks.numbers, ""
@@ -68,6 +74,8 @@ def varied(
                 hint="--array 5-50%4",
             )
         numbers = _chosen(array, sweep, tasks.numbers)
+    if sweep is not None and (command or rest):
+        _check_fit(command, sweep, numbers, origins, environment)
     return replace(tasks, command=command, sweep=sweep, numbers=numbers, name=name, max_running=most)
 
 
@@ -76,10 +84,11 @@ def _sweep(
     rest: Sequence[str],
     lines: str | None,
     find: Callable[[str], object] | None,
+    origins: list[str],
     *,
     shell: bool,
 ) -> Sweep | None:
-    """The values of the tasks; None where all are alike."""
+    """The values of the tasks; None where all are alike. ``origins`` gets what people call each source."""
     if not (rest or lines is not None):
         if not command:
             raise no_command()
@@ -88,6 +97,7 @@ def _sweep(
     linked: list[int] = []
     if lines is not None:
         sources.append(at_most(lines, values_of(lines) if command or rest else commands_of(lines, find)))
+        origins.append(f"line {{}} of {named(lines)}")
     starts = [at for at, word in enumerate(rest) if word in _MARKS]
     for begin, end in pairwise([*starts, len(rest)]):
         mark, given = rest[begin], rest[begin + 1 : end]
@@ -103,6 +113,7 @@ def _sweep(
                 _check_link(sources, values)
                 linked.append(len(sources))
             sources.append(values)
+        origins += [f"line {{}} of {named(one)}" for one in given] if files else [f"value {{}} after {mark}"]
     if (highest := highest_source(command)) > len(sources):
         raise UsageError(
             f"{{{highest}}} is no value of a task",
@@ -118,6 +129,31 @@ def _check_link(sources: Sequence[Sequence[str]], values: Sequence[str]) -> None
             f"{len(values)} values cannot go along with {len(sources[-1]) if sources else 'none'}",
             because="each value after :::+ belongs to one of the source before it",
             hint="yopp run echo ::: a b :::+ 1 2",
+        )
+
+
+def _check_fit(
+    command: Sequence[str],
+    sweep: Sweep,
+    numbers: Sequence[range],
+    origins: Sequence[str],
+    environment: Mapping[str, str],
+) -> None:
+    variables = sum(len(os.fsencode(f"{name}={value}")) + 9 for name, value in environment.items())
+    room = max(0, os.sysconf("SC_ARG_MAX") - variables - _OURS)
+    found = unfit(command, sweep, (number for some in numbers for number in some), room)
+    if found is not None:
+        number, because = found
+        places = [
+            origin.replace("{}", str(place + 1), 1)
+            for origin, place in zip(origins, places_of(sweep, number), strict=True)
+        ]
+        raise UsageError(
+            f"{' with '.join(places)} cannot be run",
+            because=because,
+            hint="leave it away"
+            if because.startswith("it is empty")
+            else "give the tasks names of files instead",
         )
 
 
