@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,24 @@ def cluster() -> Iterator[Yopp]:
     with a_yopp(Yopp) as program:
         program("up", "--vcores", "2", "--memory", "1024")
         yield program
+
+
+def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: Path) -> None:
+    count = f"cat >{tmp_path}/$FILE"
+    for words, code in ((("-d",), 0), ((), 3)):
+        name = "detached" if words else "foreground"
+        env = {"FILE": name}
+        told = cluster(
+            "run", *words, "--name", name, "--on-end", count, "sh", "-c", "exit 3", env=env, code=code
+        )
+        following = re.search(
+            r"(application_\S+) runs --on-end once (application_\S+) has ended", told.stderr
+        )
+        assert following is not None, told.stderr
+        cluster("wait", following[1])
+        document = json.loads((tmp_path / name).read_text())["app"]
+        assert (document["id"], document["finalStatus"]) == (following[2], "FAILED")
+        assert cluster.json("app", "status", following[1])["app"]["name"] == f"on the end of {name}"
 
 
 def test_a_chain_a_time_and_a_deadline(cluster: Yopp) -> None:

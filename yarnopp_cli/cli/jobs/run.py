@@ -272,6 +272,14 @@ class Application(Options):
         WITHOUT_UPLOAD,
     ] = None
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest
+    on_end: Annotated[
+        str | None,
+        option(
+            "--on-end CMD",
+            "Run CMD with /bin/sh in a container once the job has ended; it reads the job's document (JSON).",
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
 
     def context(
         self, session: Session, client: JobClient | YarnJobs, name: str, words: Sequence[str]
@@ -332,7 +340,7 @@ def run(
     containers.check()
     words = with_values(program.env or [], os.environ)
     check_text([*(program.command or ()), program.lines or ""], "the argument")
-    check_text([application.name], "the name")
+    check_text([application.name, application.on_end or ""], "the name")
     environment, directory = assignments(words), None
     if session.yarn is None:
         environment, directory = surroundings(words, program.cwd, session.printer)
@@ -356,7 +364,12 @@ def run(
             prefixed=planned.size > 1 and not no_prefix,
         )
         submission = application.context(session, client, planned.name, words)
-        return start(session, client, planned, submission, shown, detach=detach)
+        if application.on_end is None:
+            return start(session, client, planned, submission, shown, detach=detach)
+        from .on_end import on_end
+
+        follows = on_end(application.on_end, client, session.printer, submission, environment, directory)
+        return start(session, client, planned, submission, shown, detach=detach, submitted=follows)
 
     if program.stdin is None and not program.pipe:
         return submit(tasks)
