@@ -377,6 +377,7 @@ class OpportunisticContainersStatus(Record):
     queued opportunistic containers ask for together. ``wait_estimates`` counts those that have started after their
     wait was estimated; for the last hundred of them ``wait_error_ms`` is the mean error of the estimate,
     ``mean_wait_ms`` the mean wait, -1 for none. ``shed`` counts those that were shed to keep a limit of the RM.
+    ``closed_until_ms`` (epoch) is until when none may run, by the time of day; 0 while they may.
     """
 
     running: int = 0
@@ -395,6 +396,7 @@ class OpportunisticContainersStatus(Record):
     wait_error_ms: int = -1
     mean_wait_ms: int = -1
     shed: int = 0
+    closed_until_ms: int = 0
 
 
 class ContainerQueuingLimit(Record):
