@@ -203,6 +203,8 @@ class ContainerBook:
             wait_error_ms=_ms(self._waits.errors.mean),
             mean_wait_ms=_ms(self._waits.waits.mean),
             shed=self._shed,
+            others_used=held.others,
+            queued_others=queued.others,
         )
 
     @property
