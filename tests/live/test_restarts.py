@@ -22,6 +22,7 @@ pytestmark = pytest.mark.live
 NM = "nm-45454"
 ON = "-Dyopp.daemons.restart.enabled=true"
 KEPT = "-Dyarn.resourcemanager.recovery.enabled=true"
+NOT_KEPT = "-Dyarn.resourcemanager.recovery.enabled=false"
 SOON = 2.0
 """Seconds within which a daemon is there again, the first time."""
 
@@ -96,7 +97,7 @@ def test_an_rm_that_is_killed_is_back_and_says_what_it_knows(yopp: Yopp) -> None
 
 
 def test_without_a_kept_state_the_rm_is_back_all_the_same_and_says_what_is_lost(yopp: Yopp) -> None:
-    run_dir = up(yopp)
+    run_dir = up(yopp, NOT_KEPT)
     kill(run_dir, "rm")
     back(run_dir, "rm")
     (told,) = wait_until(lambda: events(yopp, "DaemonRestarted"))

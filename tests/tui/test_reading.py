@@ -432,7 +432,7 @@ def test_the_footer_never_has_more_than_eight_keys(place: str) -> None:
             if active.binding.show and active.enabled
         ]  # fmt: skip
         assert len({binding.action for binding in shown}) <= 8
-        footer = driver.text.splitlines()[-1]
-        assert footer.endswith("? Help") and len(footer) <= 80
+        await driver.until(lambda: driver.text.endswith("? Help"), "the footer")
+        assert len(driver.text.splitlines()[-1]) <= 80
 
     drive(body)

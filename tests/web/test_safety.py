@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 import zlib
 from pathlib import Path
 
@@ -106,13 +105,12 @@ def test_bad_bodies_are_refused_and_nothing_is_submitted(web: WebCluster) -> Non
             headers={"Content-Type": "application/json", "Content-Encoding": encoding},
         )  # fmt: skip
         assert packed.status == 415, (encoding, packed)
-    began = time.monotonic()
     bomb = zlib.compress(b'{"application-id":"' + b" " * (64 * 1024 * 1024) + b'"}')
     packed = web.rm(
         "POST", APPS, bomb, raw=True,
         headers={"Content-Type": "application/json", "Content-Encoding": "deflate"},
     )  # fmt: skip
-    assert packed.status == 415 and time.monotonic() - began < 2.0, "nobody unpacks it"
+    assert (packed.status, b"without Content-Encoding" in packed.body) == (415, True), "nobody unpacks it"
     for state in (None, 7, [], {}, ["KILLED"], {"KILLED": 1}, "NOTHING"):
         answer = web.rm("PUT", f"{APPS}/{application}/state", {"state": state})
         assert (answer.status, answer.exception) == (400, "BadRequestException"), state
