@@ -22,7 +22,8 @@ class CauseKind(enum.StrEnum):
     # Of a pause; also of an end if pausing is impossible or not wanted.
     #: a person asked for it; ``by``
     PERSON = "PERSON"
-    #: a guaranteed container needs the room; ``for_container``, and ``for_memory`` if a pause would not have sufficed
+    #: a guaranteed container needs the room; ``for_container``, and if a pause would not have sufficed ``for_memory``
+    #: or ``for_resource``
     MAKE_ROOM = "MAKE_ROOM"
     #: processes outside yopp need the CPU; ``cores``
     OUTSIDE_CPU = "OUTSIDE_CPU"
@@ -106,16 +107,17 @@ STANDS_BACK = CPU_PRESSURE | MEMORY_PRESSURE | WINDOW
 class Cause(Record):
     """Why: a kind, and the fields that belong to it, as ``CauseKind`` says; the others are empty.
 
-    ``by`` is the user who asked; ``for_container`` the id of the container that needs the room; ``cores`` how many
-    cores processes outside yopp need; ``until_ms`` (epoch) when it may go on; ``measured`` and ``limit`` what was found
-    and what was allowed; ``version`` that of an update; ``text`` what the operating system or the ResourceManager said,
-    for people.
+    ``by`` is the user who asked; ``for_container`` the id of the container that needs the room; ``for_resource`` the
+    countable resource type that a pause would not have freed; ``cores`` how many cores processes outside yopp need;
+    ``until_ms`` (epoch) when it may go on; ``measured`` and ``limit`` what was found and what was allowed; ``version``
+    that of an update; ``text`` what the operating system or the ResourceManager said, for people.
     """
 
     kind: CauseKind
     by: str = ""
     for_container: str = ""
     for_memory: bool = False
+    for_resource: str = ""
     cores: int = 0
     measured: int = 0
     limit: int = 0

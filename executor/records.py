@@ -12,6 +12,10 @@ from .causes import Cause
 from .hints import Any
 from .light import Record, field, names_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 
 class ExecutionType(enum.StrEnum):
     """How a container is executed (YARN's ``ExecutionType``)."""
@@ -101,33 +105,123 @@ def exit_status_name(status: int) -> str:
     return str(status)
 
 
+MEMORY_MB = "memory-mb"
+VCORES = "vcores"
+"""YARN's names of the two resource types that every node has (``ResourceInformation.MEMORY_URI``, ``VCORES_URI``)."""
+
+
+class ResourceInformation(Record, order=True):
+    """An amount of a countable resource, such as GPUs or licences (YARN's record of that name): a whole number."""
+
+    name: str
+    value: int
+
+
+Others = tuple[ResourceInformation, ...]
+"""Countable resources beside memory and vcores: by name, each once, none of 0. Empty for most containers."""
+
+
+_new = object.__new__
+
+
 class Resource(Record, order=True):
-    """An amount of a node's resources: ``memory`` in MiB, ``vcores`` in virtual cores; both whole numbers."""
+    """An amount of a node's resources: ``memory`` in MiB, ``vcores`` in virtual cores; both whole numbers.
+
+    ``others`` are all further types (``yarn.resource-types``), made by ``counted``. A type that is not among them is 0.
+    """
 
     memory: int = 0
     vcores: int = 0
+    others: tuple[ResourceInformation, ...] = ()
 
     def __add__(self, other: Resource) -> Resource:
-        return Resource(self.memory + other.memory, self.vcores + other.vcores)
+        if self.others or other.others:
+            return self._joined(other, int.__add__)
+        made: Any = _new(Resource)  # a call of the class takes as long again
+        made.memory, made.vcores = self.memory + other.memory, self.vcores + other.vcores
+        made.others = ()
+        return made  # type: ignore[no-any-return]
 
     def __sub__(self, other: Resource) -> Resource:
-        return Resource(self.memory - other.memory, self.vcores - other.vcores)
+        if self.others or other.others:
+            return self._joined(other, int.__sub__)
+        made: Any = _new(Resource)  # a call of the class takes as long again
+        made.memory, made.vcores = self.memory - other.memory, self.vcores - other.vcores
+        made.others = ()
+        return made  # type: ignore[no-any-return]
 
     def __mul__(self, number: int) -> Resource:
-        return Resource(self.memory * number, self.vcores * number)
+        others = self.others and counted({one.name: one.value * number for one in self.others})
+        return Resource(self.memory * number, self.vcores * number, others)
+
+    def _joined(self, other: Resource, operation: Callable[[int, int], int]) -> Resource:
+        """What ``operation`` makes of each type's two amounts."""
+        names = {one.name for one in (*self.others, *other.others)}
+        others = counted({name: operation(self.amount(name), other.amount(name)) for name in names})
+        return Resource(operation(self.memory, other.memory), operation(self.vcores, other.vcores), others)
+
+    def lesser(self, other: Resource) -> Resource:
+        """Of each type the smaller amount of the two."""
+        return self._joined(other, min)
+
+    def greater(self, other: Resource) -> Resource:
+        """Of each type the larger amount of the two."""
+        return self._joined(other, max)
 
     def fits_in(self, other: Resource) -> bool:
-        """Whether every dimension of this is at most that of ``other``."""
-        return self.memory <= other.memory and self.vcores <= other.vcores
+        """Whether ``other`` has as much of memory, of vcores, and of each further type that this names."""
+        return (
+            self.memory <= other.memory
+            and self.vcores <= other.vcores
+            and (not self.others or self._others_fit(other))
+        )
+
+    def _others_fit(self, other: Resource) -> bool:
+        return all(one.value <= other.amount(one.name) for one in self.others)
 
     def at_least_zero(self) -> Resource:
-        """This with negative dimensions raised to zero."""
-        if self.memory >= 0 and self.vcores >= 0:
+        """This with negative amounts raised to zero."""
+        if self.memory >= 0 and self.vcores >= 0 and not self.others:
             return self
-        return Resource(max(0, self.memory), max(0, self.vcores))
+        return self.greater(_NONE) if self.is_negative else self
+
+    @property
+    def is_negative(self) -> bool:
+        """Whether any amount is below zero."""
+        return self.memory < 0 or self.vcores < 0 or any(one.value < 0 for one in self.others)
+
+    def amount(self, name: str) -> int:
+        """How much it has of one type, by YARN's name of that."""
+        if name == MEMORY_MB:
+            return self.memory
+        if name == VCORES:
+            return self.vcores
+        return next((one.value for one in self.others if one.name == name), 0)
+
+    @property
+    def only_others(self) -> Resource:
+        """The countable types alone."""
+        return Resource(0, 0, self.others)
+
+    def of_types_in(self, needed: Resource) -> Resource:
+        """The amounts of those types of which ``needed`` has any."""
+        return Resource(
+            self.memory if needed.memory > 0 else 0,
+            self.vcores if needed.vcores > 0 else 0,
+            counted({one.name: self.amount(one.name) for one in needed.others if one.value > 0}),
+        )
 
     def __str__(self) -> str:
-        return f"<memory:{self.memory}, vCores:{self.vcores}>"
+        more = "".join(f", {one.name}: {one.value}" for one in self.others)
+        return f"<memory:{self.memory}, vCores:{self.vcores}{more}>"
+
+
+def counted(amounts: Mapping[str, int]) -> Others:
+    """Amounts of countable types by name, as ``Resource.others`` holds them."""
+    return tuple(ResourceInformation(name, value) for name, value in sorted(amounts.items()) if value)
+
+
+_NONE = Resource()
 
 
 class ContainerSpec(Record):
@@ -378,6 +472,7 @@ class OpportunisticContainersStatus(Record):
     wait was estimated; for the last hundred of them ``wait_error_ms`` is the mean error of the estimate,
     ``mean_wait_ms`` the mean wait, -1 for none. ``shed`` counts those that were shed to keep a limit of the RM.
     ``closed_until_ms`` (epoch) is until when none may run, by the time of day; 0 while they may.
+    ``others_used`` and ``queued_others`` are the same as those of memory, of countable resources.
     """
 
     running: int = 0
@@ -397,6 +492,8 @@ class OpportunisticContainersStatus(Record):
     mean_wait_ms: int = -1
     shed: int = 0
     closed_until_ms: int = 0
+    others_used: tuple[ResourceInformation, ...] = ()
+    queued_others: tuple[ResourceInformation, ...] = ()
 
 
 class ContainerQueuingLimit(Record):

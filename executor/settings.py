@@ -99,6 +99,10 @@ class ExecutorSettings(Record, kw_only=True):
     """What happens to the memory of a paused container when memory is short. reclaim: the kernel takes back what it
     can, and the container keeps the rest. keep: it keeps all of it, and containers are killed instead. release: all
     of it counts as given back although nothing was freed, as in YARN."""
+    paused_resources: str = setting("yopp.nodemanager.paused-resources", "kill", choices=("kill", "keep"))
+    """Where preemption pauses: what happens to an opportunistic container whose GPUs, or other countable resources,
+    a guaranteed container needs. A paused container keeps them, because a stopped process has not let go of its
+    device. kill: it is killed for them. keep: it is left alone, and the guaranteed container waits for its end."""
     admission: str = setting(
         "yarn.nodemanager.opportunistic-containers-queue-policy",
         "BY_QUEUE_LEN",

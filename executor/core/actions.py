@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import chain
 
 from ..causes import Cause, CauseKind
+from ..hints import Any
 from ..light import replace
 from ..records import ContainerExitStatus, Resource
 from . import outcome
@@ -152,7 +153,7 @@ class ContainerActions(ContainerBook):
         if needed == NOTHING:
             return (overdrawn - returning).at_least_zero()
         short = (needed - self._tracker.free_for_guaranteed - returning).at_least_zero()
-        return Resource(short.memory if needed.memory > 0 else 0, short.vcores if needed.vcores > 0 else 0)
+        return short.of_types_in(needed)
 
     def _make_room(self, short: Resource, waiting: Container | None) -> bool:
         """Preempt to gain ``short`` for ``waiting`` (None for one that grew).
@@ -167,16 +168,31 @@ class ContainerActions(ContainerBook):
         for step in steps:
             victim = self._live[step.container_id]
             if isinstance(step, KillContainer):
-                for_memory = can_pause and short.memory > 0 and not victim.unpausable
-                self._kill(victim, BY_SCHEDULER, replace(cause, for_memory=True) if for_memory else cause)
+                why = self._why_no_pause(victim, short) if can_pause else {}
+                self._kill(victim, BY_SCHEDULER, replace(cause, **why) if why else cause)
             else:
                 self._give_way(victim, cause, self._memory_by_pause(victim) if short.memory > 0 else 0)
         return bool(steps)
 
+    @staticmethod
+    def _why_no_pause(victim: Container, short: Resource) -> dict[str, Any]:
+        """The fields of the cause that tell why a pause would not have sufficed."""
+        if victim.unpausable:
+            return {}
+        needed = victim.allocated.of_types_in(short).others
+        return ({"for_resource": needed[0].name} if needed else {}) | (
+            {"for_memory": True} if short.memory > 0 else {}
+        )
+
     def _reclaimable(self, now: float) -> list[Reclaimable]:
         """What opportunistic containers could give, in the order of the decisions to start them, newest first."""
         return [
-            reclaimable(one, self._memory_by_pause(one), self._preemption.costs(one, now))
+            reclaimable(
+                one,
+                self._memory_by_pause(one),
+                self._preemption.costs(one, now),
+                keeps_others=self._keeps_others,
+            )
             for one in reversed(self._active.values())
             if one.is_opportunistic
         ]
@@ -208,6 +224,11 @@ class ContainerActions(ContainerBook):
                 given = given + (taken.by_kill if isinstance(step, KillContainer) else taken.by_pause)
             steps += more
         return steps
+
+    @property
+    def _keeps_others(self) -> bool:
+        """Whether what may be paused is not ended for its GPUs and the like."""
+        return self._settings.use_pause_for_preemption and self._settings.paused_resources == "keep"
 
     def _memory_by_pause(self, container: Container) -> int:
         """How much memory, in MiB, a pause that makes room is expected to give back."""
@@ -332,7 +353,7 @@ class ContainerActions(ContainerBook):
         waits = not self._settings.refuse_oversized or (
             self._forces_guaranteed and not container.is_opportunistic
         )
-        if (waits or resource.fits_in(self.total)) and Resource().fits_in(resource):
+        if (waits or resource.fits_in(self.total)) and not resource.is_negative:
             return False
         sentence = outcome.larger_than_node(resource, self.total)
         self._kill(container, outcome.EXECUTOR_FAILURE, Cause(CauseKind.TOO_LARGE), sentence, force=True)

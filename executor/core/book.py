@@ -206,6 +206,8 @@ class ContainerBook:
             mean_wait_ms=_ms(self._waits.waits.mean),
             closed_until_ms=self.closed_until_ms,
             shed=self._shed,
+            others_used=held.others,
+            queued_others=queued.others,
         )
 
     @property

@@ -110,6 +110,8 @@ def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[W
 
     Plain numbers in one loop: a node does this for each container that comes.
     """
+    if any(one.needed.others for one in line):
+        return _expected_starts_of_any_types(free, running, line)
     memory, vcores = free.memory, free.vcores
     ends = [(left, at, size.memory, size.vcores) for at, (left, size, _) in enumerate(running)]
     heapq.heapify(ends)
@@ -129,6 +131,28 @@ def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[W
     return starts
 
 
+def _expected_starts_of_any_types(
+    free: Resource, running: Sequence[Running], line: Sequence[Waiting]
+) -> list[float]:
+    """The same where some of ``line`` need more than memory and vcores."""
+    ends = [(one.left, at, one.resource) for at, one in enumerate(running)]
+    heapq.heapify(ends)
+    number, clock = len(ends), 0.0
+    starts: list[float] = []
+    for left, needed, held, _ in line:
+        while not needed.fits_in(free):
+            if not ends:
+                return starts + [math.inf] * (len(line) - len(starts))
+            clock, _, more = heapq.heappop(ends)
+            free = free + more
+        free = free - needed
+        starts.append(clock)
+        if left is not None:
+            number += 1
+            heapq.heappush(ends, (clock + left, number, held))
+    return starts
+
+
 def future(nodes: Sequence[Node], pools: Sequence[Pool] = ()) -> Iterator[tuple[float, Any, list[Any]]]:
     """What starts, in the order of time: (when, its tag, the tags of all that ended until then).
 
@@ -136,6 +160,7 @@ def future(nodes: Sequence[Node], pools: Sequence[Pool] = ()) -> Iterator[tuple[
     its own containers start in their order, then those of the pools; one that does not fit is overtaken.
     """
     free = [(one.free.memory, one.free.vcores) for one in nodes]
+    counted = [one.free.only_others for one in nodes]  # what few ask for
     shared = [([one.waiting] * one.number, True, 0, 0) for one in pools]
     queues = [
         [_queue(one.line), *(queue for queue, pool in zip(shared, pools, strict=True) if at in pool.nodes)]
@@ -160,10 +185,13 @@ def future(nodes: Sequence[Node], pools: Sequence[Pool] = ()) -> Iterator[tuple[
                 while place < len(queue) and least_memory <= memory and least_vcores <= vcores:
                     steps += 1
                     left, needed, held, tag = queue[place]
-                    if needed.memory <= memory and needed.vcores <= vcores:
+                    others = needed.only_others if needed.others else None
+                    fits = needed.memory <= memory and needed.vcores <= vcores
+                    if fits and (others is None or others.fits_in(counted[at])):
                         del queue[place]
                         memory -= needed.memory
                         vcores -= needed.vcores
+                        counted[at] = counted[at] if others is None else counted[at] - others
                         if left is not None:
                             number += 1
                             heapq.heappush(ends, (clock + left, number, at, held, tag))
@@ -179,6 +207,7 @@ def future(nodes: Sequence[Node], pools: Sequence[Pool] = ()) -> Iterator[tuple[
         clock, _, at, resource, tag = heapq.heappop(ends)
         memory, vcores = free[at]
         free[at] = memory + resource.memory, vcores + resource.vcores
+        counted[at] = counted[at] + resource.only_others if resource.others else counted[at]
         ended.append(tag)
         freed = (at,)
 

@@ -65,7 +65,8 @@ def _check_allocation(container: Container) -> None:
     if container.state is SCHEDULED:
         expected = Resource()
     elif container.state is PAUSED:
-        expected = Resource(min(container.allocated.memory, container.resource.memory), 0)
+        kept = min(container.allocated.memory, container.resource.memory)
+        expected = Resource(kept, 0, container.resource.others)
     elif container.state is KILLING:
         expected = container.allocated  # it may have been paused when its end was decided
     assert container.allocated == expected, (

@@ -123,6 +123,11 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
     """
     done = "killed" if container.state in (ContainerState.KILLING, ContainerState.DONE) else "paused"
     match cause.kind:
+        case CauseKind.MAKE_ROOM if cause.for_resource:
+            return (
+                f"Container killed to make room for guaranteed container: its {cause.for_resource} is needed, which a "
+                "paused container keeps."
+            )
         case CauseKind.MAKE_ROOM if cause.for_memory:
             return KILLED_FOR_ITS_MEMORY
         case CauseKind.MAKE_ROOM:

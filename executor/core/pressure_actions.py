@@ -352,13 +352,13 @@ class PressureActions(ContainerActions):
             return None
         if self._lends:
             lendable = self._lendable()
-            room = Resource(max(room.memory, lendable.memory), max(room.vcores, lendable.vcores))
+            room = room.greater(lendable)
         if self._cpu.wanted_outside:
             cores = self._room_in_cores()
             if cores < ROUNDING:
                 return room if self._may_try_one() else None
             vcores = int((cores + TOLERANCE) * self.total.vcores / self._physical_cores)
-            room = Resource(room.memory, min(room.vcores, vcores))
+            room = replace(room, vcores=min(room.vcores, vcores))
         return room
 
     def _may_try_one(self) -> bool:

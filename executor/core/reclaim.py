@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ..light import Record
+from ..light import Record, replace
 from ..records import Resource
 from ..settings import ExecutorSettings
 from .applications import Applications
@@ -84,7 +84,8 @@ class Reclaimable(Record):
 
     ``by_kill`` is what its end would give back beyond what is on its way back already. ``by_pause`` is what pausing it
     would: its vcores, and of its memory only what is expected to be reclaimed, since a stopped process keeps its pages;
-    nothing if it cannot be paused. ``stands``: it is paused, or about to be. ``kill_cost`` and ``pause_cost`` are what
+    no GPU or the like, which it has not let go of; nothing if it cannot be paused.
+    ``stands``: it is paused, or about to be. ``kill_cost`` and ``pause_cost`` are what
     the policy would rather not lose.
     """
 
@@ -97,11 +98,16 @@ class Reclaimable(Record):
 
 
 def reclaimable(
-    container: Container, memory_by_pause: int = 0, costs: tuple[float, float] = (0.0, 0.0)
+    container: Container,
+    memory_by_pause: int = 0,
+    costs: tuple[float, float] = (0.0, 0.0),
+    *,
+    keeps_others: bool = False,
 ) -> Reclaimable:
     """What an opportunistic container that holds resources could give beyond what is on its way back.
 
     ``memory_by_pause`` is how much memory, in MiB, pausing it is expected to give back; ``costs`` come from the policy.
+    ``keeps_others``: it is not ended for its countable resources.
     """
     if container.state is KILLING:
         return Reclaimable(container.container_id, by_kill=NOTHING)
@@ -109,9 +115,10 @@ def reclaimable(
     may_pause = not container.unpausable and not container.pause_pending
     if may_pause and container.state in (LAUNCHING, RUNNING, RESUMING):
         by_pause = Resource(memory_by_pause, container.allocated.vcores)
+    by_kill = container.allocated - container.is_giving_back
     return Reclaimable(
         container.container_id,
-        container.allocated - container.is_giving_back,
+        replace(by_kill, others=()) if keeps_others and by_kill.others else by_kill,
         by_pause,
         container.state in (PAUSING, PAUSED) or container.pause_pending,
         *costs,
@@ -182,12 +189,12 @@ class NewestFirst(PreemptionPolicy):
     is_in_vain = True
 
     def plan(self, running: Sequence[Reclaimable], short: Resource, *, can_pause: bool) -> Steps:
-        """One after the other until it is enough. Paused ones are passed over unless memory is short."""
-        walked = [c for c in running if not (c.stands and short.memory <= 0)]
+        """One after the other until it is enough. Paused ones are passed over unless what they keep is short."""
+        walked = [c for c in running if _kept_when_paused(short) or not c.stands]
         steps: Steps = []
         for index in newest_first([candidate.by_kill for candidate in walked], short):
             taken = walked[index]
-            pause_does = taken.by_pause == taken.by_kill or short.memory <= 0
+            pause_does = taken.by_pause == taken.by_kill or not _kept_when_paused(short)
             if can_pause and pause_does and taken.by_pause != NOTHING:
                 steps.append(PauseContainer(taken.container_id))
             else:
@@ -204,18 +211,25 @@ POLICIES: Mapping[str, type[PreemptionPolicy]] = {
 """By the values of ``yopp.nodemanager.preemption-policy``."""
 
 
+def _kept_when_paused(short: Resource) -> bool:
+    """Whether any of what is short is such that a paused container may keep it."""
+    return short.memory > 0 or bool(short.others)
+
+
 def _cheapest(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int]:
     return cheapest(gains, costs, short) if any(costs) else fewest(gains, short)
 
 
 def _spared(victims: Sequence[Reclaimable], short: Resource) -> set[str]:
-    """The victims for which a pause is enough, as their memory is not needed. The oldest are spared first."""
+    """The victims for which a pause is enough, as what they keep is not needed. The oldest are spared first."""
     spared: set[str] = set()
-    excess = sum(victim.by_kill.memory for victim in victims) - short.memory
+    excess = sum((victim.by_kill for victim in victims), NOTHING) - short
     for victim in reversed(victims):
         if victim.by_pause == victim.by_kill != Resource():
             spared.add(victim.container_id)
-        elif 0 < victim.by_pause.vcores == victim.by_kill.vcores and victim.by_kill.memory <= excess:
-            spared.add(victim.container_id)
-            excess -= victim.by_kill.memory
+        elif 0 < victim.by_pause.vcores == victim.by_kill.vcores:
+            keeps = replace(victim.by_kill, vcores=0)
+            if keeps.fits_in(excess):
+                spared.add(victim.container_id)
+                excess -= keeps
     return spared

@@ -49,12 +49,13 @@ def standing(event: ContainerRecovered) -> Standing:
 
 
 def holding(event: ContainerRecovered) -> Resource:
-    """What a recovered container that is alive holds of the node: a paused one no vcores, and the memory it kept."""
+    """What a recovered container that is alive holds of the node: a paused one no vcores, the memory that it kept, and
+    all of what is counted, such as GPUs: a stopped process has not let go of its device."""
     resource = event.record.spec.resource
     if standing(event) is not Standing.PAUSED:
         return resource
     kept = event.record.paused_memory
-    return Resource(resource.memory if kept < 0 else min(kept, resource.memory), 0)
+    return Resource(resource.memory if kept < 0 else min(kept, resource.memory), 0, resource.others)
 
 
 _STATES = {

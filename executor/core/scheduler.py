@@ -405,7 +405,8 @@ class ContainerScheduler(PressureActions):
         if container.state is not SCHEDULED:
             holds = resource
             if container.state is PAUSED:
-                holds = Resource(min(kept, resource.memory) if gave_memory else resource.memory, 0)
+                memory = min(kept, resource.memory) if gave_memory else resource.memory
+                holds = Resource(memory, 0, resource.others)
             self._release(container, container.allocated)
             self._acquire(container, holds)
         self._enqueue(container)
@@ -419,13 +420,13 @@ class ContainerScheduler(PressureActions):
 
     def _can_become(self, container: Container, execution_type: ExecutionType, resource: Resource) -> bool:
         """Whether there is room for its growth, or can be made: for a guaranteed container, by preemption."""
-        if not resource.fits_in(self.total) or not Resource().fits_in(resource):
+        if not resource.fits_in(self.total) or resource.is_negative:
             return False
         growth = (resource - container.resource).at_least_zero()
         if container.state is SCHEDULED or growth == Resource():
             return True
         if container.state is PAUSED:
-            growth = Resource(0 if container.gave_memory else growth.memory, 0)
+            growth = Resource(0 if container.gave_memory else growth.memory, 0, growth.others)
         if self._tracker.fits(growth):
             return True
         if execution_type is ExecutionType.OPPORTUNISTIC:
@@ -519,7 +520,7 @@ class ContainerScheduler(PressureActions):
             self._active[container_id] = container
             holds = recovery.holding(event)
             if container.state is PAUSED:
-                holds = Resource(self._paused_memory.kept(holds.memory, -1), holds.vcores)
+                holds = replace(holds, memory=self._paused_memory.kept(holds.memory, -1))
             self._acquire(container, holds)
             if event.record.state is PAUSING:  # its memory limit may have been lowered just before the crash
                 self._emit(SetLimits(container_id, self._limits(container)))

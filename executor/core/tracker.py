@@ -97,7 +97,8 @@ class UtilizationBasedTracker(ResourceUtilizationTracker):
     def free_for_guaranteed(self) -> Resource:
         """The memory that is not allocated, and all vcores that other guaranteed containers do not hold."""
         guaranteed = self.allocated_to(ExecutionType.GUARANTEED)
-        return Resource(self.unallocated.memory, self.total.vcores - guaranteed.vcores)
+        free = self.unallocated
+        return Resource(free.memory, self.total.vcores - guaranteed.vcores, free.others)
 
     @property
     def overdrawn(self) -> Resource:
@@ -137,7 +138,7 @@ class Handover:
         rest = resource
         for _ in range(len(self._kept)):
             until, kept = self._kept.popleft()
-            taken = Resource(min(kept.memory, rest.memory), min(kept.vcores, rest.vcores))
+            taken = kept.lesser(rest)
             rest -= taken
             if kept != taken:
                 self._kept.append((until, kept - taken))

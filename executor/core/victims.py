@@ -14,13 +14,16 @@ EXACT_EFFORT = 40_000
 """Table cells up to which the best set is searched exactly, some ten milliseconds; beyond that, greedily."""
 
 
+_NOTHING = Resource()
+
+
 def newest_first(gains: Sequence[Resource], short: Resource) -> list[int]:
     """One after the other until it is enough or there is none left, even those that give nothing of what is short
     (``ContainerScheduler.pickOpportunisticContainersToReclaimResources``)."""
     chosen: list[int] = []
     missing = short
     for index, gain in enumerate(gains):
-        if missing.fits_in(Resource()):
+        if missing.fits_in(_NOTHING):
             break
         if gain != Resource():
             chosen.append(index)
@@ -52,6 +55,8 @@ def _cheapest_of_all(
     ``known`` is a set that suffices: what costs more is not pursued. What exceeds ``short`` does not count, so that
     many containers of few sizes have few sums.
     """
+    if short.others:
+        return _cheapest_of_any_types(gains, costs, short, known)
     wanted = short.memory, short.vcores
     best: dict[tuple[int, int], Found] = {(0, 0): (0.0, 0, ())}
     # sums of the same costs in another order may differ by a rounding
@@ -71,6 +76,27 @@ def _cheapest_of_all(
     return list(best[wanted][2])
 
 
+def _cheapest_of_any_types(
+    gains: Sequence[Resource], costs: Sequence[float], short: Resource, known: Sequence[int]
+) -> list[int] | None:
+    """The same where more than memory and vcores are short, which is rare, and takes longer."""
+    best: dict[Resource, Found] = {Resource(): (0.0, 0, ())}
+    limit = sum(costs[index] for index in known) * (1 + 1e-9)
+    effort = 0
+    for index, gain in enumerate(gains):
+        effort += len(best) * len(known)
+        if effort > EXACT_EFFORT // 10:
+            return None
+        for had, (cost, count, members) in list(best.items()):
+            if had == short or cost + costs[index] > limit:
+                continue
+            total = (had + gain).lesser(short)
+            found = (cost + costs[index], count + 1, (*members, index))
+            if total not in best or found < best[total]:
+                best[total] = found
+    return list(best[short][2])
+
+
 def _cheap(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int]:
     """A cheap set that suffices: the best bargains first, then without those not needed after all."""
     bargains = sorted(
@@ -84,18 +110,18 @@ def _useful(gains: Sequence[Resource], short: Resource) -> tuple[list[int], list
     useful = [
         index
         for index, gain in enumerate(gains)
-        if (short.memory > 0 < gain.memory) or (short.vcores > 0 < gain.vcores)
+        if (short.memory > 0 < gain.memory)
+        or (short.vcores > 0 < gain.vcores)
+        or any(one.value > 0 < gain.amount(one.name) for one in short.others)
     ]
-    capped = [
-        Resource(min(gains[index].memory, short.memory), min(gains[index].vcores, short.vcores))
-        for index in useful
-    ]
-    return useful, capped
+    return useful, [gains[index].lesser(short) for index in useful]
 
 
 def fewest(gains: Sequence[Resource], short: Resource) -> list[int]:
     """The indices of the fewest gains that sum up to ``short``: of sets of one size the earliest; none if all do not
     suffice."""
+    if short.others:
+        return cheapest(gains, [1.0] * len(gains), short)
     useful, capped = _useful(gains, short)
     if not short.fits_in(sum(capped, Resource())):
         return []
@@ -115,7 +141,8 @@ def _greedy(gains: Sequence[Resource], short: Resource) -> list[int]:
 
 
 def _usefulness(gain: Resource, short: Resource) -> float:
-    return gain.memory / max(short.memory, 1) + gain.vcores / max(short.vcores, 1)
+    of_others = sum(gain.amount(one.name) / max(one.value, 1) for one in short.others)
+    return gain.memory / max(short.memory, 1) + gain.vcores / max(short.vcores, 1) + of_others
 
 
 def _needed_of(
@@ -127,12 +154,12 @@ def _needed_of(
     for index in order:
         chosen.add(index)
         missing = missing - gains[index]
-        if missing.memory <= 0 and missing.vcores <= 0:
+        if missing.fits_in(_NOTHING):
             break
     for index in spare_in:
         if index in chosen:
             without = missing + gains[index]
-            if without.memory <= 0 and without.vcores <= 0:
+            if without.fits_in(_NOTHING):
                 chosen.remove(index)
                 missing = without
     return sorted(chosen)

@@ -23,7 +23,14 @@ from typing import Any
 from ..causes import Cause, CauseKind
 from ..errors import StateStoreError
 from ..light import names_of, replace
-from ..records import ContainerRecord, ContainerSpec, ContainerState, ExecutionType, Resource
+from ..records import (
+    ContainerRecord,
+    ContainerSpec,
+    ContainerState,
+    ExecutionType,
+    Resource,
+    ResourceInformation,
+)
 from ..regular import NotRegularError, read_regular
 from .journal import Contents, Journal, NewerVersionError, line
 from .procfs import boot_id, read_bytes
@@ -39,7 +46,9 @@ MOST_PAST = 4000
 """How many lines may be added before the journal is written anew, and four for each record beyond that: about a
 megabyte, and a second at 700 containers a second. To write it anew takes half a millisecond on ext4."""
 
-_RECORDS: dict[str, type[Any]] = {"ContainerSpec": ContainerSpec, "Resource": Resource, "Cause": Cause}
+_RECORDS: dict[str, type[Any]] = {
+    kind.__name__: kind for kind in (ContainerSpec, Resource, ResourceInformation, Cause)
+}
 _ENUMS = {"ExecutionType": ExecutionType, "ContainerState": ContainerState, "CauseKind": CauseKind}
 _PLAIN: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bool,), "float": (int, float)}
 """The types of fields, as they are declared."""
@@ -97,8 +106,9 @@ def _read(declared: str, name: str, value: Any) -> Any:
         return _read_record(_RECORDS[declared], value)
     if declared in _ENUMS:
         return _ENUMS[declared](value)
-    if declared == "tuple[str, ...]":
-        return tuple(_read("str", name, item) for item in value)
+    if declared.startswith("tuple["):
+        of = declared.removeprefix("tuple[").removesuffix(", ...]")
+        return tuple(_read(of, name, item) for item in value)
     if declared == "dict[str, str]":
         return {_read("str", name, key): _read("str", name, item) for key, item in value.items()}
     accepted = _PLAIN[declared]

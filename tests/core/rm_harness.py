@@ -261,6 +261,7 @@ class Node:
             running=len(running),
             memory_used=sum(status.resource.memory for status in running),
             vcores_used=sum(status.resource.vcores for status in running),
+            others_used=sum((status.resource for status in running), Resource()).others,
             queued=len(waiting),
             queued_memory=sum(status.resource.memory for status in waiting),
             queued_vcores=sum(status.resource.vcores for status in waiting),

@@ -36,7 +36,7 @@ def test_without_any_there_is_one_queue(load_with: Load) -> None:
     configuration = load_with()
     assert configuration.queues() is DEFAULT_QUEUES
     assert [queue.path for queue in configuration.queues()] == ["root", "root.default"]
-    assert configuration.queue_properties() == ()
+    assert configuration.patterned_properties() == ()
 
 
 def test_a_tree_from_toml(load_with: Load, write: Write) -> None:

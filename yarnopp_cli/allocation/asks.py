@@ -11,25 +11,30 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass, field
 
-from executor.records import ExecutionType, Resource
+from executor.records import MEMORY_MB, VCORES, ExecutionType, Others, Resource, counted
 
 from ..errors import InvalidResourceRequestError
 from ..records.requests import ANY, ResourceRequest
 from ..settings.declarations import ResourceManagerSettings
+from ..settings.resource_types import NODE_AMOUNT, type_names
 from .cluster_node import ClusterNode
 
-AskKey = tuple[int, int, int, int]
-"""Priority, allocation request id, memory and vcores as they were asked for."""
+AskKey = tuple[int, int, int, int, Others]
+"""Priority, allocation request id, memory, vcores and further resources as they were asked for."""
 
-_Shape = tuple[int, bool, int, int, str, bool, frozenset[str]]
+_Shape = tuple[int, bool, int, int, Others, str, bool, frozenset[str]]
 
 OPPORTUNISTIC_ENABLED = "yarn.resourcemanager.opportunistic-container-allocation.enabled"
 
 
 def key_of(request: ResourceRequest) -> AskKey:
     """What an ask replaces: the ask of the same key."""
-    size = request.capability
-    return (request.priority, request.allocation_request_id, size.memory, size.vcores)
+    return key_for(request.priority, request.allocation_request_id, request.capability)
+
+
+def key_for(priority: int, allocation_request_id: int, size: Resource) -> AskKey:
+    """The key of asks for such containers."""
+    return (priority, allocation_request_id, size.memory, size.vcores, size.others)
 
 
 @dataclass(slots=True, eq=False)
@@ -70,6 +75,7 @@ class Ask:
             not self.is_aged,
             self.resource.memory,
             self.resource.vcores,
+            self.resource.others,
             self.request.node_label_expression,
             self.relax,
             frozenset(self.locations),
@@ -229,6 +235,7 @@ def normalise(size: Resource, settings: ResourceManagerSettings) -> Resource:
     return Resource(
         min(memory, max(settings.maximum_allocation_mb, size.memory)),
         min(vcores, max(settings.maximum_allocation_vcores, size.vcores)),
+        size.others and counted({one.name: one.value for one in size.others}),
     )
 
 
@@ -239,12 +246,14 @@ def check_size(
 
     ``node_sizes`` are the totals of the nodes there are; with none the ask waits for the first.
     """
-    if size.memory < 0 or size.vcores < 0:
+    if size.is_negative:
         raise InvalidResourceRequestError(
-            f"{what} of {size} is not valid", because="memory and vcores cannot be negative"
+            f"{what} of {size} is not valid", because="no amount of a resource can be negative"
         )
+    if size.others:
+        check_types(size, settings, what=what)
     maximum = Resource(settings.maximum_allocation_mb, settings.maximum_allocation_vcores)
-    if not size.fits_in(maximum):
+    if size.memory > maximum.memory or size.vcores > maximum.vcores:
         largest = f", and the largest node has {max(node_sizes)}" if node_sizes else ""
         raise InvalidResourceRequestError(
             f"{what} of {size} is larger than the maximum allocation",
@@ -256,10 +265,33 @@ def check_size(
         rounded = f" (rounded up from {size})" if resource != size else ""
         raise InvalidResourceRequestError(
             f"{what} of {resource}{rounded} is larger than any node",
-            because=f"the largest node has {max(node_sizes)}",
+            because=larger_than_all(resource, node_sizes),
             hint="ask for less, or start a larger node",
         )
     return resource
+
+
+def larger_than_all(size: Resource, node_sizes: Collection[Resource]) -> str:
+    """Why none of these nodes could ever hold a container of that size."""
+    for one in size.others:
+        if (most := max(total.amount(one.name) for total in node_sizes)) < one.value:
+            return f"no node has more than {most} of {one.name}" if most else f"no node has any {one.name}"
+    return f"the largest node has {max(node_sizes)}"
+
+
+def check_types(size: Resource, settings: ResourceManagerSettings, *, what: str = "a container") -> None:
+    """Raise InvalidResourceRequestError for a resource type that the cluster does not have, or one named twice."""
+    known = type_names(settings.resource_types)
+    names = [one.name for one in size.others]
+    for name in names:
+        if name not in known:
+            raise InvalidResourceRequestError(
+                f"{what} of {size} asks for {name}, which is no resource type of this cluster",
+                because=f"the resource types are {', '.join((MEMORY_MB, VCORES, *known))}",
+                hint=f"name it in yarn.resource-types, and in {NODE_AMOUNT}{name} how many a node has",
+            )
+    if len(names) > len(set(names)):
+        raise InvalidResourceRequestError(f"{what} of {size} is not valid", because="it names a type twice")
 
 
 def check_label(label: str, known: Collection[tuple[str, ...]], *, what: str = "an ask") -> None:

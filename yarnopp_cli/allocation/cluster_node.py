@@ -29,7 +29,8 @@ class ClusterNode:
     """One node's load (YARN's ``ClusterNode``). Memory in MiB.
 
     ``guaranteed`` is what the scheduler has allocated here. ``claims`` are the unreported opportunistic
-    containers. ``awaited``: a guaranteed container waits for room here. What is claimed in sum, what is free
+    containers. ``…_others`` are of countable resources
+    alone. ``awaited``: a guaranteed container waits for room here. What is claimed in sum, what is free
     and how long the queue is follow from the other fields; ``recompute`` keeps them so, and enters the node in the
     lists of what changed of those who ``watch`` it.
     """
@@ -52,6 +53,8 @@ class ClusterNode:
     queue_length: int = 0
     queue_room: int = 0
     free_share: float = 0.0
+    claimed_others: Resource = _NOTHING
+    free_others: Resource = _NOTHING
     watchers: list[dict[str, Any]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -71,6 +74,12 @@ class ClusterNode:
             self.free_memory / total.memory if total.memory > 0 else 0.0,
             self.free_vcores / total.vcores if total.vcores > 0 else 0.0,
         )
+        if total.others:
+            used = Resource(0, 0, status.others_used)
+            held = (self.guaranteed + used + self.claimed_others).only_others
+            self.free_others = (total.only_others - held).at_least_zero()
+        else:
+            self.free_others = _NOTHING
         for changed in self.watchers:
             changed[self.node_id] = None
 
@@ -89,7 +98,16 @@ class ClusterNode:
 
     def fits_free(self, resource: Resource) -> bool:
         """Whether that much is free."""
-        return resource.memory <= self.free_memory and resource.vcores <= self.free_vcores
+        return (
+            resource.memory <= self.free_memory
+            and resource.vcores <= self.free_vcores
+            and (not resource.others or resource.only_others.fits_in(self.free_others))
+        )
+
+    @property
+    def free(self) -> Resource:
+        """What is free."""
+        return Resource(self.free_memory, self.free_vcores, self.free_others.others)
 
     def claim(self, container_id: str, claim: Claim, resource: Resource) -> None:
         """An opportunistic container was allocated here; it counts until the node speaks of it."""
@@ -105,6 +123,8 @@ class ClusterNode:
         if claim is Claim.FREE:
             self.claimed_memory += sign * resource.memory
             self.claimed_vcores += sign * resource.vcores
+            if resource.others:
+                self.claimed_others = self.claimed_others + resource.only_others * sign
         else:
             self.claimed_queue += sign
         self.recompute()

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from executor.light import replace
 from executor.records import ContainerQueuingLimit, Resource
 
 from ..settings.declarations import ResourceManagerSettings
@@ -73,10 +74,12 @@ class _Side:
         self.load = load
         self.step = load / (node.queue_length + 1) if by_wait else 1.0
         self.wait_ms = status.estimated_queue_wait_ms
-        self.free = Resource(node.free_memory, node.free_vcores)
+        self.free = node.free
         self.queue_room = node.queue_room
         self.typical = Resource(
-            max(1, -(-status.queued_memory // queued)), -(-status.queued_vcores // queued)
+            max(1, -(-status.queued_memory // queued)),
+            -(-status.queued_vcores // queued),
+            tuple(replace(one, value=-(-one.value // queued)) for one in status.queued_others),
         )
 
     def starts_at_once(self, giver: _Side) -> bool:

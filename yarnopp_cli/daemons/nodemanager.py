@@ -87,7 +87,8 @@ class NodeManagerDaemon:
         self._socket = process.run_dir.nm_socket(port)
         node_id = NodeId(_host_name(), port)
         host = host_limits()
-        self._total = _size(Resource(arguments.memory, arguments.vcores), host, configuration)
+        size = _size(Resource(arguments.memory, arguments.vcores), host, configuration)
+        self._total = replace(size, others=configuration.resources_of_node(port))
         self._cores = cores_of_node(self._total, host, self._settings.percentage_physical_cpu_limit)
         self._host = host
         self._cgroups = self._find_cgroups(process.run_dir, port)

@@ -11,6 +11,8 @@ import hmac
 import json
 from typing import Any
 
+from executor.records import Resource, counted
+
 from ..errors import InvalidTokenError
 from ..records.requests import Container, Token
 
@@ -79,11 +81,20 @@ def container_token(
         "version": container.version,
         "expires_ms": expires_ms,
     }
+    if container.resource.others:
+        payload["resources"] = {one.name: one.value for one in container.resource.others}
     if waiting_since_ms:
         payload["waiting_since_ms"] = waiting_since_ms
     if application_priority:
         payload["application_priority"] = application_priority
     return sign(key, CONTAINER_TOKEN, payload)
+
+
+def resource_of(payload: dict[str, Any]) -> Resource:
+    """The size that a container's token states. Raises KeyError, TypeError or ValueError where it does not."""
+    others: dict[str, Any] = payload.get("resources") or {}
+    more = others and counted({str(name): int(value) for name, value in others.items()})
+    return Resource(int(payload["memory"]), int(payload["vcores"]), more or ())
 
 
 def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from ..settings.declarations import (
 from ..settings.loading import describe
 from ..settings.queue_properties import KEYS
 from ..settings.queues import CapacitySchedulerSettings
+from ..settings.resource_types import PATTERN as AMOUNT
 from . import text
 from .roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 
@@ -78,6 +79,10 @@ def site_page() -> Page:
                 Paragraph(text.SITE_QUEUES),
                 *(Tagged(pattern.name, property_texts(pattern)) for pattern in KEYS.values()),
             ),
+            "RESOURCE TYPES": (
+                Paragraph(text.SITE_RESOURCE_TYPES),
+                Tagged(AMOUNT.name, property_texts(AMOUNT)),
+            ),
             "EXAMPLES": text.SITE_EXAMPLES,
             "REFUSED PROPERTIES OF YARN": text.SITE_REFUSED,
             "SEE ALSO": (Paragraph("`yopp`(1)"),),
@@ -105,6 +110,12 @@ def default_toml() -> str:
     lines += ["", "", "# ---- Properties of one queue; <queue-path> is root, root.default, root.a.b ----"]
     for pattern in KEYS.values():
         lines += _toml_lines(pattern, "# ")
+    lines += [
+        "",
+        "",
+        "# ---- How many of one resource type a node has; <name> is one of yarn.resource-types ----",
+    ]
+    lines += _toml_lines(AMOUNT, "# ")
     return "\n".join(lines) + "\n"
 
 

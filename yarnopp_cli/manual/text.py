@@ -271,3 +271,10 @@ SITE_QUEUES = (
     "properties there is one queue, `default`, with all resources. See configs/queues.toml and docs/queues.md."
 )
 """The introduction to the properties of queues."""
+SITE_RESOURCE_TYPES = (
+    "Beside memory and vcores, a node may have resources that are only counted: GPUs, licences, test boards. "
+    "`yarn.resource-types` names the types, and this property says how many of one a node has; <name> is its name "
+    '(`"yarn.nodemanager.resource-type.yarn.io/gpu" = 2`). A container gets what it asks for with --resource NAME=N, '
+    "or waits for it."
+)
+"""The introduction to the properties of resource types."""

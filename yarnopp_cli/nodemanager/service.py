@@ -23,7 +23,7 @@ from executor.core.events import (
 )
 from executor.core.scheduler import ContainerScheduler
 from executor.light import replace
-from executor.records import ContainerSpec, ContainerState, ContainerStatus, ExecutionType, Resource
+from executor.records import ContainerSpec, ContainerState, ContainerStatus, ExecutionType
 
 from ..errors import ContainerNotFoundError, InvalidStateError, InvalidTokenError, YoppError
 from ..machine import tokens
@@ -61,7 +61,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Conta
             command=(),
             application_id=str(payload["application_id"]),
             user=str(payload.get("user", "")),
-            resource=Resource(int(payload["memory"]), int(payload["vcores"])),
+            resource=tokens.resource_of(payload),
             execution_type=ExecutionType(payload["execution_type"]),
             priority=int(payload.get("priority", 0)),
             version=int(payload.get("version", 0)),

@@ -19,10 +19,10 @@ from executor.records import (
     Resource,
 )
 
-from ..allocation.asks import Ask, AskKey
+from ..allocation.asks import Ask, AskKey, key_for
 from ..allocation.cluster_node import Claim
 from ..errors import InvalidIdError, InvalidStateError, InvalidTokenError
-from ..machine.tokens import CONTAINER_TOKEN, container_token, machine_ms, verify
+from ..machine.tokens import CONTAINER_TOKEN, container_token, machine_ms, resource_of, verify
 from ..records.container_protocol import FailedContainer, UpdateContainersResponse
 from ..records.ids import ContainerId
 from ..records.requests import Container
@@ -132,8 +132,8 @@ class ContainerLedger:
             raise InvalidTokenError(
                 f"{container_id} was not allocated by a DistributedScheduler for {attempt.id}"
             )
-        resource = Resource(int(payload["memory"]), int(payload["vcores"]))
-        ask_key = (reported.priority, reported.allocation_request_id, resource.memory, resource.vcores)
+        resource = resource_of(payload)
+        ask_key = key_for(reported.priority, reported.allocation_request_id, resource)
         if (known := self._rm.find_container(container_id)) is not None:
             known.ask_key = ask_key
             return
@@ -171,7 +171,7 @@ class ContainerLedger:
         if not _is_remote(container_id, attempt) or self._rm.find_container(container_id) is not None:
             return None
         size = status.resource
-        return self._adopt(container_id, attempt, node, size, (0, 0, size.memory, size.vcores), None)
+        return self._adopt(container_id, attempt, node, size, key_for(0, 0, size), None)
 
     def adopt_expected(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
         """``node`` registers with a container from an earlier life of the RM: take it in if it is expected, or is one
@@ -195,7 +195,7 @@ class ContainerLedger:
             node,
             size,
             status.execution_type,
-            (expected.priority, 0, size.memory, size.vcores),
+            key_for(expected.priority, 0, size),
             version=status.version,
             is_am=expected.is_am,
             acquired=True,

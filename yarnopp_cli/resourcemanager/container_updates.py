@@ -160,8 +160,13 @@ class ContainerUpdates:
             pending = request.container_id in attempt.updates
             return UPDATE_OUTSTANDING_ERROR if pending and target is ExecutionType.GUARANTEED else ""
         size, has = request.capability, container.resource
-        if size is None or size.at_least_zero() != size or not size.fits_in(self._rm.maximum_allocation):
+        # What is counted, a GPU or a licence, is a container's from its start to its end.
+        if size is None or size.is_negative or size.others not in ((), has.others):
             return RESOURCE_OUTSIDE_ALLOWED_RANGE
+        size = replace(size, others=())
+        if not size.fits_in(self._rm.maximum_allocation):
+            return RESOURCE_OUTSIDE_ALLOWED_RANGE
+        size = replace(size, others=has.others)
         wanted = normalise(size, self._rm.settings)
         grows = request.update_type is ContainerUpdateType.INCREASE_RESOURCE
         right_way = has.fits_in(wanted) if grows else wanted.fits_in(has)
@@ -173,7 +178,9 @@ class ContainerUpdates:
         target = _TARGETS.get(request.update_type, container.execution_type)
         resource = container.resource
         if request.capability is not None and request.update_type not in _TARGETS:
-            resource = normalise(request.capability, self._rm.settings)
+            resource = replace(
+                normalise(request.capability, self._rm.settings), others=container.resource.others
+            )
         if target is container.execution_type and resource == container.resource:
             return None
         return PendingUpdate(container, request.update_type, target, resource)
@@ -217,6 +224,6 @@ def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest)
     if fault == INVALID_EXECUTION_TYPE and target is not None:
         other = next(one for one in ExecutionType if one is not target)
         return f"target should be {target.value} and original should be {other.value}", look
-    free = Resource(node.load.free_memory, node.load.free_vcores)
+    free = node.load.free
     because = f"it has {container.resource} and its node {node.total}, of which {free} is free"
     return because, f"`yopp node status {node.node_id}` shows what is in use there"

@@ -213,7 +213,11 @@ class RMNode(Listener):
         """Whether a guaranteed container fits beside the guaranteed ones."""
         # Asked of every node for every container: without making sums of it.
         used, total = self.load.guaranteed, self.load.total
-        return used.memory + resource.memory <= total.memory and used.vcores + resource.vcores <= total.vcores
+        return (
+            used.memory + resource.memory <= total.memory
+            and used.vcores + resource.vcores <= total.vcores
+            and (not resource.others or resource.fits_in(total - used))
+        )
 
     def change(self, container: RMContainer, sign: int) -> None:
         """A container was allocated here (1), or is no more (-1)."""

@@ -113,7 +113,8 @@ def _check_node(context: RMContext, node: RMNode) -> None:
         container = node.containers[container_id]
         assert container.status is None and not container.is_guaranteed
     free = [resource for claim, resource in load.claims.values() if claim is Claim.FREE]
-    assert (load.claimed_memory, load.claimed_vcores) == (total_of(free).memory, total_of(free).vcores)
+    claimed = Resource(load.claimed_memory, load.claimed_vcores, load.claimed_others.others)
+    assert claimed == total_of(free)
     assert load.claimed_queue == len(load.claims) - len(free)
     for box in node.mailboxes():
         box.validate()

@@ -76,7 +76,7 @@ def remote_node(node: RMNode) -> RemoteNode:
         RemoteNode,
         node.registration,
         load,
-        free=Resource(load.free_memory, load.free_vcores),
+        free=load.free,
         queue_room=0 if load.awaited else max(0, load.queue_room),
     )
 

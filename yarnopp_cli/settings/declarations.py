@@ -16,6 +16,10 @@ from .queues import QUEUE_PREFIX, CapacitySchedulerSettings
 class ResourceManagerSettings(Record, kw_only=True):
     """What the RM decides by."""
 
+    resource_types: str = setting("yarn.resource-types", "")
+    """The resource types that are counted beside memory and vcores, separated by commas: yarn.io/gpu, or any names of
+    your own for what cannot be shared (license, board). How many a node has is said by
+    yarn.nodemanager.resource-type.<name>, and a container asks for some with --resource NAME=N."""
     opportunistic_enabled: bool = setting(
         "yarn.resourcemanager.opportunistic-container-allocation.enabled", False
     )
@@ -407,10 +411,19 @@ PROPERTIES: dict[str, Property] = {
 """All properties by name. A name declared twice would be lost here; a test counts them."""
 
 
+_NODE_AMOUNT = "yarn.nodemanager.resource-type."
+
+
 def declared(name: str) -> Property | None:
-    """The declaration of a property, be it one of a queue; None if nobody declared it."""
-    if (found := PROPERTIES.get(name)) is not None or not name.startswith(QUEUE_PREFIX):
+    """The declaration of a property, be it one of a queue or of a resource type; None if nobody declared it."""
+    if (found := PROPERTIES.get(name)) is not None:
         return found
+    if name.startswith(_NODE_AMOUNT):
+        from .resource_types import property_of as of_type  # which few configurations need, too
+
+        return of_type(name)
+    if not name.startswith(QUEUE_PREFIX):
+        return None
     from .queue_properties import property_of  # which few configurations need
 
     return property_of(name)

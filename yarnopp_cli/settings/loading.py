@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from executor.hints import Any, TypeVar
 from executor.light import Record, replace
+from executor.records import Others
 from executor.settings import Property
 
 from ..errors import (
@@ -85,8 +86,8 @@ class Configuration:
             raise unknown_property(name)
         return self._origins.get(name, DEFAULT)
 
-    def queue_properties(self) -> tuple[str, ...]:
-        """The names of the properties of queues that somebody set."""
+    def patterned_properties(self) -> tuple[str, ...]:
+        """The names of the properties of queues and resource types that somebody set."""
         return tuple(name for name in self._values if name not in PROPERTIES)
 
     def of_scheduler(self) -> dict[str, tuple[str, str]]:
@@ -112,6 +113,12 @@ class Configuration:
         from .queue_properties import queue_tree
 
         return queue_tree(self._values)[0]
+
+    def resources_of_node(self, port: int) -> Others:
+        """What the node with that port has of the resource types beside memory and vcores."""
+        from .resource_types import RESOURCE_TYPES, amounts_of_node
+
+        return amounts_of_node(self._values, port) if self._values[RESOURCE_TYPES] else ()
 
     def from_command_line(self) -> tuple[str, ...]:
         """The properties that ``-D`` gave."""
@@ -390,8 +397,8 @@ class _Layers:
             if name not in self.chosen and other in self.chosen:
                 self.chosen[name] = Entry(name, self.chosen[other].value, self.chosen[other].origin)
         values = defaults(state_dir)
-        of_queues = [name for name in self.chosen if name not in PROPERTIES]
-        for name in (*PROPERTIES, *of_queues):
+        patterned = [name for name in self.chosen if name not in PROPERTIES]
+        for name in (*PROPERTIES, *patterned):
             entry, known = self.chosen.get(name), declared(name)
             if entry is None or known is None:
                 continue

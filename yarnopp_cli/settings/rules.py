@@ -192,7 +192,17 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
 def contradictions(values: Values) -> list[ConfigurationError]:
     """Values that cannot hold together, one error for each, in the order of the rules."""
     found: list[ConfigurationError] = [error for rule in _RULES if (error := rule(values)) is not None]
-    return found + _queues(values)
+    return found + _resource_types(values) + _queues(values)
+
+
+def _resource_types(values: Values) -> list[ConfigurationError]:
+    """What is wrong with the countable resource types."""
+    patterned = any(name.startswith("yarn.nodemanager.resource-type.") for name in values.values)
+    if not patterned and not values.values["yarn.resource-types"]:
+        return []
+    from .resource_types import faults
+
+    return [_error(values, message, name, hint=hint) for name, message, hint in faults(values.values)]
 
 
 def _queues(values: Values) -> list[ConfigurationError]:

@@ -105,6 +105,7 @@ def cause_document(cause: Cause | None) -> dict[str, Any] | None:
         "by": cause.by,
         "forContainer": cause.for_container,
         "forMemory": cause.for_memory,
+        "forResource": cause.for_resource,
         "cores": cause.cores,
         "measured": cause.measured,
         "limit": cause.limit,

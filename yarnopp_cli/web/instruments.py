@@ -43,7 +43,7 @@ class Instruments:
         """The configuration that the daemon began with (``ConfServlet``): every property, or the one of ``name``; as
         XML, or as JSON with ``format=json`` or where that is accepted."""
         wanted, known = request.query.get("name", ""), self._configuration
-        names = [*PROPERTIES, *known.queue_properties()]
+        names = [*PROPERTIES, *known.patterned_properties()]
         if wanted and wanted not in names:
             raise not_found(f"Property {wanted[:200]} not found")
         form = request.query.get("format", "")

@@ -128,7 +128,7 @@ def path(session: Session) -> None:
 def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool) -> list[str]:
     """The names to show: those that a key is, or begins; without keys those that are set. Raises
     ConfigurationError."""
-    known = (*PROPERTIES, *configuration.queue_properties())
+    known = (*PROPERTIES, *configuration.patterned_properties())
     if not keys:
         return [name for name in known if all_ or configuration.origin(name) != DEFAULT]
     names: list[str] = []

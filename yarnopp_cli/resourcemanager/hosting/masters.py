@@ -18,8 +18,9 @@ from typing import Any
 from executor.causes import Cause, CauseKind
 from executor.core.cell import Cell, MachineCrashed
 from executor.light import replace
-from executor.records import ContainerExitStatus, Resource
+from executor.records import ContainerExitStatus
 
+from ...allocation.asks import larger_than_all
 from ...errors import (
     EXIT_FAILURE,
     ApplicationNotFoundError,
@@ -166,12 +167,12 @@ class HostedMasters:
 
     def _check_sizes(self, job: JobSpec) -> None:
         """Refuse a job whose user would not see later that a container of it is larger than any node."""
-        largest = self._rm.scheduler.largest
+        sizes = self._rm.scheduler.node_sizes
         for size in dict.fromkeys(task.resource for phase in job.phases for task in phase.tasks):
-            if largest != Resource() and not size.fits_in(largest):
+            if sizes and not any(size.fits_in(total) for total in sizes):
                 raise InvalidResourceRequestError(
                     f"a container of {size} is larger than any node",
-                    because=f"the largest node has {largest}",
+                    because=larger_than_all(size, sizes),
                     hint="ask for less, or start a larger node",
                 )
 

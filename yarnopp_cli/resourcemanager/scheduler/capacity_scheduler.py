@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 
+from executor.light import replace
 from executor.records import Resource
 
 from ...allocation.asks import Ask, admits, could_serve, levels
@@ -90,7 +91,7 @@ class CapacityScheduler:
         """An attempt asks for guaranteed containers of that size; None: for none any more."""
         attempt.app.leaf.asks(attempt)
         if size is not None:
-            self.least = Resource(min(self.least.memory, size.memory), min(self.least.vcores, size.vcores))
+            self.least = self.least.lesser(size)
         elif not self.is_asked:
             self.least = _ENDLESS
 
@@ -112,8 +113,12 @@ class CapacityScheduler:
 
     @property
     def largest(self) -> Resource:
-        """The total of the largest node; nothing where there is none."""
-        return max(self.node_sizes, default=Resource())
+        """The total of the largest node, with the most that any has of each further type; nothing where there is
+        none."""
+        largest, some = max(self.node_sizes, default=Resource()), Resource()
+        for size in self.node_sizes:
+            some = some.greater(size) if size.others else some
+        return replace(largest, others=some.others) if some.others else largest
 
     def available(self) -> Resource:
         """What guaranteed containers could still take, over all nodes."""

@@ -123,7 +123,7 @@ class NodeIndex:
             if node is None:
                 continue
             used, total = node.used, node.total
-            room = Resource(total.memory - used.memory, total.vcores - used.vcores)
+            room = total - used
             if self._room_of.get(node_id) != room:
                 self._leave(node_id)
                 self._room_of[node_id] = room

@@ -146,7 +146,7 @@ class WaitingAttempts:
         """One of them asks for containers of that size."""
         if size is not None:
             least = self.least if self._has_least else size
-            self.least = Resource(min(least.memory, size.memory), min(least.vcores, size.vcores))
+            self.least = least.lesser(size)
             self._has_least = True
 
     def weight_changed(self, app: RMApp) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from executor.causes import Cause, CauseKind
-from executor.records import ContainerExitStatus, Resource
+from executor.records import MEMORY_MB, VCORES, ContainerExitStatus, Resource
 
 from ...allocation.asks import Ask, could_serve
 from ..container_ledger import ContainerLedger
@@ -21,7 +21,6 @@ from .queues import QUEUE_CAPACITY, LeafQueue, dominant_share
 
 PREEMPTED = "Container preempted by scheduler"
 _NOTHING = Resource()
-_MEMORY, _VCORES = "memory", "vcores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,12 +315,12 @@ class _Simulation:
         ignored = 1 + self._rm.capacity.max_ignored_over_capacity
 
         def is_to_give(of: str) -> bool:
-            over = all(getattr(one.used, of) > getattr(one.guaranteed, of) * ignored for one in mine)
+            over = all(one.used.amount(of) > one.guaranteed.amount(of) * ignored for one in mine)
             return over and all(
-                getattr(one.used, of) + getattr(need, of) <= getattr(one.guaranteed, of) for one in theirs
+                one.used.amount(of) + need.amount(of) <= one.guaranteed.amount(of) for one in theirs
             )
 
-        return any(getattr(container.resource, of) and is_to_give(of) for of in short)
+        return any(container.resource.amount(of) and is_to_give(of) for of in short)
 
 
 def _size(containers: Iterable[RMContainer], total: Resource) -> float:
@@ -329,12 +328,12 @@ def _size(containers: Iterable[RMContainer], total: Resource) -> float:
 
 
 def _short(want: _Want, free: Resource) -> tuple[str, ...]:
-    """The dimensions of which there is too little: on a node, or below the maximum of a queue that it is in."""
+    """The resource types of which there is too little: on a node, or below the maximum of a queue that it is in."""
     need = want.ask.resource
     full = [queue for queue in want.leaf.line() if queue.is_full_for(need)]
     return tuple(
         of
-        for of in (_MEMORY, _VCORES)
-        if getattr(need, of) > getattr(free, of)
-        or any(getattr(queue.used, of) + getattr(need, of) > getattr(queue.maximum, of) for queue in full)
+        for of in (MEMORY_MB, VCORES, *(one.name for one in need.others))
+        if need.amount(of) > free.amount(of)
+        or any(queue.used.amount(of) + need.amount(of) > queue.maximum.amount(of) for queue in full)
     )

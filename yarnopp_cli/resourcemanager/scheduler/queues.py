@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
-from executor.records import Resource
+from executor.records import Resource, counted
 
 from ...allocation.asks import Ask, AskKey, AskTable
 from ...allocation.sorted_items import SortedItems
@@ -67,18 +67,25 @@ def apportion(total: int, percents: Sequence[float]) -> list[int]:
 
 
 def dominant_share(used: Resource, total: Resource) -> float:
-    """The larger of the two parts that ``used`` is of ``total`` (Ghodsi et al., NSDI 2011)."""
+    """The largest of the parts that ``used`` is of ``total``, by type (Ghodsi et al., NSDI 2011)."""
     memory = used.memory / total.memory if total.memory else 0.0
     vcores = used.vcores / total.vcores if total.vcores else 0.0
-    return max(memory, vcores)
+    share = max(memory, vcores)
+    for one in used.others:
+        if has := total.amount(one.name):
+            share = max(share, one.value / has)
+    return share
 
 
 def total_of(resources: Iterable[Resource]) -> Resource:
     """All of them together."""
     memory = vcores = 0
+    others = _NOTHING
     for one in resources:
         memory, vcores = memory + one.memory, vcores + one.vcores
-    return Resource(memory, vcores)
+        if one.others:
+            others = others + one.only_others
+    return Resource(memory, vcores, others.others)
 
 
 def _place(attempt: QueuedAttempt) -> tuple[int, int]:
@@ -87,7 +94,11 @@ def _place(attempt: QueuedAttempt) -> tuple[int, int]:
 
 
 def _ceil(part: float, total: Resource) -> Resource:
-    return Resource(math.ceil(total.memory * part - _EPSILON), math.ceil(total.vcores * part - _EPSILON))
+    def of(amount: int) -> int:
+        return math.ceil(amount * part - _EPSILON)
+
+    others = total.others and counted({one.name: of(one.value) for one in total.others})
+    return Resource(of(total.memory), of(total.vcores), others)
 
 
 class Queue:
@@ -119,13 +130,13 @@ class Queue:
         self.guaranteed = guaranteed
         at_most = _ceil(self.maximum_share, total)
         # What is promised in whole vcores may be a little more than the percentage.
-        self.maximum = Resource(
-            max(at_most.memory, guaranteed.memory), max(at_most.vcores, guaranteed.vcores)
-        )
+        self.maximum = at_most.greater(guaranteed)
         percents = [child.settings.capacity for child in self.children]
         memory, vcores = apportion(guaranteed.memory, percents), apportion(guaranteed.vcores, percents)
-        for child, *size in zip(self.children, memory, vcores, strict=True):
-            child.resize(Resource(*size), total)
+        others = {one.name: apportion(one.value, percents) for one in guaranteed.others}
+        for at, child in enumerate(self.children):
+            of_child = counted({name: parts[at] for name, parts in others.items()})
+            child.resize(Resource(memory[at], vcores[at], of_child), total)
 
     def usage(self, total: Resource) -> float:
         """How much of its share it uses, in the dimension of which it uses most: 1.0 is all of it."""
@@ -255,6 +266,12 @@ class LeafQueue(Queue, Generic[AttemptT]):
         return Resource(
             limit(guaranteed.memory, used.memory, need.memory),
             limit(guaranteed.vcores, used.vcores, need.vcores),
+            counted(
+                {
+                    name: limit(guaranteed.amount(name), used.amount(name), need.amount(name))
+                    for name in {one.name for size in (guaranteed, used, need) for one in size.others}
+                }
+            ),
         )
 
     def am_limit(self) -> Resource:

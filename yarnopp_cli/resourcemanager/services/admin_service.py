@@ -103,7 +103,12 @@ class AdminService:
 
     def resize(self, request: admin.UpdateNodeResourceRequest) -> NodeReport:
         """Give a node another size."""
-        node, size = self._present(request.node_id, "cannot be resized"), request.resource
+        node = self._present(request.node_id, "cannot be resized")
+        size = (
+            request.resource
+            if request.resource.others
+            else replace(request.resource, others=node.total.others)
+        )
         settings = self._rm.settings
         least = Resource(
             max(settings.minimum_allocation_mb, admin.SMALLEST_NODE_MB),
@@ -115,7 +120,7 @@ class AdminService:
                 because=f"the smallest node has {least}",
                 hint=f"ask for {least.memory} MB and {least.vcores} vcores at least",
             )
-        if not size.fits_in(LARGEST_NODE):
+        if not replace(size, others=()).fits_in(LARGEST_NODE):
             raise InvalidResourceRequestError(
                 f"a node cannot have {size}",
                 because=f"the largest possible size is {LARGEST_NODE}",

@@ -1,0 +1,208 @@
+"""Countable resources, such as GPUs, at a node: what fits, who waits, who is ended for them, what a pause keeps."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from executor.causes import Cause, CauseKind
+from executor.core import recovery, victims
+from executor.core.commands import KillContainer, PauseContainer
+from executor.core.estimates import Node, Running, Waiting, expected_starts, future
+from executor.core.events import ContainerRecovered, ContainerScheduled, ContainerUpdated
+from executor.core.scheduler import ContainerScheduler
+from executor.light import replace
+from executor.records import ContainerRecord, ContainerState, ExecutionType, Resource, counted
+from executor.settings import ExecutorSettings
+
+from .world import EPOCH, G, O, World, a_spec
+
+GPU, LICENCE = "yarn.io/gpu", "license"
+amounts = st.dictionaries(st.sampled_from([GPU, LICENCE, "board"]), st.integers(-3, 3))
+resources = st.builds(
+    lambda memory, vcores, more: Resource(memory, vcores, counted(more)),
+    st.integers(-4, 4),
+    st.integers(-4, 4),
+    amounts,
+)
+
+
+def of(memory: int = 512, vcores: int = 1, gpus: int = 0, licences: int = 0) -> Resource:
+    return Resource(memory, vcores, counted({GPU: gpus, LICENCE: licences}))
+
+
+def a_world(total: Resource, **settings: object) -> World:
+    settings.setdefault("max_queue_length", 10)
+    machine = ContainerScheduler(
+        total, ExecutorSettings(**settings), physical_cores=total.vcores, wall_offset=EPOCH
+    )
+    return World(machine)
+
+
+def arrive(world: World, name: str, resource: Resource, kind: ExecutionType = O) -> None:
+    world.tell(ContainerScheduled(replace(a_spec(name, kind), resource=resource)))
+
+
+# -- arithmetic
+
+
+@given(resources, resources)
+def test_each_type_is_counted_for_itself(one: Resource, other: Resource) -> None:
+    names = ["memory-mb", "vcores", GPU, LICENCE, "board"]
+    for name in names:
+        mine, theirs = one.amount(name), other.amount(name)
+        assert (one + other).amount(name) == mine + theirs
+        assert (one - other).amount(name) == mine - theirs
+        assert (one * 3).amount(name) == mine * 3
+        assert one.lesser(other).amount(name) == min(mine, theirs)
+        assert one.greater(other).amount(name) == max(mine, theirs)
+        assert one.at_least_zero().amount(name) == max(0, mine)
+    assert one.is_negative == any(one.amount(name) < 0 for name in names)
+    assert one + other - other == one, "equal amounts are one value, however they came about"
+    asked = [name for name in names if name in ("memory-mb", "vcores") or one.amount(name)]
+    assert one.fits_in(other) == all(one.amount(name) <= other.amount(name) for name in asked)
+
+
+def test_it_reads_as_yarn_writes_it() -> None:
+    assert str(of(1024, 2, gpus=1)) == "<memory:1024, vCores:2, yarn.io/gpu: 1>"
+    assert str(Resource(1024, 2)) == "<memory:1024, vCores:2>"
+    assert hash(of(gpus=1)) == hash(of(gpus=1)) != hash(of())
+
+
+# -- what fits, and who waits
+
+
+def test_one_without_a_gpu_overtakes_one_that_waits_for_it() -> None:
+    world = a_world(of(4096, 4, gpus=1))
+    arrive(world, "a", of(gpus=1))
+    arrive(world, "b", of(gpus=1))
+    arrive(world, "c", of())
+    assert world.states("a", "b", "c") == ["RUNNING", "SCHEDULED", "RUNNING"]
+    status = world.machine.opportunistic_status()
+    assert (status.others_used, status.queued_others) == (of(gpus=1).others, of(gpus=1).others)
+    world.exit("a")
+    assert world.state("b") is ContainerState.RUNNING
+
+
+def test_more_than_the_node_has_can_never_run_there() -> None:
+    world = a_world(of(4096, 4, gpus=1))
+    arrive(world, "a", of(gpus=2))
+    assert world.status("a").cause == Cause(CauseKind.TOO_LARGE)
+    assert "yarn.io/gpu: 2" in world.status("a").diagnostics
+
+
+def test_by_resources_a_gpu_that_is_promised_is_not_promised_again() -> None:
+    world = a_world(of(4096, 4, gpus=1), admission="BY_RESOURCES")
+    arrive(world, "a", of(gpus=1))
+    arrive(world, "b", of(gpus=1))
+    arrive(world, "c", of())
+    assert world.status("b").cause == Cause(CauseKind.QUEUE_FULL)
+    assert world.states("a", "c") == ["RUNNING", "RUNNING"]
+
+
+def test_a_resized_container_keeps_what_is_counted() -> None:
+    world = a_world(of(4096, 4, gpus=1))
+    arrive(world, "a", of(gpus=1))
+    world.tell(ContainerUpdated("a", 1, None, of(1024, 1, gpus=1)))
+    assert world.machine.allocated == of(1024, 1, gpus=1)
+
+
+# -- preemption
+
+
+def test_only_the_holder_is_ended_for_a_gpu() -> None:
+    world = a_world(of(4096, 8, gpus=1))
+    arrive(world, "holder", of(gpus=1))
+    arrive(world, "newer", of())
+    arrive(world, "g", of(gpus=1), G)
+    assert world.states("holder", "newer", "g") == ["DONE", "RUNNING", "RUNNING"]
+
+
+def test_none_is_ended_where_all_would_not_suffice() -> None:
+    world = a_world(of(4096, 8, gpus=1))
+    arrive(world, "first", of(gpus=1), G)
+    arrive(world, "o", of())
+    arrive(world, "g", of(gpus=1), G)
+    assert world.states("first", "o", "g") == ["RUNNING", "RUNNING", "SCHEDULED"]
+
+
+@pytest.mark.parametrize("policy", ["MINIMAL", "NEWEST_FIRST", "LEAST_WORK_LOST"])
+def test_under_pausing_the_holder_is_killed_and_says_why(policy: str) -> None:
+    world = a_world(of(4096, 8, gpus=1), use_pause_for_preemption=True, preemption_policy=policy)
+    arrive(world, "holder", of(gpus=1))
+    arrive(world, "g", of(gpus=1), G)
+    assert world.states("holder", "g") == ["DONE", "RUNNING"]
+    assert world.status("holder").cause == Cause(CauseKind.MAKE_ROOM, for_container="g", for_resource=GPU)
+    assert "its yarn.io/gpu is needed" in world.status("holder").diagnostics
+
+
+def test_under_pausing_the_holder_is_left_if_that_is_set() -> None:
+    world = a_world(of(4096, 8, gpus=1), use_pause_for_preemption=True, paused_resources="keep")
+    arrive(world, "holder", of(gpus=1))
+    arrive(world, "g", of(gpus=1), G)
+    assert world.states("holder", "g") == ["RUNNING", "SCHEDULED"]
+    world.exit("holder")
+    assert world.state("g") is ContainerState.RUNNING
+
+
+def test_a_paused_holder_keeps_its_gpu_and_resumes_with_it() -> None:
+    world = a_world(of(4096, 2, gpus=1), use_pause_for_preemption=True)
+    arrive(world, "holder", of(512, 2, gpus=1))
+    arrive(world, "g", of(512, 2), G)
+    assert world.states("holder", "g") == ["PAUSED", "RUNNING"]
+    arrive(world, "other", of(512, 0, gpus=1))
+    assert world.state("other") is ContainerState.SCHEDULED, "the device is not free"
+    world.exit("g")
+    assert world.states("holder", "other") == ["RUNNING", "SCHEDULED"]
+
+
+def test_a_new_nm_finds_a_paused_holder_with_its_gpu() -> None:
+    spec = replace(a_spec("a"), resource=of(512, 1, gpus=1))
+    record = ContainerRecord(spec, ContainerState.PAUSED, paused_memory=100)
+    event = ContainerRecovered(record, alive=True, stopped=True)
+    assert recovery.holding(event) == of(100, 0, gpus=1)
+
+
+gains = st.lists(
+    st.builds(lambda m, v, g, n: of(m, v, g, n), *(st.integers(0, 3) for _ in range(4))), max_size=6
+)
+
+
+@given(gains, st.builds(lambda m, v, g: of(m, v, g), *(st.integers(0, 4) for _ in range(3))))
+def test_the_fewest_that_suffice_are_taken_for_any_types(found: list[Resource], short: Resource) -> None:
+    chosen = victims.fewest(found, short)
+
+    def enough(indices: tuple[int, ...] | list[int]) -> bool:
+        return short.fits_in(sum((found[index] for index in indices), Resource()))
+
+    sizes = [n for n in range(len(found) + 1) if any(map(enough, combinations(range(len(found)), n)))]
+    if not sizes or sizes[0] == 0:
+        assert chosen == []
+    else:
+        assert enough(chosen) and len(chosen) == sizes[0]
+
+
+def test_both_steps_where_a_gpu_and_vcores_are_short() -> None:
+    world = a_world(of(4096, 2, gpus=1), use_pause_for_preemption=True)
+    arrive(world, "plain", of(512, 1))
+    arrive(world, "holder", of(512, 1, gpus=1))
+    arrive(world, "g", of(512, 2, gpus=1), G)
+    assert world.states("plain", "holder", "g") == ["PAUSED", "DONE", "RUNNING"]
+    kinds = [type(one) for one in world.commands if isinstance(one, KillContainer | PauseContainer)]
+    assert sorted(kind.__name__ for kind in kinds) == ["KillContainer", "PauseContainer"]
+
+
+# -- estimates
+
+
+def test_who_waits_for_a_gpu_starts_when_its_holder_ends() -> None:
+    running = [Running(5.0, of(100, 1)), Running(60.0, of(100, 1, gpus=1))]
+    line = [Waiting(1.0, of(100, 1, gpus=1), of(100, 1, gpus=1)), Waiting(1.0, of(100, 1), of(100, 1))]
+    assert expected_starts(of(1000, 4), running, line) == [60.0, 60.0]
+    assert expected_starts(of(1000, 4), [], line)[0] == math.inf
+    node = Node(of(1000, 4), running, [one._replace(tag=name) for one, name in zip(line, "ab", strict=True)])
+    assert [(at, tag) for at, tag, _ in future([node])] == [(0.0, "b"), (60.0, "a")]

@@ -1,0 +1,112 @@
+"""Countable resource types beside memory and vcores: GPUs, licences, test boards (YARN's ``ResourceUtils``).
+
+``yarn.resource-types`` names them, and ``yarn.nodemanager.resource-type.<name>`` says how many a node has; there are as
+many of these properties as there are types. Plain data, and what is wrong with it; nothing is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from executor.hints import Any
+from executor.light import Record, pattern, replace
+from executor.records import MEMORY_MB, VCORES, Others, counted
+from executor.settings import Property, properties_of, setting
+
+from .suggest import printable
+
+RESOURCE_TYPES = "yarn.resource-types"
+NODE_AMOUNT = "yarn.nodemanager.resource-type."
+"""What the names of the properties begin with that say how many of a type a node has."""
+GPU = "yarn.io/gpu"
+"""YARN's name of the type whose units are the graphics processors of a node."""
+MOST = 1_000_000
+"""Of one type at one node."""
+
+_NAME = pattern(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*/)?[A-Za-z][A-Za-z0-9_.-]*", re.ASCII)
+_AMOUNT = pattern(r"(?:([0-9]{1,5})=)?([0-9]{1,9})", re.ASCII)
+
+
+class ResourceTypeSettings(Record, kw_only=True):
+    """The pattern of the properties that say what a node has of each type."""
+
+    amount: str = setting("yarn.nodemanager.resource-type.<name>", "")
+    """How many of a resource type of yarn.resource-types a node has, a whole number: one for all nodes of this host, or
+    some by their ports: 45454=2, 45455=0. Without it a node has none."""
+
+
+PATTERN: Property = properties_of(ResourceTypeSettings)[0]
+"""The declaration of each of these properties, but for its name."""
+
+
+def property_of(name: str) -> Property | None:
+    """The declaration of the property of one type; None if the name is none of these."""
+    of = name.removeprefix(NODE_AMOUNT)
+    return replace(PATTERN, name=name) if of != name and not wrong_name(of) else None
+
+
+def wrong_name(name: str) -> str:
+    """What is wrong with the name of a resource type; "" if it is one."""
+    if name in (MEMORY_MB, VCORES, "memory"):
+        return f"every node has {name}, which is not named"
+    if len(name) > 100 or not _NAME.fullmatch(name):
+        return "a name is of letters, digits, and . _ -, with a domain and / before it where that is wanted"
+    return ""
+
+
+def type_names(text: str) -> tuple[str, ...]:
+    """The types that ``yarn.resource-types`` names, in order, each once."""
+    named = dict.fromkeys(text.replace(",", " ").split())
+    return tuple(name for name in named if name not in (MEMORY_MB, VCORES))
+
+
+def amounts_of_node(values: Mapping[str, Any], port: int) -> Others:
+    """What the node with that port has, by the values of all properties."""
+    amounts = {}
+    for name in type_names(str(values.get(RESOURCE_TYPES, ""))):
+        by_port = _amounts(str(values.get(NODE_AMOUNT + name, "")))
+        amounts[name] = by_port.get(port, by_port.get(None, 0))
+    return counted(amounts)
+
+
+def _amounts(text: str) -> dict[int | None, int]:
+    """Port -> amount, None for all others. Raises ValueError that says what is wrong."""
+    amounts: dict[int | None, int] = {}
+    for entry in text.replace(",", " ").split():
+        found = _AMOUNT.fullmatch(entry)
+        if found is None or int(found[2]) > MOST:
+            raise ValueError(f"{quoted(entry)} is no whole number up to {MOST}, or PORT=NUMBER")
+        port = int(found[1]) if found[1] else None
+        if port in amounts:
+            raise ValueError(f"{quoted(entry)} names a node a second time")
+        amounts[port] = int(found[2])
+    return amounts
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, harmless to a terminal."""
+    return f"'{printable(text)}'"
+
+
+def faults(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """What is wrong with these properties: (name, what, what to type)."""
+    found: list[tuple[str, str, str]] = []
+    known = type_names(str(values.get(RESOURCE_TYPES, "")))
+    for name in known:
+        if wrong := wrong_name(name):
+            found.append((RESOURCE_TYPES, f"{quoted(name)} in {RESOURCE_TYPES} is no name of a type", wrong))
+    for name, value in values.items():
+        if not name.startswith(NODE_AMOUNT):
+            continue
+        of = name.removeprefix(NODE_AMOUNT)
+        if of not in known:
+            named = ", ".join((*known, of))
+            found.append(
+                (name, f"{name} is of no type that {RESOURCE_TYPES} names", f"{RESOURCE_TYPES} = {named}")
+            )
+        try:
+            _amounts(str(value))
+        except ValueError as error:
+            found.append((name, f"{name}: {error}", "for example 2, or 45454=2, 45455=0"))
+    return found
