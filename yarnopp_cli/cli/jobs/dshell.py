@@ -27,6 +27,7 @@ from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import REGISTERED, Needs, command
 from ..frame.options import (
+    WITHOUT_UPLOAD,
     Annotated,
     BadValueError,
     ExitCode,
@@ -40,7 +41,7 @@ from ..frame.options import (
 )
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
-from .run import WITHOUT_UPLOAD, Count, Detach, both_types, check_size, tags
+from .run import Count, Detach, both_types, check_size, tags
 from .variables import assignments
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
