@@ -34,6 +34,9 @@ class CauseKind(enum.StrEnum):
     #: other containers use the memory that it had on loan
     LENT_MEMORY = "LENT_MEMORY"
 
+    #: opportunistic containers may not run at this time of day; ``until_ms``
+    OUTSIDE_WINDOW = "OUTSIDE_WINDOW"
+
     #: its pause was ended, and it waits for room; ``by``, empty if it was paused for pressure
     RESUMED = "RESUMED"
 
@@ -94,8 +97,11 @@ CPU_PRESSURE = frozenset({CauseKind.OUTSIDE_CPU, CauseKind.LENT_CPU})
 MEMORY_PRESSURE = frozenset({CauseKind.MACHINE_MEMORY, CauseKind.LENT_MEMORY})
 """Memory is needed for work with a better claim; the container resumes when that is over."""
 
-PRESSURE = CPU_PRESSURE | MEMORY_PRESSURE
-"""Causes found by measurement, not decided by the cluster or a person."""
+WINDOW = frozenset({CauseKind.OUTSIDE_WINDOW})
+"""The container resumes when the window for opportunistic ones opens."""
+
+STANDS_BACK = CPU_PRESSURE | MEMORY_PRESSURE | WINDOW
+"""Causes that are over without anybody's doing, by measurement or by the clock."""
 
 
 class Cause(Record):
@@ -103,8 +109,8 @@ class Cause(Record):
 
     ``by`` is the user who asked; ``for_container`` the id of the container that needs the room; ``for_resource`` the
     countable resource type that a pause would not have freed; ``cores`` how many cores processes outside yopp need;
-    ``measured`` and ``limit`` what was found and what was allowed; ``version`` that of an update; ``text`` what the
-    operating system or the ResourceManager said, for people.
+    ``until_ms`` (epoch) when it may go on; ``measured`` and ``limit`` what was found and what was allowed; ``version``
+    that of an update; ``text`` what the operating system or the ResourceManager said, for people.
     """
 
     kind: CauseKind
@@ -116,6 +122,7 @@ class Cause(Record):
     measured: int = 0
     limit: int = 0
     version: int = 0
+    until_ms: int = 0
     text: str = ""
 
 
@@ -131,10 +138,11 @@ _PAUSED_FOR = {
     CauseKind.LENT_CPU: "GUARANTEED",
     CauseKind.MACHINE_MEMORY: "MEMORY",
     CauseKind.LENT_MEMORY: "MEMORY",
+    CauseKind.OUTSIDE_WINDOW: "WINDOW",
 }
 
 
 def paused_for(cause: Cause) -> str:
-    """A cause in one of the four words by which jobs count paused time: LOAD of processes outside, MEMORY, GUARANTEED
-    containers or a PERSON; "" for other causes."""
+    """A cause in one of the five words by which jobs count paused time: LOAD of processes outside, MEMORY, GUARANTEED
+    containers, a closed WINDOW of time or a PERSON; "" for other causes."""
     return _PAUSED_FOR.get(cause.kind, "")

@@ -477,6 +477,7 @@ class OpportunisticContainersStatus(Record):
     queued opportunistic containers ask for together. ``wait_estimates`` counts those that have started after their
     wait was estimated; for the last hundred of them ``wait_error_ms`` is the mean error of the estimate,
     ``mean_wait_ms`` the mean wait, -1 for none. ``shed`` counts those that were shed to keep a limit of the RM.
+    ``closed_until_ms`` (epoch) is until when none may run, by the time of day; 0 while they may.
     ``others_used`` and ``queued_others`` are the same as those of memory, of countable resources.
     """
 
@@ -496,6 +497,7 @@ class OpportunisticContainersStatus(Record):
     wait_error_ms: int = -1
     mean_wait_ms: int = -1
     shed: int = 0
+    closed_until_ms: int = 0
     others_used: tuple[ResourceInformation, ...] = ()
     queued_others: tuple[ResourceInformation, ...] = ()
 

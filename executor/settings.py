@@ -111,6 +111,10 @@ class ExecutorSettings(Record, kw_only=True):
     """Which opportunistic containers a node accepts. BY_QUEUE_LEN: those that start at once, and as many more as
     the queue holds. BY_RESOURCES: those that fit in what neither running nor queued containers need, so that none
     waits for long; the queue length then counts as 0."""
+    opportunistic_window: str = setting("yopp.nodemanager.opportunistic.window", "")
+    """When opportunistic containers may run, in the local time of this host: 19:00-07:00, or several windows, each
+    with days or without: Mon-Fri 19:00-07:00, Sat-Sun 00:00-24:00. Outside of them none starts, and those that run are
+    paused. Empty for always."""
     all_pass_through_queue: bool = setting("yopp.nodemanager.opportunistic-queue.all-pass-through", False)
     """YARN's rule: every opportunistic container needs a place in the queue, even one that could start at once, so
     that a queue length of 0 refuses all of them. Otherwise a container that starts at once needs no place."""

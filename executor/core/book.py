@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import chain, islice
 
-from ..causes import PRESSURE
+from ..causes import STANDS_BACK
 from ..records import (
     CgroupLimits,
     ContainerStatus,
@@ -59,6 +59,8 @@ class ContainerBook:
         self._tracker = (UtilizationBasedTracker if self._lends else ResourceUtilizationTracker)(total)
         #: why no container can be started here, "" if they can
         self.health_report = ""
+        #: until when no opportunistic container may run (epoch), 0 while they may
+        self.closed_until_ms = 0
         #: all containers that have not ended, in order of arrival
         self._live: dict[str, Container] = {}
         #: those that hold resources, in order of start
@@ -126,9 +128,9 @@ class ContainerBook:
         return container is not None and container.held
 
     def gives_way(self, container_id: str) -> bool:
-        """Whether it is paused for pressure that is not over."""
+        """Whether it is paused for pressure that is not over, or until a time."""
         container = self._live.get(container_id)
-        return container is not None and container.gives_way_to(PRESSURE)
+        return container is not None and container.gives_way_to(STANDS_BACK)
 
     @property
     def total(self) -> Resource:
@@ -202,6 +204,7 @@ class ContainerBook:
             wait_estimates=self._waits.count,
             wait_error_ms=_ms(self._waits.errors.mean),
             mean_wait_ms=_ms(self._waits.waits.mean),
+            closed_until_ms=self.closed_until_ms,
             shed=self._shed,
             others_used=held.others,
             queued_others=queued.others,

@@ -167,6 +167,12 @@ class NodeHealthChanged(Record):
     report: str
 
 
+class OpportunisticWindowChanged(Record):
+    """No opportunistic container may run until then (epoch); or they may, with 0."""
+
+    closed_until_ms: int
+
+
 ContainerEvent = (
     ContainerUpdated
     | ContainerKillRequested
@@ -194,5 +200,6 @@ Event = (
     | ContainerRecovered
     | RecoveryCompleted
     | NodeHealthChanged
+    | OpportunisticWindowChanged
 )
 """Everything a ContainerScheduler may be told."""

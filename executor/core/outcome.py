@@ -17,6 +17,7 @@ PAUSED_TO_MAKE_ROOM = "Container Paused to make room for Guaranteed Container"
 KILLED_FOR_ITS_MEMORY = f"{KILLED_TO_MAKE_ROOM} Memory was short, and pausing would not have freed enough."
 """Where pausing was allowed, but killing was needed."""
 LENT_CPU_IN_USE = "Container paused: guaranteed containers use the CPU that it had on loan."
+WINDOW_CLOSED = "Container paused: opportunistic containers do not run at this time of day."
 RESUMED = "Container resumed: it runs again as soon as there is room."
 """Of a container that a person paused and resumed, until it runs again."""
 DEQUEUED = "Container De-queued to meet NM queuing limits."
@@ -133,6 +134,8 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
             return KILLED_TO_MAKE_ROOM if done == "killed" else PAUSED_TO_MAKE_ROOM
         case CauseKind.OUTSIDE_CPU:
             return f"Container paused: processes outside yopp want {cause.cores} of this machine's cores."
+        case CauseKind.OUTSIDE_WINDOW:
+            return WINDOW_CLOSED
         case CauseKind.LENT_CPU:
             return LENT_CPU_IN_USE
         case CauseKind.LENT_MEMORY:

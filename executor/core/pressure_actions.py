@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, PRESSURE, Cause, CauseKind
+from ..causes import CPU_PRESSURE, MEMORY_PRESSURE, STANDS_BACK, WINDOW, Cause, CauseKind
 from ..light import Record, replace
 from ..records import ContainerUsage, HostUtilization, Resource
 from ..settings import ExecutorSettings
 from .actions import BY_SCHEDULER, ContainerActions
 from .commands import WatchHost
 from .container import KILLING, PAUSED, PAUSING, RUNNING, Container
-from .events import NodeUtilizationSampled
+from .events import NodeUtilizationSampled, OpportunisticWindowChanged
 from .pressure import MIB, ROUNDING, TOLERANCE, CpuPressure, Demand, MemoryPressure
 from .victims import fewest
 
@@ -265,12 +265,12 @@ class PressureActions(ContainerActions):
         return self._cores - self._cpu.wanted_outside - self._demand.rest - wanted
 
     def _giving_way_to(self, kinds: frozenset[CauseKind]) -> list[Container]:
-        """Those that are paused for pressure of these kinds, or about to be, in order of arrival."""
+        """Those that are paused for a cause of these kinds, or about to be, in order of arrival."""
         found = (container for container in self._active.values() if container.gives_way_to(kinds))
         return sorted(found, key=lambda container: container.sequence)
 
     def _come_back(self, container: Container) -> None:
-        """The pressure is over: from now on it waits for room."""
+        """What it was paused for is over: from now on it waits for room."""
         if container.pause is not None:
             container.pause = replace(container.pause, gives_way_to=None)
             if container.pause.held_by is None:
@@ -324,10 +324,28 @@ class PressureActions(ContainerActions):
             and host.swap_free >= container.usage.memory_bytes
         )
 
+    # -- the time of day
+
+    def _on_window_changed(self, event: OpportunisticWindowChanged) -> None:
+        self.closed_until_ms = event.closed_until_ms
+        if not self.closed_until_ms:
+            for container in self._giving_way_to(WINDOW):
+                self._come_back(container)
+        self._start_pending()
+
+    def _keep_to_window(self) -> None:
+        """After each step: while the window is closed, what runs and may not is paused."""
+        if not self.closed_until_ms:
+            return
+        cause = Cause(CauseKind.OUTSIDE_WINDOW, until_ms=self.closed_until_ms)
+        for container in [*self._active.values()]:
+            if container.is_opportunistic and container.state is RUNNING and not container.unpausable:
+                self._give_way(container, cause)
+
     # -- what may start
 
     def _room_for_opportunistic(self) -> Resource | None:
-        if self._memory.is_on:
+        if self._memory.is_on or self.closed_until_ms:
             return None
         room = super()._room_for_opportunistic()
         if room is None:
@@ -347,7 +365,7 @@ class PressureActions(ContainerActions):
         """Whether one may start although others need all cores: so what uses little, or ends soon, makes progress even
         if that lasts forever. The next waits until this one was measured, or for as long as it has to give way."""
         active = [c for c in self._active.values() if c.is_opportunistic and c.state is not KILLING]
-        if any(container.gives_way_to(PRESSURE) for container in active):
+        if any(container.gives_way_to(STANDS_BACK) for container in active):
             return False
         running = [container for container in active if container.state is not PAUSED]
         if any(container.container_id not in self._use for container in running):
@@ -387,7 +405,7 @@ class PressureActions(ContainerActions):
 
     @property
     def _lent(self) -> Resource:
-        if not self._watches:
+        if not self._watches and not self.closed_until_ms:
             return Resource()
         room = self._room_for_opportunistic()
         if room == self._tracker.available:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ..causes import PRESSURE, Cause, CauseKind
+from ..causes import STANDS_BACK, Cause, CauseKind
 from ..light import replace
 from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
 from . import events, outcome, recovery
@@ -69,6 +69,8 @@ class ContainerScheduler(PressureActions):
                 self._on_recovered(event)
             case events.RecoveryCompleted():
                 self._on_recovery_completed()
+            case events.OpportunisticWindowChanged():
+                self._on_window_changed(event)
             case events.NodeHealthChanged():
                 self.health_report = event.report
                 self._start_pending()
@@ -129,6 +131,7 @@ class ContainerScheduler(PressureActions):
         return self._commands
 
     def _finish(self) -> None:
+        self._keep_to_window()
         self._settle_watch()
         self._settle_weight()
 
@@ -370,7 +373,7 @@ class ContainerScheduler(PressureActions):
         else:
             container.pause = replace(pause, held_by=None, said="")
             container.cause = pause.gives_way_to or Cause(CauseKind.RESUMED, by=event.by)
-            if container.state is PAUSED and not container.gives_way_to(PRESSURE):
+            if container.state is PAUSED and not container.gives_way_to(STANDS_BACK):
                 self._say(container, outcome.RESUMED, passing=True)
         self._enqueue(container)
         self._store(container)

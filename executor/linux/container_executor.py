@@ -65,6 +65,7 @@ from .shim import (
 )
 from .slots import code_of, forget_launchers
 from .store import StateStore
+from .window import WindowKeeper
 
 LOG = logging.getLogger(__name__)
 
@@ -149,6 +150,7 @@ class LinuxContainerExecutor:
         #: by container, "" for those of none: commands for which the host is short of something, in their order
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
+        self._window = WindowKeeper(settings.opportunistic_window, post)
         self._user, self._home = _account()
 
     # ---- the life of the executor itself
@@ -161,6 +163,7 @@ class LinuxContainerExecutor:
         if self._settings.monitor_enabled:
             self._monitor.start()
         self._health.start()
+        self._window.start()
 
     def expect_containers(self) -> None:
         """A container will come soon: what its start needs and takes long is begun."""
@@ -170,6 +173,7 @@ class LinuxContainerExecutor:
         """Finish what is under way, and watch nothing any more. Containers that still run continue."""
         await self._monitor.stop()
         self._health.stop()
+        self._window.stop()
         self._weights.finish()
         await self._preparer.close()
         await self._pool.close()

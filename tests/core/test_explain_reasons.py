@@ -316,6 +316,27 @@ def test_the_rest_of_the_machine_is_busy() -> None:
     assert codes(found) == ["PRESSURE"] and "It goes on by itself when that is over." in told(found)
 
 
+def test_it_is_not_the_time_of_day_for_opportunistic_containers() -> None:
+    status = OpportunisticContainersStatus(
+        queue_capacity=10, queued=1, lent_vcores=-2, closed_until_ms=NOW + 3_600_000
+    )
+    closed = replace(NODE, opportunistic=status)
+    one = wait(1, 1)
+    sight = NodeSnapshot(closed, [one])
+    found = explain_container(one, sight, NOW)
+    assert only(found, ReasonCode.WINDOW).at_ms == NOW + 3_600_000 and not found.estimated_start_ms
+    assert "do not run before 2" in told(found) and ": yopp.nodemanager.opportunistic.window" in told(found)
+    assert "Start time unknown: the window for opportunistic containers is closed." in told(found)
+    assert commands(found)[0].startswith("yopp container promote"), "guaranteed ones may run"
+    assert codes(explain_node(sight, NOW)) == ["WINDOW"]
+    stands = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_WINDOW, until_ms=NOW + 60_000))
+    stands = replace(stands, state=ContainerState.PAUSED)
+    found = explain_container(stands, NodeSnapshot(closed, [stands]), NOW)
+    assert codes(found) == ["WINDOW"] and "It goes on by itself when that is over." in told(found)
+    guaranteed = replace(wait(3, 1), execution_type=ExecutionType.GUARANTEED)
+    assert codes(explain_container(guaranteed, NodeSnapshot(closed, [guaranteed]), NOW)) != ["WINDOW"]
+
+
 def test_a_node_that_is_full_of_guaranteed_ones_or_of_waiting_ones() -> None:
     cluster = Cluster()
     node = cluster.node(total=Resource(1000, 1), queue_capacity=1)

@@ -128,8 +128,10 @@ def test_a_node_of_today_and_one_of_hadoop_2() -> None:
 def test_each_field_of_a_node_is_read_back() -> None:
     """Whoever adds one to the document adds it to its reader: `--engine yarn` shows another yopp by it."""
     gpus = counted({"yarn.io/gpu": 1})
-    counts = len(dataclasses.fields(OpportunisticContainersStatus)) - 2
-    every = OpportunisticContainersStatus(*range(3, 3 + counts), gpus, gpus)
+    counts = len(dataclasses.fields(OpportunisticContainersStatus))
+    every = dataclasses.replace(
+        OpportunisticContainersStatus(*range(3, 3 + counts)), others_used=gpus, queued_others=gpus
+    )
     report = NodeReport(
         "h:1", NodeState.RUNNING, "unix:/x", "h:8042", "/r", ("gpu",), Resource(4096, 8, gpus), Resource(1024, 2, gpus),
         2, every, ResourceUtilization(5 << 20, 1.5, 0.25), ResourceUtilization(3 << 20, 1.0), 5, 1765400000000,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from executor.records import ExecutionType, Resource
-from yarnopp_cli.cli.jobs.run import assignments
+from yarnopp_cli.cli.jobs.variables import assignments
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import commands, pifiles, progress
 from yarnopp_cli.masters.commands import plan_run

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from yarnopp_cli.jobs.progress import bar, states_text, where_text
+from yarnopp_cli.jobs.progress import Pace, bar, elapsed_text, states_text, where_text
 from yarnopp_cli.masters.tasks import Tally
 from yarnopp_cli.records.jobs import TaskState
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
@@ -44,6 +44,22 @@ def test_a_bar_has_its_width_and_a_cell_for_each_state(cells: int) -> None:
     assert len(text) == cells
     assert set(text) == set("=x>pq")
     assert text[0] == "=" and text[-1] == "q"
+
+
+def test_the_time_left_runs_down_until_the_next_end_and_grows_where_none_comes() -> None:
+    pace = Pace()
+    waiting = tally(RUNNING=2, QUEUED=8)
+    assert pace.left(waiting, 59) is None, "nothing is known yet"
+    told = tally(RUNNING=2, QUEUED=6, SUCCEEDED=2)
+    # two at a time, a minute each: eight are left, which take four minutes
+    assert [pace.left(told, at) for at in (60, 90, 119)] == [240, 210, 181]
+    assert [pace.left(told, at) for at in (400, 600)] == [600, 900], "they take longer than the first ones"
+    last = tally(RUNNING=2, SUCCEEDED=7, FAILED=1)
+    assert [pace.left(last, at) for at in (240, 270, 400)] == [60, 30, 0]
+    assert pace.left(tally(SUCCEEDED=9, FAILED=1), 300) is None
+    assert [elapsed_text(12.7, left) for left in (None, 0.4, 40.2, 200)] == [
+        "12 s", "12 s", "12 s, about 40 s left", "12 s, about 3 min 20 s left",
+    ]  # fmt: skip
 
 
 def test_a_bar_without_room_or_tasks_is_none() -> None:

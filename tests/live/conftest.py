@@ -101,10 +101,11 @@ class Yopp:
             args = (*args, "--conf", str(self.calm))
         if args[:1] == ("up",) and PATIENCE > 1 and "--timeout" not in args:
             args = (*args, "--timeout", f"{30 * PATIENCE:.0f}s")
+        if "input" not in more:
+            more.setdefault("stdin", subprocess.DEVNULL)
         ended = subprocess.run(
             [*self.command, *args], env=self.environment | (env or {}), cwd=more.pop("cwd", self.home),
-            timeout=timeout * PATIENCE,
-            capture_output=True, text=True, errors="replace", stdin=more.pop("stdin", subprocess.DEVNULL), **more,
+            timeout=timeout * PATIENCE, capture_output=True, text=True, errors="replace", **more,
         )  # fmt: skip
         assert "Traceback" not in ended.stderr, ended.stderr
         if code is not None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from .conftest import Yopp, a_yopp
+from .conftest import Yopp, a_yopp, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -17,6 +20,24 @@ def cluster() -> Iterator[Yopp]:
     with a_yopp(Yopp) as program:
         program("up", "--vcores", "2", "--memory", "1024")
         yield program
+
+
+def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: Path) -> None:
+    count = f"cat >{tmp_path}/$FILE"
+    for words, code in ((("-d",), 0), ((), 3)):
+        name = "detached" if words else "foreground"
+        env = {"FILE": name}
+        told = cluster(
+            "run", *words, "--name", name, "--on-end", count, "sh", "-c", "exit 3", env=env, code=code
+        )
+        following = re.search(
+            r"(application_\S+) runs --on-end once (application_\S+) has ended", told.stderr
+        )
+        assert following is not None, told.stderr
+        cluster("wait", following[1])
+        document = json.loads((tmp_path / name).read_text())["app"]
+        assert (document["id"], document["finalStatus"]) == (following[2], "FAILED")
+        assert cluster.json("app", "status", following[1])["app"]["name"] == f"on the end of {name}"
 
 
 def test_a_chain_a_time_and_a_deadline(cluster: Yopp) -> None:
@@ -34,3 +55,22 @@ def test_a_chain_a_time_and_a_deadline(cluster: Yopp) -> None:
     assert time.time() - begun >= 1
     cluster("run", "--deadline", "+5s", "--", "sleep", "60", code=124)
     cluster("run", "--after", "999", "--", "true", code=66)
+
+
+def test_outside_the_window_opportunistic_containers_wait_and_guaranteed_ones_run() -> None:
+    opens = time.localtime(time.time() + 3600)
+    closes = time.localtime(time.time() + 7200)
+    window = f"{opens.tm_hour:02}:{opens.tm_min:02}-{closes.tm_hour:02}:{closes.tm_min:02}"
+    with a_yopp(Yopp) as yopp:
+        wrong = yopp("up", "-Dyopp.nodemanager.opportunistic.window=evenings", code=78)
+        assert "'evenings' is not a window of time" in wrong.stderr
+        yopp("up", "--vcores", "2", "--memory", "1024", f"-Dyopp.nodemanager.opportunistic.window={window}")
+        waits = yopp("run", "-q", "-d", "-O", "true").stdout.strip()
+        wait_until(lambda: [one["yopp"]["state"] for one in yopp.containers()] == ["QUEUED"])
+        assert yopp("run", "echo", "there").stdout == "there\n"
+        assert (
+            "none runs before 2" in yopp("node", "status", yopp("node", "list", "-q").stdout.strip()).stdout
+        )
+        told = yopp("explain", waits).stdout
+        assert "do not run before" in told and "the window for opportunistic containers is closed" in told
+        yopp("app", "kill", waits)

@@ -40,6 +40,25 @@ def test_nothing_runs_where_one_line_cannot(cluster: Yopp, tmp_path: Path) -> No
     assert not list(tmp_path.glob("ran*"))
 
 
+def test_tasks_read_their_file_or_their_piece_of_what_is_piped_in(cluster: Yopp, tmp_path: Path) -> None:
+    for name, lines in (("a", 1), ("b", 2)):
+        (tmp_path / f"{name}.txt").write_text("x\n" * lines)
+    counted = cluster(
+        "run", "--stdin", f"{tmp_path}/{{1}}.txt", "-C", str(tmp_path), "wc", "-l", ":::", "a", "b"
+    )
+    assert sorted(counted.stdout.splitlines()) == ["[1] 1", "[2] 2"]
+    piped = cluster("run", "-O", "--pipe", "--block", "100L", "wc", "-l", input="line\n" * 1234)
+    assert sorted(line.split()[1] for line in piped.stdout.splitlines()) == ["100"] * 12 + ["34"]
+    assert not list((cluster.run_dir / "state").glob("pipe-*")), "the pieces are removed"
+    missing = cluster(
+        "run", "--stdin", f"{tmp_path}/{{1}}.txt", "touch", f"{tmp_path}/ran", ":::", "a", "c", code=2
+    )
+    assert "c.txt, which task 2 reads, cannot be read" in missing.stderr and not (tmp_path / "ran").exists()
+    for words in (("-d",), ("--stdin", "a.txt"), ("--shell",)):
+        assert "exclude each other" in cluster("run", "--pipe", *words, "cat", input="x\n", code=2).stderr
+    assert "would be read by nobody" in cluster("run", "cat", input="x\n", code=2).stderr
+
+
 def test_what_linux_just_takes_runs(cluster: Yopp, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("x" * 131_061 + "\n")  # YOPP_ARGS has the most bytes that it can have

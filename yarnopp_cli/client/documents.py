@@ -219,6 +219,7 @@ def node(document: Document) -> NodeReport:
             wait_error_ms=_whole(ours, "queueWaitErrorMs", -1),
             mean_wait_ms=_whole(ours, "meanQueueWaitMs", -1),
             shed=_whole(ours, "shedContainers"),
+            closed_until_ms=_whole(ours, "opportunisticClosedUntil"),
         ),
         node_utilization=ResourceUtilization(
             _whole(measured, "nodePhysicalMemoryMB") * _MIB,

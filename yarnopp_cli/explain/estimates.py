@@ -216,10 +216,16 @@ def beyond_expected(here: NodeSnapshot, now_ms: int) -> Unknown | None:
     return None
 
 
+def unknown_while_pressed(here: NodeSnapshot) -> Unknown:
+    """Why nothing can be said of opportunistic containers on a node that is pressed."""
+    closed = here.node.opportunistic.closed_until_ms > 0
+    return Unknown(UnknownStart.WINDOW_CLOSED if closed else UnknownStart.OTHER_PROGRAMS)
+
+
 def why_unknown(report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Unknown:
     """Why nothing can be said of when one that waits at a node starts."""
     if here.pressed:
-        return Unknown(UnknownStart.OTHER_PROGRAMS)
+        return unknown_while_pressed(here)
     if (told := beyond_expected(here, now_ms)) is not None:
         return told
     known = Durations(here.finished).of(report).ms

@@ -36,6 +36,7 @@ from .estimates import (
     queue_of,
     start_of,
     starts,
+    unknown_while_pressed,
     why_unknown,
 )
 from .reasons import MOST_NAMED, never_here, unusable, why_paused, why_queued, why_takes_nothing, why_waits
@@ -337,7 +338,7 @@ def _when(
     if first_queued and total == 1 and (alone := start_of(*first_queued[0], now_ms)) is not None:
         return alone, alone, None
     if pressed:
-        return None, None, Unknown(UnknownStart.OTHER_PROGRAMS)
+        return None, None, unknown_while_pressed(pressed[0])
     if first_queued:
         return None, None, why_unknown(*first_queued[0], now_ms)
     told = [one for here in app.nodes if (one := beyond_expected(here, now_ms)) is not None]

@@ -93,11 +93,19 @@ def lacking(kind: ReasonKind, needs: Resource, free: Resource, total: Resource, 
 
 
 def _machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> list[Reason]:
-    """That the machine needs what nobody has, where that is so."""
+    """That the machine needs what nobody has, or that it is not the time of day, where that is so."""
+    if kind is ExecutionType.OPPORTUNISTIC and (closed := window_closed(here.node)):
+        return closed
     left = here.free_for(kind)
     if needs.fits_in(left):
         return []
     return [lacking(ReasonKind.MACHINE_BUSY, needs, left, here.node.total, used=left)]
+
+
+def window_closed(node: NodeReport) -> list[Reason]:
+    """That no opportunistic container runs there before a time, where that is so."""
+    at_ms = node.opportunistic.closed_until_ms
+    return [Reason(ReasonKind.WINDOW_CLOSED, where=node.node_id, at_ms=at_ms)] if at_ms else []
 
 
 def why_paused(alike: Sequence[ContainerReport], here: NodeSnapshot) -> Reason:
@@ -113,6 +121,8 @@ def _reason_of(cause: Cause, report: ContainerReport, here: NodeSnapshot) -> Rea
     match cause.kind:
         case CauseKind.PERSON:
             return Reason(ReasonKind.BY_PERSON, detail=cause.by, by=(report.container_id,))
+        case CauseKind.OUTSIDE_WINDOW:
+            return Reason(ReasonKind.WINDOW_CLOSED, where=here.node.node_id, at_ms=cause.until_ms)
         case CauseKind.OUTSIDE_CPU:
             room = here.free_for(report.execution_type)
             found = lacking(
@@ -228,7 +238,9 @@ def why_takes_nothing(here: NodeSnapshot) -> list[Reason]:
     node, found = here.node, unusable(here.node)
     if found:
         return found
-    if here.pressed:
+    if closed := window_closed(node):
+        found += closed
+    elif here.pressed:
         room = here.free_for(ExecutionType.OPPORTUNISTIC)
         short_of_vcores = Resource(0, room.vcores + 1) if node.opportunistic.lent_vcores < 0 else Resource()
         busy = lacking(ReasonKind.MACHINE_BUSY, short_of_vcores, room, node.total, used=room)

@@ -138,9 +138,10 @@ class NodeSnapshot:
 
     @property
     def pressed(self) -> bool:
-        """Whether the machine is so busy that opportunistic containers may not have what nobody has."""
+        """Whether opportunistic containers may not have what nobody has: the machine is too busy, or it is not the time
+        of day for them."""
         status = self.node.opportunistic
-        return status.lent_vcores < 0 or status.lent_memory < 0
+        return status.lent_vcores < 0 or status.lent_memory < 0 or status.closed_until_ms > 0
 
 
 def snapshots(nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]) -> dict[str, NodeSnapshot]:

@@ -67,6 +67,31 @@ def _counted(tally: Tally) -> dict[str, int]:
     return {**ordered, "preempted": tally.noted["preempted"] - shed, "shed": shed}
 
 
+class Pace:
+    """How long the rest of a job takes, by what has ended so far; it is asked now and then."""
+
+    def __init__(self) -> None:
+        self._ended = 0
+        self._ended_at = 0.0
+
+    def left(self, tally: Tally, elapsed: float) -> float | None:
+        """Seconds until the last task ends, None while nothing has ended or nothing is left.
+
+        The rest takes as long a task as what ended before the last end, less what has passed since; but no less than if
+        all that run now ended now, so that it grows again where nothing ends.
+        """
+        counts = tally.counts
+        ended = counts[TaskState.SUCCEEDED] + counts[TaskState.FAILED] + counts[TaskState.KILLED]
+        if ended != self._ended:
+            self._ended, self._ended_at = ended, elapsed
+        rest = tally.total - ended
+        if not ended or not rest:
+            return None
+        running = counts[TaskState.RUNNING]
+        planned = self._ended_at * rest / ended - (elapsed - self._ended_at)
+        return max(planned, elapsed * (rest - running) / (ended + running), 0.0)
+
+
 def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:
     """A bar over all tasks, as pieces of text with the style of each: what has ended first, what waits last.
 
@@ -165,6 +190,14 @@ def duration_text(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def elapsed_text(seconds: float, left: float | None) -> str:
+    """``12 s``, ``12 s, about 40 s left``."""
+    if left is None or left < 1:
+        return f"{int(seconds)} s"
+    rest = f"{left:.0f} s" if left < 120 else duration_text(left)
+    return f"{int(seconds)} s, about {rest} left"
 
 
 def where_text(report: ApplicationReport) -> str:

@@ -36,6 +36,7 @@ class ReasonCode(enum.StrEnum):
     NODE_LOST = "NODE_LOST"
     PRESSURE = "PRESSURE"
     NOT_BEGUN = "NOT_BEGUN"
+    WINDOW = "WINDOW"
 
 
 class ReasonKind(enum.StrEnum):
@@ -94,6 +95,7 @@ class ReasonKind(enum.StrEnum):
     GONE = "GONE"  #: it has gone, and its containers with it
 
     # It begins later.
+    WINDOW_CLOSED = "WINDOW_CLOSED"  #: opportunistic ones do not run on ``where`` before ``at_ms``
     BEGINS_AT = "BEGINS_AT"  #: at a time; ``at_ms``
     AFTER = "AFTER"  #: when the application ``where`` has ended; ``detail`` how: ok, failed or any
 
@@ -118,6 +120,7 @@ _CODES = {
     ReasonCode.NODE_LOST: "EXPIRED SHUT_DOWN GONE",
     ReasonCode.NODE_UNUSABLE: "SILENT UNUSABLE",
     ReasonCode.NOT_BEGUN: "BEGINS_AT AFTER",
+    ReasonCode.WINDOW: "WINDOW_CLOSED",
 }
 _SHORT_OF = {VCORES: ReasonCode.NO_VCORES, MEMORY: ReasonCode.NO_MEMORY}
 _CODE_OF = {ReasonKind(kind): code for code, kinds in _CODES.items() for kind in kinds.split()}
@@ -215,6 +218,7 @@ class UnknownStart(enum.StrEnum):
     """Why there is no estimate."""
 
     OTHER_PROGRAMS = "OTHER_PROGRAMS"
+    WINDOW_CLOSED = "WINDOW_CLOSED"
     BEYOND_EXPECTED = "BEYOND_EXPECTED"
     NO_DURATION = "NO_DURATION"
     DURATION_OF_OTHERS = "DURATION_OF_OTHERS"

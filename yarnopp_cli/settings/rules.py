@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from executor import windows
 from executor.light import Record
 
 from ..errors import ConfigurationError, InvalidPropertyError
@@ -141,6 +142,18 @@ def _per_node(name: str, *, prefix: str = "") -> Callable[[Values], InvalidPrope
     return rule
 
 
+WINDOW = "yopp.nodemanager.opportunistic.window"
+
+
+def _a_window(values: Values) -> InvalidPropertyError | None:
+    try:
+        windows.parse(str(values.values[WINDOW]))
+    except ValueError as error:
+        hint = "for example 19:00-07:00, or Mon-Fri 19:00-07:00, Sat-Sun 00:00-24:00"
+        return _error(values, f"{WINDOW}: {error}", WINDOW, hint=hint)
+    return None
+
+
 _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
     _distributed_without_opportunistic,
     _at_most(
@@ -153,6 +166,7 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
     ),
     _per_node(RACKS, prefix="/"),
     _per_node(LABELS),
+    _a_window,
     _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.scheduler.maximum-allocation-mb"),
     _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.scheduler.maximum-allocation-vcores"),
     # YARN's RM turns such a node away when it registers.

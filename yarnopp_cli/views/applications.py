@@ -319,6 +319,7 @@ def summary_text(summary: JobSummary) -> str:
 _PAUSED_FOR = {
     "LOAD": ", by load of other programs",
     "MEMORY": ", because memory ran short",
+    "WINDOW": ", outside the window of time for opportunistic containers",
     "GUARANTEED": ", to make room for guaranteed containers",
     "PERSON": ", as a person asked for",
 }

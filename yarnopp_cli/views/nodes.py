@@ -20,8 +20,10 @@ def queue_text(node: NodeReport) -> str:
 
 
 def paused_text(node: NodeReport) -> str:
-    """How many containers are paused there, and whether that is for the load of other programs."""
+    """How many containers are paused there, and whether that is for the load of other programs, or the time of day."""
     status = node.opportunistic
+    if status.paused and status.closed_until_ms:
+        return f"{status.paused} (window)"
     return f"{status.paused} (load)" if status.paused and status.lent_vcores < 0 else str(status.paused)
 
 
@@ -180,6 +182,7 @@ def document(node: NodeReport) -> dict[str, Any]:
             "queueWaitEstimates": opportunistic.wait_estimates,
             "shedContainers": opportunistic.shed,
             "paused": opportunistic.paused,
+            "opportunisticClosedUntil": opportunistic.closed_until_ms,
             "cpuPercent": round(cpu_percent(node), 1),
             "memPercent": round(memory_percent(node), 1),
             "load1": round(node.node_utilization.load1, 2) if node.node_utilization.load1 >= 0 else None,
@@ -208,6 +211,15 @@ def _others_lines(node: NodeReport) -> list[tuple[str, str]]:
     ]
 
 
+def _queued_text(node: NodeReport) -> str:
+    """The queue, what is paused, and until when no opportunistic container runs."""
+    status, text = node.opportunistic, queue_text(node)
+    text += f", {paused_text(node)} paused" if status.paused else ""
+    return text + (
+        f", none runs before {timestamp(status.closed_until_ms)}" if status.closed_until_ms else ""
+    )
+
+
 def _wait_text(status: OpportunisticContainersStatus) -> str:
     """How long the next container would wait, and how good such estimates were."""
     if status.estimated_queue_wait_ms < 0:
@@ -231,7 +243,7 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Last-Health-Update", timestamp(node.last_heartbeat_ms)),
         ("Health-Report", node.health_report),
         ("Containers", f"{node.num_containers} guaranteed, {opportunistic.running} opportunistic"),
-        ("Queued", queue_text(node) + (f", {paused_text(node)} paused" if opportunistic.paused else "")),
+        ("Queued", _queued_text(node)),
         ("Queue-Limit", limit_text(node) + (f", {opportunistic.shed} shed" if opportunistic.shed else "")),
         ("Queue-Wait", _wait_text(opportunistic)),
         ("Memory-Used", f"{used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),

@@ -24,7 +24,9 @@ FIRST_LINE_SECONDS = 0.5
 """A job says where it stands when all its tasks have found a place, or after this time."""
 DRAW_SECONDS = 0.1
 LINE_SECONDS = 10.0
-"""How often the progress line is drawn anew on a terminal, and a plain one written elsewhere."""
+"""How often the progress line is drawn anew on a terminal, and a plain one written elsewhere, where a state changed."""
+CLOCK_SECONDS = 1.0
+"""How often the progress line of several tasks is drawn anew on a terminal where none did."""
 BAR_CELLS = 24
 EXIT_READER_GONE = 141
 _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
@@ -64,6 +66,7 @@ class JobConsole:
         self._shown = ""
         self._drawn_at = 0.0
         self._is_drawn = False
+        self._pace = progress.Pace()
         self.tasks: dict[tuple[int, int], TaskReport] = {}
         self._follower: OutputFollower | None = None
         self._out: Sink | None = None
@@ -142,17 +145,21 @@ class JobConsole:
         text = progress.states_text(self._tally)
         period = DRAW_SECONDS if self._printer.progress else LINE_SECONDS
         if text == self._shown and (self._is_drawn or not self._printer.progress):
-            return None
+            if self._tally.total == 1 or not self._printer.progress:
+                return None
+            period = CLOCK_SECONDS
         if not self._may_draw():
             return None
         if now - self._drawn_at < period:
             return self._drawn_at + period
         self._shown, self._drawn_at = text, now
         if self._printer.progress:
-            tally = self._tally
+            tally, elapsed = self._tally, now - self._started
             drawn = progress.bar(tally, BAR_CELLS) if tally.total > 1 else ()
-            self._printer.status_line(f"{int(now - self._started)} s  {text}", drawn)
+            left = self._pace.left(tally, elapsed)
+            self._printer.status_line(f"{progress.elapsed_text(elapsed, left)}  {text}", drawn)
             self._is_drawn = True
+            return now + CLOCK_SECONDS if tally.total > 1 else None
         elif self._plain_lines:
             self._printer.note(text)
         return None

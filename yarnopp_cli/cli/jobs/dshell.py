@@ -41,7 +41,8 @@ from ..frame.options import (
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
 from .resources import Gpus, Resources, others_of, resources
-from .run import WITHOUT_UPLOAD, Count, Detach, assignments, both_types, check_size, tags
+from .run import WITHOUT_UPLOAD, Count, Detach, both_types, check_size, tags
+from .variables import assignments
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
 HADOOP_FAILED = 2

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+import stat
+from collections.abc import Mapping, Sequence
 
 from executor.hints import TYPE_CHECKING
-from executor.linux.environment import OWNED
 from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
-from ...jobs.commands import check_directory, check_text, find_command, portable_environment, without_value
-from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE, Tasks, no_command, plan_run
-from ...records.jobs import ARGS_VARIABLE, Halt, TaskSpec
+from ...jobs.commands import check_text, find_command
+from ...masters.commands import Tasks, no_command, plan_run
+from ...records.jobs import Halt, JobSpec, TaskSpec
 from ...records.requests import AFTER, ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
@@ -31,9 +31,9 @@ from ..frame.options import (
     option,
     size_mb,
 )
-from ..frame.output import Printer
 from ..frame.session import Session
 from .resources import Gpus, Resources, others_of
+from .variables import assignments, surroundings, with_values
 
 if TYPE_CHECKING:
     from ...jobs.client import JobClient
@@ -77,6 +77,21 @@ class Program(Options):
         ),
         WITHOUT_UPLOAD,
     ] = None
+    stdin: Annotated[
+        str | None,
+        option("--stdin FILE", "Each container reads FILE, which may have marks: in/{1}.txt."),
+        WITHOUT_UPLOAD,
+    ] = None
+    pipe: Annotated[
+        bool,
+        option("--pipe", "A container for each piece of the standard input, which it reads; see --block."),
+        WITHOUT_UPLOAD,
+    ] = False
+    block: Annotated[
+        str,
+        option("--block SIZE", "The pieces of --pipe, cut at the end of a line: 10M, or 1000L for lines."),
+        WITHOUT_UPLOAD,
+    ] = "1M"
     env: Annotated[
         list[str] | None,
         option(
@@ -90,6 +105,20 @@ class Program(Options):
         option("-C, --cwd DIR", "The working directory. [default: the current one]"),
         WITHOUT_UPLOAD,
     ] = None
+
+    def pieces(self, *, detach: bool) -> str | None:
+        """The size of the pieces of --pipe, None without it. Raises UsageError."""
+        if not self.pipe:
+            return None
+        if self.stdin is not None or detach or self.shell:
+            other = "--stdin" if self.stdin is not None else "-d" if detach else "--shell"
+            raise UsageError(
+                f"--pipe and {other} exclude each other",
+                because="the pieces of the standard input are a task's each, for a command that no shell reads, and "
+                "are removed when this client ends",
+                hint=f"leave {other} away",
+            )
+        return self.block
 
     def tasks(self, count: int, environment: Mapping[str, str], directory: str | None) -> Tasks:
         """What each runs; ``directory`` is None on other hosts than this one. Raises YoppError."""
@@ -106,6 +135,13 @@ class Program(Options):
         if directory is not None:
             find_command(tasks.command[0], environment, directory)
         return tasks
+
+    def check_input(self) -> None:
+        """Raise UsageError where something was piped into this command that no task reads."""
+        if not self.pipe and not stat.S_ISCHR(os.fstat(0).st_mode):
+            from .inputs import refuse_unread
+
+            refuse_unread()
 
 
 class Containers(Options):
@@ -246,6 +282,14 @@ class Application(Options):
         WITHOUT_UPLOAD,
     ] = None
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest
+    on_end: Annotated[
+        str | None,
+        option(
+            "--on-end CMD",
+            "Run CMD with /bin/sh in a container once the job has ended; it reads the job's document (JSON).",
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
 
     def context(
         self, session: Session, client: JobClient | YarnJobs, name: str, words: Sequence[str]
@@ -287,11 +331,12 @@ def run(
 ) -> int:
     """Run a command in containers, and exit with its exit code.
 
-    Each container gets this environment, this directory, its number in YOPP_TASK, and no input. Their output
-    is shown here. With --json the job's document is printed at the end instead, with -q only the
-    application's id. If several containers fail, the job's exit code is the highest of theirs, or as
-    --exit-code selects. A job that is to begin later (--begin, --after) uses nothing until it does; one that
-    never can, because another ended in another way, is ended with exit code 125.
+    Each container gets this environment, this directory, its number in YOPP_TASK, and no input
+    but by --stdin or --pipe. Their output is shown here. With --json the job's document is printed
+    at the end instead, with -q only the application's id. If several containers fail, the job's exit
+    code is the highest of theirs, or as --exit-code selects. A job that is to begin later (--begin,
+    --after) uses nothing until it does; one that never can, because another ended in another way, is
+    ended with exit code 125.
 
     With ::: or --from, each task has its own values, which are in YOPP_ARGS, too. They replace {} in the
     command, or follow it. {1} is the first source's value, {.} one without its extension, {/} without its
@@ -305,11 +350,12 @@ def run(
     containers.check()
     words = with_values(program.env or [], os.environ)
     check_text([*(program.command or ()), program.lines or ""], "the argument")
-    check_text([application.name], "the name")
+    check_text([application.name, application.on_end or ""], "the name")
     environment, directory = assignments(words), None
     if session.yarn is None:
         environment, directory = surroundings(words, program.cwd, session.printer)
     tasks = program.tasks(containers.count, environment, directory)
+    program.check_input()
     if application.max_running and tasks.max_running:
         raise UsageError(
             "--max-running and the % of --array exclude each other",
@@ -319,8 +365,40 @@ def run(
     if not any(tasks.numbers):
         session.printer.note("there is nothing to run: no values were given")
         return 0
-    client = client_of(session)
-    planned = plan_run(
+
+    def submit(given: Tasks) -> int:
+        client = client_of(session)
+        planned = _planned(session, client, given, containers, application, environment, directory)
+        shown = Shown(
+            stream=not (session.printer.ids_only or session.printer.is_json),
+            prefixed=planned.size > 1 and not no_prefix,
+        )
+        submission = application.context(session, client, planned.name, words)
+        if application.on_end is None:
+            return start(session, client, planned, submission, shown, detach=detach)
+        from .on_end import on_end
+
+        follows = on_end(application.on_end, client, session.printer, submission, environment, directory)
+        return start(session, client, planned, submission, shown, detach=detach, submitted=follows)
+
+    if program.stdin is None and not program.pipe:
+        return submit(tasks)
+    from .inputs import fed
+
+    with fed(tasks, program.stdin, program.pieces(detach=detach), directory or "", session.run_dir) as given:
+        return submit(given)
+
+
+def _planned(
+    session: Session,
+    client: JobClient | YarnJobs,
+    tasks: Tasks,
+    containers: Containers,
+    application: Application,
+    environment: Mapping[str, str],
+    directory: str | None,
+) -> JobSpec:
+    return plan_run(
         tasks.command,
         containers.task(session, client),
         sweep=tasks.sweep,
@@ -338,12 +416,6 @@ def run(
         max_preemptions=client.settings.max_preemptions,
         exit_rule=application.exit_code.value,
     )
-    shown = Shown(
-        stream=not (session.printer.ids_only or session.printer.is_json),
-        prefixed=planned.size > 1 and not no_prefix,
-    )
-    submission = application.context(session, client, planned.name, words)
-    return start(session, client, planned, submission, shown, detach=detach)
 
 
 def halt_of(text: str, total: int) -> Halt:
@@ -396,64 +468,6 @@ def check_size(vcores: int | None, memory: int | None) -> None:
         )
 
 
-def surroundings(env: list[str], cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
-    """The environment and directory of the containers: the caller's, changed by ``--env`` and ``--cwd``."""
-    kept, dropped = portable_environment(os.environ)
-    if dropped:
-        printer.warn(f"variables that are not UTF-8 are not passed on: {', '.join(sorted(dropped))}")
-    asked = assignments(env)
-    refuse_owned(asked)
-    kept.update(asked)
-    try:
-        here = os.getcwd() if cwd is None else cwd
-    except OSError as error:
-        raise UsageError(
-            "the current directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
-        ) from None
-    return kept, check_directory(here)
-
-
-def refuse_owned(asked: Iterable[str]) -> None:
-    """Raise UsageError for a variable that a container's node sets."""
-    hints = {"PWD": "--cwd names the directory"}
-    for name in asked:
-        if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE, ARGS_VARIABLE):
-            raise UsageError(
-                f"--env cannot set {name}",
-                because="its node sets that variable in each container",
-                hint=hints.get(name, "choose another name"),
-            )
-
-
 def tags(given: list[str] | None) -> tuple[str, ...]:
     """The tags of an application, each once: options, and commas within one."""
     return tuple(dict.fromkeys(one.strip() for text in given or () for one in text.split(",") if one.strip()))
-
-
-def with_values(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The words of ``--env``: one without ``=`` has the value that it has in ``environ``, and is none if it has none
-    there, as docker has it."""
-    return [
-        one if "=" in one or not one else f"{one}={environ[one]}"
-        for one in words
-        if "=" in one or not one or one in environ
-    ]
-
-
-def assignments(words: list[str]) -> dict[str, str]:
-    """Variables from ``K=V`` words; a word without ``=`` is an empty variable, as in YARN.
-
-    Raises UsageError.
-    """
-    check_text(words, "the variable", without_value)
-    result = {}
-    for word in words:
-        name, _, value = word.partition("=")
-        if not name or "\0" in word:
-            raise UsageError(
-                f"{without_value(word)!r} is not a variable",
-                because="it has no name",
-                hint="write NAME=VALUE",
-            )
-        result[name] = value
-    return result

@@ -89,12 +89,14 @@ def start(
     *,
     detach: bool,
     debug: bool = False,
+    submitted: Callable[[str], None] = lambda application_id: None,
     ended: Callable[[Outcome], dict[str, Any]] = lambda outcome: {},
 ) -> int:
     """Submit a job and see it through, or only the first with ``detach``, or neither with --dry-run; the exit code.
 
-    ``submission`` is what the command line says of the application. ``ended`` is told the outcome before anything is
-    printed of it, and answers with more for the job's document. ``debug`` makes YARN's master say more.
+    ``submission`` is what the command line says of the application, ``submitted`` is told its id. ``ended`` is told the
+    outcome before anything is printed of it, and answers with more for the job's document. ``debug`` makes YARN's
+    master say more.
     """
     if not isinstance(client, JobClient):
         return client.start(job, submission, detach=detach, dry_run=session.dry_run, debug=debug)
@@ -110,9 +112,9 @@ def start(
         map_reduce=job.map_reduce,
     )
     if detach:
-        submit_detached(client, job, printer, submission)
+        submit_detached(client, job, printer, submission, submitted)
         return 0
-    outcome = run_foreground(client, job, printer, submission, shown)
+    outcome = run_foreground(client, job, printer, submission, shown, submitted)
     more = ended(outcome)
     if printer.is_json:
         printer.document(final_document(outcome, more))
@@ -188,7 +190,12 @@ def command_line(variables: Sequence[str] = ()) -> str:
 
 
 def run_foreground(
-    client: JobClient, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext, shown: Shown
+    client: JobClient,
+    job: JobSpec,
+    printer: Printer,
+    submission: ApplicationSubmissionContext,
+    shown: Shown,
+    submitted: Callable[[str], None],
 ) -> Outcome:
     """Submit the job, and see it through: follow its master in the RM, or be the master where the RM hosts none. Raises
     YoppError.
@@ -200,6 +207,7 @@ def run_foreground(
     warn_of_ignored(client, printer)
     if printer.ids_only:
         printer.text(response.application_id)
+    submitted(response.application_id)
     tally = Tally(job.size)
     console = JobConsole(printer, job, tally, response, shown)
     with SignalWatch() as signals:
@@ -282,19 +290,31 @@ def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | N
     return type(error)(error.message, because=because, hint=error.hint, exit_code=end.exit_code)
 
 
-def submit_detached(
-    client: JobClient, job: JobSpec, printer: Printer, submission: ApplicationSubmissionContext
-) -> None:
-    """Submit the job with its master in the RM, or in a container of the cluster, and return at once. Raises YoppError.
+def submit_in_cluster(
+    client: JobClient, job: JobSpec, submission: ApplicationSubmissionContext
+) -> SubmitApplicationResponse:
+    """Submit a job that needs no client: its master is in the RM, or in a container of the cluster. Raises YoppError.
 
     The master of a `pi` job reads and removes files of its user, which the RM never does for anybody.
     """
     hosted = None
     if _may_be_hosted(client) and job.pi is None:
         hosted = SubmitJobRequest(submission, job, attached=False)
-    response = client.submit(hosted, lambda: _with_master_in_container(client, job, submission))
+    return client.submit(hosted, lambda: _with_master_in_container(client, job, submission))
+
+
+def submit_detached(
+    client: JobClient,
+    job: JobSpec,
+    printer: Printer,
+    submission: ApplicationSubmissionContext,
+    submitted: Callable[[str], None],
+) -> None:
+    """Submit the job and return once it has begun, or has to wait. Raises YoppError."""
+    response = submit_in_cluster(client, job, submission)
     warn_of_ignored(client, printer)
     application_id = response.application_id
+    submitted(application_id)
     if printer.is_json:
         report = client.report(application_id)
     else:

@@ -27,7 +27,8 @@ from ...records.reports import NodeReport, NodeState
 from ..text import about, are, listed, number_of, ordinal, sentence, vcores
 from .reasons import amount, by_type, lacks, names, oldest, text
 
-_ABOUT_NODE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, ReasonCode.PRESSURE)
+_BUSY = frozenset((ReasonCode.PRESSURE, ReasonCode.WINDOW))
+_ABOUT_NODE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, *sorted(_BUSY))
 _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY, ReasonCode.NO_RESOURCE)
 
 
@@ -213,7 +214,7 @@ def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
         if group.execution_type is ExecutionType.GUARANTEED:
             what = "room that opportunistic containers make"
         yield f"{told}: it waits for {what}{_held_by(missing[0].holders, found)}"
-    elif ReasonCode.PRESSURE in codes:
+    elif codes.keys() & _BUSY:
         yield f"{told}, but not for opportunistic containers"
     elif ReasonCode.BEHIND in codes:
         yield f"{told}: there is room for it, and others are before it"
@@ -326,6 +327,8 @@ def _unknown(unknown: Unknown, of: str) -> str:
     match unknown.why:
         case UnknownStart.OTHER_PROGRAMS:
             return "it depends on other programs"
+        case UnknownStart.WINDOW_CLOSED:
+            return "the window for opportunistic containers is closed"
         case UnknownStart.BEYOND_EXPECTED:
             on_node = unknown.expected.basis == basis.OF_NODE
             where = "its node's median" if on_node else "the median in this cluster"

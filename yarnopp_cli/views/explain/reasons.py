@@ -76,6 +76,9 @@ _WORDS = {
     Kind.SILENT: _Words("{where} is silent{health}", "its node is silent: this data is stale", "node is silent"),
     Kind.UNUSABLE: _Words("{where} is {state}{health}", *_STATE),
     Kind.GONE: _Words("{where} has gone", "its node has gone", "node has gone"),
+    Kind.WINDOW_CLOSED: _Words(
+        "opportunistic containers do not run before {at}{in_time}: yopp.nodemanager.opportunistic.window",
+        "paused until the window for opportunistic containers opens", "not its hours"),
     Kind.BEGINS_AT: _Words("it does not begin before {at}{in_time}"),
     Kind.AFTER: _Words("it waits for {where} {condition} before it begins"),
     Kind.MASTER_IN_CLIENT: _Words("its master, in the client, has not registered yet"),

@@ -1,0 +1,199 @@
+"""What the containers of ``yopp run`` read on standard input: ``--stdin`` and ``--pipe``; else nothing.
+
+Imported only where one of them is typed, or something waits to be read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import struct
+import sys
+import tempfile
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from executor.light import replace
+
+from ...cluster.rundir import RunDir
+from ...errors import UsageError, YoppError
+from ...jobs.tasklines import MOST_TASKS
+from ...masters.commands import Tasks
+from ...masters.sweeps import filled, has_mark, highest_source, values_of
+from ...records.jobs import Sweep
+
+READS = ("/bin/sh", "-c", 'exec "$@" <"$0"')
+"""What runs a command with a file as its standard input; the file and the command follow."""
+BLOCK = "1M"
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_PIECE = 1 << 16
+
+
+class Block:
+    """How much of the input a task gets: so many bytes and the rest of the line, or so many lines."""
+
+    def __init__(self, text: str) -> None:
+        digits, unit = text[:-1] if text[-1:].isalpha() else text, text[-1:].upper()
+        self.lines = unit == "L"
+        known = self.lines or unit in _UNITS or unit.isdecimal()
+        if not (known and digits.isdecimal() and len(digits) < 12 and int(digits)):
+            raise UsageError(
+                f"--block {text} is no size",
+                because="it is a number of bytes with K, M or G, or of lines with L, and above 0",
+                hint="--block 10M, or --block 1000L",
+            )
+        self.number = int(digits) * (1 if self.lines or unit.isdecimal() else _UNITS[unit])
+
+
+@contextmanager
+def fed(
+    tasks: Tasks, file: str | None, block: str | None, directory: str, run_dir: RunDir
+) -> Iterator[Tasks]:
+    """``tasks`` whose commands read ``file``, or with ``block`` a piece of our own standard input each. The pieces are
+    removed at the end. Raises YoppError."""
+    if block is None:
+        assert file is not None
+        _check(tasks, file, directory)
+        yield _reading(file, tasks)
+        return
+    if tasks.sweep is not None or tasks.numbers != (range(1, 2),):
+        raise UsageError(
+            "--pipe cannot be used with -n, --from, --array or :::",
+            because="there is a task for each piece of the standard input",
+            hint="yopp run --pipe --block 10M -- COMMAND <FILE",
+        )
+    if sys.stdin is None or sys.stdin.isatty():
+        raise UsageError(
+            "--pipe reads standard input, which is a terminal",
+            because="nothing is piped into it",
+            hint="yopp run --pipe -- COMMAND <FILE",
+        )
+    pieces = tempfile.mkdtemp(prefix="pipe-", dir=_place(run_dir))
+    try:
+        paths = _cut(sys.stdin.buffer, pieces, Block(block))
+        numbers = (range(1, len(paths) + 1),)
+        yield replace(_reading("{}", tasks), sweep=Sweep((tuple(paths),)), numbers=numbers)
+    finally:
+        shutil.rmtree(pieces, ignore_errors=True)
+
+
+def _reading(file: str, tasks: Tasks) -> Tasks:
+    """``tasks`` with a file as their standard input."""
+    name = tasks.name or tasks.command[0].rpartition("/")[2]
+    return replace(tasks, command=(*READS, file, *tasks.command), name=name)
+
+
+def _place(run_dir: RunDir) -> str:
+    try:
+        os.makedirs(run_dir.state_dir, mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise _unwritable(error) from None
+    return run_dir.state_dir
+
+
+def _unwritable(error: OSError) -> YoppError:
+    return YoppError(
+        "the standard input cannot be kept for the tasks",
+        because=error.strerror or str(error),
+        hint="nothing was started; YOPP_RUN_DIR names another place, with room for all of it",
+    )
+
+
+def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
+    """Copy the input into files of whole lines, at least one, and the paths of these. Raises YoppError."""
+    paths: list[str] = []
+    try:
+        line = source.readline(_PIECE)
+        while line or not paths:
+            if len(paths) == MOST_TASKS:
+                raise UsageError(
+                    f"the standard input has more than {MOST_TASKS:,} pieces",
+                    because="a job has no more tasks than that",
+                    hint="a larger --block",
+                )
+            paths.append(os.path.join(directory, str(len(paths) + 1)))
+            with open(paths[-1], "xb") as piece:
+                taken = 0
+                while line and taken < block.number:
+                    piece.write(line)
+                    ended = line.endswith(b"\n")
+                    taken += ended if block.lines else len(line)
+                    line = source.readline(_PIECE)
+                    while line and not ended:  # the rest of a long line
+                        piece.write(line)
+                        ended = line.endswith(b"\n")
+                        taken += ended if block.lines else len(line)
+                        line = source.readline(_PIECE)
+    except OSError as error:
+        raise _unwritable(error) from None
+    return paths
+
+
+def _check(tasks: Tasks, file: str, directory: str) -> None:
+    """Raise UsageError for a file that a task could not read."""
+    if not tasks.command or (tasks.sweep is not None and tasks.sweep.shell):
+        raise UsageError(
+            "--stdin needs a COMMAND that no shell reads",
+            because="a line for a shell says itself what it reads",
+            hint="write <FILE in the line",
+        )
+    if not has_mark(file):
+        _check_readable(file, file, directory)
+        return
+    sources = 0 if tasks.sweep is None else len(tasks.sweep.sources)
+    if tasks.sweep is None or highest_source([file]) > sources or (sources > 1 and "{}" in file):
+        raise UsageError(
+            f"--stdin {file} is no file of a task",
+            because=f"{'a task has one value' if sources == 1 else f'a task has {sources} values'}, {{1}} is the first",
+            hint="yopp run --stdin in/{1}.txt wc -l ::: a b",
+        )
+    for number in (one for numbers in tasks.numbers for one in numbers):
+        (path,) = filled((file,), values_of(tasks.sweep, number), number, shell=False)
+        _check_readable(path, f"{path}, which task {number} reads,", directory)
+
+
+def _check_readable(path: str, named: str, directory: str) -> None:
+    whole = os.path.join(directory, path)
+    try:
+        with open(os.open(whole, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            if not stat.S_ISDIR(os.fstat(file.fileno()).st_mode):
+                return
+        why = "it is a directory"
+    except OSError as error:
+        why = error.strerror or str(error)
+    raise UsageError(
+        f"{named} cannot be read",
+        because=why.lower(),
+        hint="--stdin names a file that each container can read",
+    )
+
+
+def refuse_unread() -> None:
+    """Raise UsageError where somebody has piped something into this command, which no container reads.
+
+    A pipe or file that our parent has, too, is its: a loop of a shell (``while read``) must not lose its lines. (dash
+    has what it opens for one command, too: after ``<FILE`` in its scripts this says nothing.)
+    """
+    try:
+        here = os.fstat(0)
+        if not (stat.S_ISFIFO(here.st_mode) or stat.S_ISREG(here.st_mode)):
+            return
+        theirs = os.stat(f"/proc/{os.getppid()}/fd/0")
+        if (here.st_dev, here.st_ino) == (theirs.st_dev, theirs.st_ino):
+            return
+        if stat.S_ISREG(here.st_mode):
+            left = here.st_size - os.lseek(0, 0, os.SEEK_CUR)
+        else:
+            (left,) = struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, b"\0" * 4))
+    except OSError:
+        return  # whose it is cannot be told
+    if left > 0:
+        raise UsageError(
+            "the standard input would be read by nobody",
+            because="containers have none of their own, and something is piped into this command",
+            hint="--stdin FILE, --pipe for a piece a task, --from - for a line a task; else </dev/null",
+        )

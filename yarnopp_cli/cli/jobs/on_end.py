@@ -1,0 +1,66 @@
+"""``run --on-end``: a command that a job of its own runs once the job has ended, however that did.
+
+It is an application that begins ``--after ID:any``: it outlives the client, and the RM where that keeps its state.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+
+from executor.hints import TYPE_CHECKING
+from executor.records import ExecutionType, Resource
+
+from ...jobs.client import JobClient
+from ...masters.commands import plan_run
+from ...records.jobs import TaskSpec
+from ...records.requests import ApplicationSubmissionContext
+from ..frame.output import Printer
+from .running import submit_in_cluster
+
+if TYPE_CHECKING:
+    from .on_yarn import YarnJobs
+
+_TELLS = """document=$("$0" -P -m yarnopp_cli app status "$1" --run-dir "$2" --json) || exit
+printf '%s\\n' "$document" | /bin/sh -c "$3\""""
+"""Hands the job's document to the command; the words are Python, the application, the run directory, the command."""
+
+
+def on_end(
+    command: str,
+    client: JobClient | YarnJobs,
+    printer: Printer,
+    submission: ApplicationSubmissionContext,
+    environment: Mapping[str, str],
+    directory: str | None,
+) -> Callable[[str], None]:
+    """What submits the application that runs ``command`` after the one whose id it is given. ``submission`` is that
+    one's. Raises YoppError."""
+
+    assert isinstance(client, JobClient), "the option is refused on a YARN cluster"
+
+    def submitted(application_id: str) -> None:
+        settings = client.settings
+        job = plan_run(
+            ("/bin/sh", "-c", _TELLS, sys.executable, application_id, client.run_dir.path, command),
+            TaskSpec(1, Resource(settings.run_memory_mb, settings.run_vcores), ExecutionType.GUARANTEED),
+            name=f"on the end of {submission.name}"[:60],
+            environment=environment,
+            working_directory=directory,
+        )
+        following = ApplicationSubmissionContext(
+            "",
+            job.name,
+            application_type=job.application_type,
+            queue=submission.queue,
+            priority=submission.priority,
+            user=submission.user,
+            tags=submission.tags,
+            am_resource=submission.am_resource,
+            command_line=submission.command_line,
+            after=(f"{application_id}:any",),
+        )
+        response = submit_in_cluster(client, job, following)
+        printer.note(f"{response.application_id} runs --on-end once {application_id} has ended")
+
+    return submitted

@@ -1,0 +1,72 @@
+"""The variables that ``--env`` sets in the containers, and the directory in which they begin."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+
+from executor.linux.environment import OWNED
+
+from ...errors import UsageError
+from ...jobs.commands import check_directory, check_text, portable_environment, without_value
+from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE
+from ...records.jobs import ARGS_VARIABLE
+from ..frame.output import Printer
+
+
+def surroundings(env: list[str], cwd: str | None, printer: Printer) -> tuple[dict[str, str], str]:
+    """The environment and directory of the containers: the caller's, changed by ``--env`` and ``--cwd``."""
+    kept, dropped = portable_environment(os.environ)
+    if dropped:
+        printer.warn(f"variables that are not UTF-8 are not passed on: {', '.join(sorted(dropped))}")
+    asked = assignments(env)
+    refuse_owned(asked)
+    kept.update(asked)
+    try:
+        here = os.getcwd() if cwd is None else cwd
+    except OSError as error:
+        raise UsageError(
+            "the current directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
+        ) from None
+    return kept, check_directory(here)
+
+
+def refuse_owned(asked: Iterable[str]) -> None:
+    """Raise UsageError for a variable that a container's node sets."""
+    hints = {"PWD": "--cwd names the directory"}
+    for name in asked:
+        if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE, ARGS_VARIABLE):
+            raise UsageError(
+                f"--env cannot set {name}",
+                because="its node sets that variable in each container",
+                hint=hints.get(name, "choose another name"),
+            )
+
+
+def with_values(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The words of ``--env``: one without ``=`` has the value that it has in ``environ``, and is none if it has none
+    there, as docker has it."""
+    return [
+        one if "=" in one or not one else f"{one}={environ[one]}"
+        for one in words
+        if "=" in one or not one or one in environ
+    ]
+
+
+def assignments(words: list[str]) -> dict[str, str]:
+    """Variables from ``K=V`` words; a word without ``=`` is an empty variable, as in YARN.
+
+    Raises UsageError.
+    """
+    check_text(words, "the variable", without_value)
+    result = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        if not name or "\0" in word:
+            raise UsageError(
+                f"{without_value(word)!r} is not a variable",
+                because="it has no name",
+                hint="write NAME=VALUE",
+            )
+        result[name] = value
+    return result
