@@ -52,7 +52,7 @@ def test_resources_in_yarns_form(text: str, expected: Resource) -> None:
     assert dshell.resources(text) == expected
 
 
-@pytest.mark.parametrize("text", ["memory", "memory-mb=x", "gpu=1", "vcores=2G", "vcores=-1"])
+@pytest.mark.parametrize("text", ["memory", "memory-mb=x", "gpu=x", "fpga!=1", "vcores=2G", "vcores=-1"])
 def test_resources_that_are_none(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         dshell.resources(text)

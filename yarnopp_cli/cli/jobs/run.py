@@ -34,6 +34,7 @@ from ..frame.options import (
 )
 from ..frame.session import Session
 from .kept import Kept
+from .resources import Gpus, Resources, others_of
 from .variables import assignments, surroundings, with_values
 
 if TYPE_CHECKING:
@@ -158,6 +159,8 @@ class Containers(Options):
         int | None, option("--memory SIZE", "Memory of each container: 512, 512M, 2G.", parser=size_mb)
     ] = None
     vcores: Annotated[int | None, option("--vcores V", "Vcores of each container.")] = None
+    gpus: Gpus = None
+    resource: Resources = None
     exclusive: Annotated[
         bool,
         option("--exclusive", "Give each container a node of its own: all that can be promised there."),
@@ -202,6 +205,12 @@ class Containers(Options):
         if self.opportunistic and self.guaranteed:
             raise both_types()
         check_size(self.vcores, self.memory)
+        if others_of(self.gpus, self.resource or ()) and self.exclusive:
+            raise UsageError(
+                "--exclusive and --gpus or --resource exclude each other",
+                because="an exclusive container has all of its node",
+                hint="leave one of them out",
+            )
 
     def task(self, session: Session, client: JobClient | YarnJobs) -> TaskSpec:
         """One of them. Raises YoppError."""
@@ -209,6 +218,7 @@ class Containers(Options):
         size = Resource(
             settings.run_memory_mb if self.memory is None else self.memory,
             settings.run_vcores if self.vcores is None else self.vcores,
+            others_of(self.gpus, self.resource or ()),
         )
         if self.exclusive:
             from .exclusive import size_of_node
