@@ -519,6 +519,7 @@ class LinuxContainerExecutor:
         self._finder.cleaned(container_id)
         if held is not None and held.pooled and not held.journal:
             # Its slot is another's by now. Most leave nothing in their directory.
+            self._directories.remove_bar(container_id)
             if not self._directories.keep_private(container_id):
                 self._cleaner.clean(container_id)
             return

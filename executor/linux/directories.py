@@ -58,6 +58,7 @@ class Directories:
         self._fresh: tuple[object, ...] = ()
         """What is true of a directory that nobody has touched; nothing if none was made yet."""
         self._keeps = True
+        self._barred: set[str] = set()
         self._known_logs: set[str] = set()
         """The log directories of applications that were found to be this user's: nobody else can exchange them."""
 
@@ -239,7 +240,13 @@ class Directories:
 
     def bar_earlier_attempt(self, container_id: str) -> bool:
         """Take the name that an attempt of an earlier run would use, so that it cannot begin any more."""
+        self._barred.add(container_id)
         return claim_exit_file(self.next_exit_file(container_id))
+
+    def remove_bar(self, container_id: str) -> None:
+        """Remove what ``bar_earlier_attempt`` has made for a container without exit files of its own."""
+        if container_id in self._barred:
+            self.remove_exit_files(container_id)
 
     def shims(self) -> dict[str, list[int]]:
         """The running shims of this node, by container, including those that have written nothing yet."""
@@ -251,6 +258,7 @@ class Directories:
 
     def remove_exit_files(self, container_id: str) -> None:
         """Remove all exit files of a container."""
+        self._barred.discard(container_id)
         for path in self.exit_files(container_id):
             try:
                 os.unlink(path)

@@ -276,6 +276,12 @@ def is_shim(pid: int, exit_file: str) -> bool:
     return os.fsencode(exit_file) in read_bytes(f"/proc/{pid}/cmdline").split(b"\0")
 
 
+def exit_file_of(pid: int) -> str:
+    """The exit file of the shim with that pid, which it may not have made yet; "" if it is no shim."""
+    words = read_bytes(f"/proc/{pid}/cmdline", 8192).split(b"\0", 3)
+    return os.fsdecode(words[2]) if len(words) == 4 and _is_shim(words[1]) else ""
+
+
 def claim_exit_file(path: str) -> bool:
     """Make the exit file before any shim can: a shim that was started and has not begun never begins then."""
     try:
