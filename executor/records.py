@@ -211,6 +211,12 @@ class Resource(Record, order=True):
             counted({one.name: self.amount(one.name) for one in needed.others if one.value > 0}),
         )
 
+    def delays(self, waiting: Resource, free: Resource) -> bool:
+        """Whether giving this away of what is ``free`` keeps ``waiting`` from starting: not while that lacks countable
+        resources, none of which this takes."""
+        lacking = [one.name for one in waiting.others if one.value > free.amount(one.name)]
+        return not lacking or any(self.amount(name) > 0 for name in lacking)
+
     def __str__(self) -> str:
         more = "".join(f", {one.name}: {one.value}" for one in self.others)
         return f"<memory:{self.memory}, vCores:{self.vcores}{more}>"

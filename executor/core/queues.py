@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from ..records import ContainerState, Resource
 from ..settings import ExecutorSettings
@@ -331,11 +331,23 @@ class OpportunisticQueue:
                 fitting.append(same.head)
         if not fitting:
             return None
-        last = self._last_to_start(now_ms)
+        bounds = self._not_to_be_overtaken(now_ms)
+        if any(waiting.needed.others for waiting in bounds):
+            fitting = [one for one in fitting if not self._delays_any(one, bounds, spare)]
+            bounds = []
+        last = min((waiting.sequence for waiting in bounds), default=None)
         if first_to_resume is not None:
             last = first_to_resume if last is None else min(last, first_to_resume)
         allowed = (container for container in fitting if last is None or container.sequence <= last)
         return min(allowed, key=self._rank, default=None)
+
+    @staticmethod
+    def _delays_any(container: Container, bounds: Sequence[Container], spare: Resource) -> bool:
+        """Whether it would overtake one of ``bounds`` that waits for some of what it takes."""
+        return any(
+            waiting.sequence < container.sequence and container.needed.delays(waiting.needed, spare)
+            for waiting in bounds
+        )
 
     def started(self, container: Container) -> None:
         """Note that it runs, and so has overtaken all earlier ones that still wait. It has left the queue."""
@@ -362,18 +374,19 @@ class OpportunisticQueue:
     def _rank(self, container: Container) -> tuple[tuple[float, float], int]:
         return self._order.place(container), container.sequence
 
-    def _last_to_start(self, now_ms: int) -> int | None:
-        """The sequence of the first one that must not be overtaken any more, None if there is none.
+    def _not_to_be_overtaken(self, now_ms: int) -> list[Container]:
+        """Those that must not be overtaken any more, as far as that matters.
 
         The head has waited longest and was overtaken most, since a container that overtakes another overtakes the
-        head, too. The exceptions are the few that came late with an older claim.
+        head, too. The exceptions are the few that came late with an older claim, and one that waits for a GPU or the
+        like, which others that take none may overtake for ever.
         """
         earliest = list(self._paused.values())
         for queued in self._queued:
             earliest.append(queued)
-            if not queued.overtaken_before:
+            if not queued.overtaken_before and not queued.needed.others:
                 break
-        return min((c.sequence for c in earliest if self._is_at_its_bound(c, now_ms)), default=None)
+        return [one for one in earliest if self._is_at_its_bound(one, now_ms)]
 
     def _is_at_its_bound(self, container: Container, now_ms: int) -> bool:
         if self.overtaken(container) >= self._max_overtakes:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from executor.causes import Cause, CauseKind
-from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource
+from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource, counted
 from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
 from yarnopp_cli.explain.estimates import Durations, start_of
 from yarnopp_cli.explain.explanations import explain_container, explain_node
@@ -31,7 +31,7 @@ from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
 from yarnopp_cli.records.requests import Token
 from yarnopp_cli.views.containers import since_ms
 from yarnopp_cli.views.explain.explanations import command, sentences
-from yarnopp_cli.views.explain.reasons import text
+from yarnopp_cli.views.explain.reasons import briefly, text
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, TIMESTAMP, Cluster, Master, asks, done, queued, status
 
@@ -470,3 +470,30 @@ def test_one_that_pressure_let_go_waits_for_room_like_others() -> None:
     paused = report(2, ContainerState.PAUSED, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.RESUMED))
     found = explain_container(paused, NodeSnapshot(NODE, [paused, run(3), run(4)]), NOW)
     assert said(found, found.reasons[0]).startswith("the pressure is over, and waits for a vcore; held by")
+
+
+def test_one_that_waits_for_a_gpu_and_who_keeps_it() -> None:
+    gpu = counted({"yarn.io/gpu": 1})
+    node = replace(NODE, total=Resource(4096, 4, gpu))
+    size = Resource(512, 1, gpu)
+    one, holder = wait(3, 1, size=size), report(1, ContainerState.PAUSED, size)
+    sight = NodeSnapshot(node, [run(2), holder, one])
+    found = explain_container(one, sight, NOW)
+    assert codes(found) == ["NO_RESOURCE"]
+    (reason,) = found.reasons
+    assert (reason.resource, reason.needs, reason.free, reason.total) == ("yarn.io/gpu", 1, 0, 1)
+    assert reason.by == (holder.container_id,), "a paused one has kept it"
+    assert (
+        "It needs 1 vcore, 512 MB, 1 yarn.io/gpu; free: 3 vcores, 3072 MB: it waits for 1 yarn.io/gpu"
+        in told(found)
+    )
+    assert briefly(found.reasons) == "waits for 1 yarn.io/gpu (0 free)"
+    assert briefly(found.reasons, 16) == "no gpu free"
+
+
+def test_a_node_that_is_too_small_by_a_gpu_is_not_made_larger() -> None:
+    size = Resource(512, 1, counted({"yarn.io/gpu": 1}))
+    one = wait(3, 1, size=size)
+    found = explain_container(one, NodeSnapshot(NODE, [one]), NOW)
+    assert codes(found) == ["TOO_BIG"] and not found.satisfiable
+    assert all("resize" not in one for one in commands(found))

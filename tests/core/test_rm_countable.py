@@ -11,6 +11,7 @@ from yarnopp_cli.errors import InvalidResourceRequestError
 from yarnopp_cli.machine.tokens import CONTAINER_TOKEN, resource_of, verify
 from yarnopp_cli.records.admin_protocol import UpdateNodeResourceRequest
 from yarnopp_cli.records.requests import ResourceRequest
+from yarnopp_cli.resourcemanager.scheduler.capacity_scheduler import MAX_OVERTAKES
 from yarnopp_cli.resourcemanager.scheduler.queues import Queue, dominant_share, total_of
 from yarnopp_cli.rpc import codec, plain
 from yarnopp_cli.settings.queues import QueueSettings
@@ -46,6 +47,18 @@ def test_a_guaranteed_one_waits_for_a_gpu_and_not_for_vcores() -> None:
     assert [one.resource for one in master.allocate(asks(1, of(), GUARANTEED)).allocated] == [of()]
     node.beat(done(first))
     assert [one.resource for one in master.allocate().allocated] == [of(gpus=1)]
+
+
+def test_who_takes_no_gpu_may_overtake_one_that_waits_for_it_for_ever() -> None:
+    cluster = a_cluster()
+    node = cluster.node("h1:1", of(4096, 8, gpus=1))
+    master = cluster.master()
+    (holder,) = master.allocate(asks(2, of(gpus=1), GUARANTEED)).allocated
+    node.beat(status(holder))
+    for _ in range(MAX_OVERTAKES + 5):
+        (plain,) = master.allocate(asks(1, of(), GUARANTEED)).allocated
+        node.beat(status(holder), done(plain))
+    assert cluster.app(master.app_id).pending_containers == 1, "the GPU is what it waits for"
 
 
 def test_an_opportunistic_one_is_not_free_to_run_where_the_gpu_is_taken() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from executor.records import ExecutionType, Resource
+from executor.records import ExecutionType, Resource, counted
 from yarnopp_cli.errors import UsageError
 from yarnopp_cli.masters.submission import SHELL_MASTER, Submission, expand, read
 
@@ -119,3 +119,19 @@ def test_no_body_raises_anything_but_a_refusal(body: dict[str, Any], commands: A
 def test_no_master_line_raises_anything_but_a_refusal(text: str) -> None:
     with contextlib.suppress(UsageError):
         master(text)
+
+
+def test_countable_resources_of_hadoops_master_and_of_a_resource() -> None:
+    found = master("--container_resources memory-mb=64,vcores=2,yarn.io/gpu=1 --num_containers 1")
+    assert found.job is not None
+    assert found.job.phases[0].tasks[0].resource == Resource(64, 2, counted({"yarn.io/gpu": 1}))
+    with pytest.raises(UsageError, match="no amount of a resource"):
+        master("--container_resources yarn.io/gpu=some --num_containers 1")
+    informations = {
+        "resourceInformation": [
+            {"name": "memory-mb", "value": 256, "units": "Mi", "resourceType": "COUNTABLE"},
+            {"name": "license", "value": 2},
+        ]
+    }
+    told = parsed("sleep 1", resource={"memory": 256, "vCores": 1, "resourceInformations": informations})
+    assert told.context.am_resource == Resource(256, 1, counted({"license": 2}))

@@ -13,6 +13,7 @@ from executor.records import (
     OpportunisticContainersStatus,
     Resource,
     ResourceUtilization,
+    counted,
 )
 from yarnopp_cli.client import documents
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState, YarnApplicationState
@@ -126,12 +127,14 @@ def test_a_node_of_today_and_one_of_hadoop_2() -> None:
 
 def test_each_field_of_a_node_is_read_back() -> None:
     """Whoever adds one to the document adds it to its reader: `--engine yarn` shows another yopp by it."""
-    every = OpportunisticContainersStatus(
-        *range(3, 3 + len(dataclasses.fields(OpportunisticContainersStatus)))
+    gpus = counted({"yarn.io/gpu": 1})
+    counts = len(dataclasses.fields(OpportunisticContainersStatus))
+    every = dataclasses.replace(
+        OpportunisticContainersStatus(*range(3, 3 + counts)), others_used=gpus, queued_others=gpus
     )
     report = NodeReport(
-        "h:1", NodeState.RUNNING, "unix:/x", "h:8042", "/r", ("gpu",), Resource(4096, 8), Resource(1024, 2), 2,
-        every, ResourceUtilization(5 << 20, 1.5, 0.25), ResourceUtilization(3 << 20, 1.0), 5, 1765400000000,
+        "h:1", NodeState.RUNNING, "unix:/x", "h:8042", "/r", ("gpu",), Resource(4096, 8, gpus), Resource(1024, 2, gpus),
+        2, every, ResourceUtilization(5 << 20, 1.5, 0.25), ResourceUtilization(3 << 20, 1.0), 5, 1765400000000,
         "well", "1", connected=False, pid=77,
     )  # fmt: skip
     printed = nodes.document(report)

@@ -13,12 +13,16 @@ from typing import Any, TypeVar
 
 from executor.light import replace
 from executor.records import (
+    MEMORY_MB,
+    VCORES,
     ContainerState,
     ContainerUsage,
     ExecutionType,
     OpportunisticContainersStatus,
+    Others,
     Resource,
     ResourceUtilization,
+    counted,
 )
 
 from ..errors import InvalidIdError
@@ -199,12 +203,13 @@ def node(document: Document) -> NodeReport:
         rack=_text(document, "rack"),
         labels=tuple(str(one) for one in labels) if isinstance(labels, list) else (str(labels),),
         total=_size(total) if total else Resource(used.memory + free.memory, used.vcores + free.vcores),
-        used=used,
+        used=replace(used, others=_others(_table(document, "usedResource"))),
         num_containers=_whole(document, "numContainers"),
         opportunistic=OpportunisticContainersStatus(
             running=_whole(document, "numRunningOpportContainers"),
             memory_used=memory_o,
             vcores_used=_whole(document, "usedVirtualCoresOpport"),
+            others_used=_counts(ours, "usedResourcesOpport"),
             queued=_whole(document, "numQueuedContainers"),
             wait_queue_length=_whole(ours, "waitQueueLength"),
             queue_capacity=_whole(ours, "queueCapacity", -1),
@@ -251,6 +256,7 @@ def container(document: Document, node_id: str = "") -> ContainerReport:
         resource=Resource(
             _whole(document, "totalMemoryNeededMB" if of_node else "allocatedMB"),
             _whole(document, "totalVCoresNeeded" if of_node else "allocatedVCores"),
+            _counts(ours, "resources") or _entries(document, "allocatedResources"),
         ),
         state=_NODE_STATES.get(word),
         exit_status=exit_status if _NODE_STATES.get(word) is ContainerState.DONE else _INVALID_EXIT,
@@ -367,8 +373,30 @@ def _user(document: Document) -> QueueUserReport:
     )
 
 
+def _entries(document: Document, key: str) -> Others:
+    """Of YARN's map by resource what is neither memory nor vcores."""
+    entries = _table(document, key).get("entry")
+    rows = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    named = {_text(one, "key"): _whole(one, "value") for one in rows}
+    return counted({name: value for name, value in named.items() if name not in ("", MEMORY_MB, VCORES)})
+
+
 def _size(document: Document) -> Resource:
-    return Resource(_whole(document, "memory"), _whole(document, "vCores"))
+    return Resource(_whole(document, "memory"), _whole(document, "vCores"), _others(document))
+
+
+def _others(document: Document) -> Others:
+    """What a ResourceInfo says of types beside memory and vcores; those before 3.1 say nothing."""
+    told = _table(document, "resourceInformations").get("resourceInformation")
+    each = told if isinstance(told, list) else [told] if isinstance(told, dict) else []
+    named = {_text(one, "name"): _whole(one, "value") for one in each if isinstance(one, dict)}
+    return counted({name: value for name, value in named.items() if name not in ("", MEMORY_MB, VCORES)})
+
+
+def _counts(document: Document, key: str) -> Others:
+    """Amounts by name."""
+    table = _table(document, key)
+    return counted({name: _whole(table, name) for name in table})
 
 
 def _id(document: Document, key: str, kind: Any) -> str:

@@ -15,6 +15,8 @@ import re
 import shlex
 from typing import Any, Final
 
+from executor.records import Resource
+
 from ..errors import UsageError
 from ..masters.commands import FOR_EVER
 from ..records.jobs import JobSpec, PhaseSpec
@@ -70,6 +72,18 @@ def body(
     return found
 
 
+def _container_resources(size: Resource) -> list[str]:
+    """The option of types beside memory and vcores, which shells before Hadoop 3.1 do not know."""
+    if not size.others:
+        return []
+    amounts = [
+        ("memory-mb", size.memory),
+        ("vcores", size.vcores),
+        *((one.name, one.value) for one in size.others),
+    ]
+    return [f"--container_resources {','.join(f'{name}={amount}' for name, amount in amounts)}"]
+
+
 def command(job: JobSpec, submission: ApplicationSubmissionContext, *, debug: bool = False) -> str:
     """The master's command line: its file first, then itself, as Hadoop's client writes it."""
     (phase,) = job.phases
@@ -82,6 +96,7 @@ def command(job: JobSpec, submission: ApplicationSubmissionContext, *, debug: bo
         f"--container_type {first.execution_type.value}",
         f"--container_memory {first.resource.memory}",
         f"--container_vcores {first.resource.vcores}",
+        *_container_resources(first.resource),
         f"--num_containers {phase.size}",
         f"--priority {first.priority}",
     ]

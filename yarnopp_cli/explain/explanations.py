@@ -144,7 +144,7 @@ def _ways_out(report: ContainerReport, here: NodeSnapshot) -> list[Suggestion]:
     found, node = [], here.node
     if report.execution_type is ExecutionType.OPPORTUNISTIC and can_promise(node, report.resource):
         found.append(Suggestion(Act.PROMOTE_QUEUED, report.container_id))
-    if not report.resource.fits_in(node.total):
+    if not report.resource.fits_in(node.total) and report.resource.only_others.fits_in(node.total):
         found.append(_enlarge(node, report.resource))
     return [*found, Suggestion(Act.KILL_QUEUED, report.container_id)]
 

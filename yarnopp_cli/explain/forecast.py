@@ -163,7 +163,8 @@ def _in_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
 
 def _rounded(size: Resource, minimum: Resource) -> Resource:
     step = max(1, minimum.memory)
-    return Resource(-(-max(size.memory, step) // step) * step, max(size.vcores, minimum.vcores))
+    memory = -(-max(size.memory, step) // step) * step
+    return Resource(memory, max(size.vcores, minimum.vcores), size.others)
 
 
 def _admits(name: str, node_id: str) -> bool:

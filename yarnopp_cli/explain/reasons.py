@@ -28,7 +28,7 @@ def _ids(reports: Sequence[ContainerReport]) -> tuple[str, ...]:
 
 
 def _of(size: Resource, name: str) -> int:
-    return size.memory if name == MEMORY else size.vcores
+    return size.memory if name == MEMORY else size.amount(name)
 
 
 def _about(
@@ -41,7 +41,8 @@ def _about(
 
 
 def _missing(needs: Resource, free: Resource) -> list[str]:
-    return [name for name in (VCORES, MEMORY) if _of(needs, name) > _of(free, name)]
+    names = (VCORES, MEMORY, *(one.name for one in needs.others))
+    return [name for name in names if _of(needs, name) > _of(free, name)]
 
 
 def why_waits(report: ContainerReport, here: NodeSnapshot | None) -> list[Reason]:
@@ -77,15 +78,18 @@ def why_queued(report: ContainerReport, here: NodeSnapshot, ahead: int) -> list[
 
 
 def _shortages(needs: Resource, here: NodeSnapshot, keep_memory: Sequence[ContainerReport]) -> list[Reason]:
-    """What is missing of vcores and of memory, and who has it: of memory those of ``keep_memory``."""
+    """What is missing, and who has it: of all but vcores those of ``keep_memory``."""
     amounts = (needs, here.free, here.node.total)
-    having = {VCORES: here.running, MEMORY: keep_memory}
-    return [_about(ReasonKind.SHORT, name, amounts, having[name]) for name in _missing(needs, here.free)]
+    return [
+        _about(ReasonKind.SHORT, name, amounts, here.running if name == VCORES else keep_memory)
+        for name in _missing(needs, here.free)
+    ]
 
 
 def lacking(kind: ReasonKind, needs: Resource, free: Resource, total: Resource, **more: Any) -> Reason:
-    """A reason about the one of vcores and memory of which less is free than is needed; vcores where it is both."""
-    return _about(kind, VCORES if needs.vcores > free.vcores else MEMORY, (needs, free, total), **more)
+    """A reason about what is missing; vcores, then memory, where it is several, and memory where it is nothing."""
+    name = next(iter(_missing(needs, free)), MEMORY)
+    return _about(kind, name, (needs, free, total), **more)
 
 
 def _machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> list[Reason]:
@@ -154,11 +158,22 @@ def too_big(needs: Resource, nodes: Sequence[tuple[str, Resource]], kind: Reason
     """Nothing that is there can ever hold it; ``nodes`` are the ids and what each has in all."""
     largest = max(
         (total for _, total in nodes),
-        key=lambda one: (needs.memory <= one.memory, needs.vcores <= one.vcores, one),
+        key=lambda one: (
+            needs.only_others.fits_in(one),
+            needs.memory <= one.memory,
+            needs.vcores <= one.vcores,
+            one,
+        ),
     )
-    name = MEMORY if needs.memory > largest.memory else VCORES
+    name = _never(needs, largest)
     ids = tuple(node_id for node_id, _ in nodes[:MOST_NAMED])
     return _about(kind, name, (needs, Resource(), largest), by=ids, where=ids[0], size=needs, limit=largest)
+
+
+def _never(needs: Resource, most: Resource) -> str:
+    """What of it is too much for what there is at most: memory first, vcores where it is nothing."""
+    missing = sorted(_missing(needs, most), key=lambda name: (name == VCORES, name != MEMORY))
+    return missing[0] if missing else VCORES
 
 
 def beside_master(needs: Resource, master: Resource, total: Resource, where: str) -> Reason | None:
@@ -167,7 +182,7 @@ def beside_master(needs: Resource, master: Resource, total: Resource, where: str
     left = (total - master).at_least_zero()
     if needs.fits_in(left) or not needs.fits_in(total):
         return None
-    name = MEMORY if needs.memory > left.memory else VCORES
+    name = _never(needs, left)
     kind, amounts = ReasonKind.BESIDE_MASTER, (needs, left, total)
     return _about(kind, name, amounts, where=where, size=needs, used=master, limit=total)
 

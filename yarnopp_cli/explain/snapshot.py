@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from executor.causes import CauseKind
-from executor.light import Record
+from executor.light import Record, replace
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import Holders
@@ -30,7 +30,7 @@ def waits_for_room(report: ContainerReport) -> bool:
 
 
 def needs_of(report: ContainerReport) -> Resource:
-    """What one that waits needs: one that is paused has kept its memory."""
+    """What one that waits needs: one that is paused has kept all but its vcores."""
     size = report.resource
     return size if report.state in (None, ContainerState.SCHEDULED) else Resource(0, size.vcores)
 
@@ -123,8 +123,8 @@ class NodeSnapshot:
 
     @cached_property
     def free(self) -> Resource:
-        """What nobody has. A paused container keeps its memory and gives its vcores back."""
-        kept = Resource(sum(one.resource.memory for one in self.paused))
+        """What nobody has. A paused container keeps all but its vcores."""
+        kept = sum_of(replace(one.resource, vcores=0) for one in self.paused)
         return (self.node.total - sum_of(one.resource for one in self.running) - kept).at_least_zero()
 
     def free_for(self, kind: ExecutionType) -> Resource:

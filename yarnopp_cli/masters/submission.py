@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from executor.light import Record
-from executor.records import ExecutionType, Resource
+from executor.records import MEMORY_MB, VCORES, ExecutionType, Others, Resource, counted
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, TaskSpec
@@ -120,7 +120,7 @@ def _shell_job(
     return shell.plan_shell(
         TaskSpec(
             1,
-            Resource(_number(given, "container_memory", 10), _number(given, "container_vcores", 1, 0)),
+            _container_size(given),
             ExecutionType[kind],
             _number(given, "priority", 0, -LARGEST),
             "enforce_execution_type" in given,
@@ -149,12 +149,30 @@ def _shell_job(
 
 _OPTIONS = frozenset(
     {
-        "container_memory", "container_vcores", "num_containers", "priority", "container_type", "shell_env",
+        "container_memory", "container_vcores", "container_resources", "num_containers", "priority", "container_type",
+        "shell_env",
         "promote_opportunistic_after_start", "enforce_execution_type", "container_retry_policy", "appname",
         "container_retry_error_codes", "container_max_retries", "container_retry_interval", "debug",
         "container_failures_validity_interval", "homedir", "user", "keep_containers_across_application_attempts",
     }
 )  # fmt: skip
+
+
+def _container_size(given: Mapping[str, list[str]]) -> Resource:
+    """The size that the master's options say; of ``container_resources`` what is neither memory nor vcores."""
+    others: dict[str, int] = {}
+    for word in given.get("container_resources", []):
+        for part in filter(None, word.split(",")):
+            name, _, number = part.partition("=")
+            if not (number.isascii() and number.isdigit() and len(number) < 10):
+                raise UsageError(f"{part!r} in container_resources is no amount of a resource")
+            others[name] = int(number)
+    memory, vcores = others.pop(MEMORY_MB, None), others.pop(VCORES, None)
+    return Resource(
+        _number(given, "container_memory", 10) if memory is None else memory,
+        _number(given, "container_vcores", 1, 0) if vcores is None else vcores,
+        counted(others),
+    )
 
 
 def _is_option(word: str) -> bool:
@@ -285,7 +303,19 @@ def _whole(body: Mapping[str, Any], key: str, default: int, least: int = -LARGES
 
 
 def _resource(table: Mapping[str, Any]) -> Resource:
-    return Resource(_whole(table, "memory", 1024, 1), _whole(table, "vCores", 1, 0))
+    return Resource(_whole(table, "memory", 1024, 1), _whole(table, "vCores", 1, 0), _information(table))
+
+
+def _information(table: Mapping[str, Any]) -> Others:
+    """``resourceInformations`` of a resource: what is neither memory nor vcores."""
+    each = _table(table, "resourceInformations").get("resourceInformation", [])
+    amounts: dict[str, int] = {}
+    for one in each if isinstance(each, list) else [each]:
+        if not isinstance(one, dict) or not isinstance(name := one.get("name"), str):
+            raise UsageError("each resourceInformation must be an object with a name and a value")
+        if name not in (MEMORY_MB, VCORES):
+            amounts[name] = _whole(one, "value", 0, 0)
+    return counted(amounts)
 
 
 def resource_of(body: Mapping[str, Any]) -> Resource:

@@ -14,7 +14,7 @@ from .methods import Request
 from .reports import ContainerReport, NodeReport
 
 VCORES, MEMORY, CONTAINERS = "vcores", "memoryMB", "containers"
-"""What a reason counts."""
+"""What a reason counts; or the name of a resource type that is neither vcores nor memory."""
 
 
 class ReasonCode(enum.StrEnum):
@@ -22,6 +22,7 @@ class ReasonCode(enum.StrEnum):
 
     NO_VCORES = "NO_VCORES"
     NO_MEMORY = "NO_MEMORY"
+    NO_RESOURCE = "NO_RESOURCE"
     BEHIND = "BEHIND"
     PAUSED_FOR = "PAUSED_FOR"
     PAUSED_BY_PERSON = "PAUSED_BY_PERSON"
@@ -121,6 +122,7 @@ _CODES = {
     ReasonCode.NOT_BEGUN: "BEGINS_AT AFTER",
     ReasonCode.WINDOW: "WINDOW_CLOSED",
 }
+_SHORT_OF = {VCORES: ReasonCode.NO_VCORES, MEMORY: ReasonCode.NO_MEMORY}
 _CODE_OF = {ReasonKind(kind): code for code, kinds in _CODES.items() for kind in kinds.split()}
 
 
@@ -136,9 +138,9 @@ class Holders(Record):
 class Reason(Record):
     """One reason: a kind, and what belongs to it, as ``ReasonKind`` says.
 
-    Where it is about an amount: ``needs`` of ``resource`` (VCORES, MEMORY, CONTAINERS), of which ``free`` of ``total``
-    is there. ``by`` are the ids of those who have it, or stand before. ``number`` containers share it. ``resumed``:
-    what had paused it has let it go, and this is what it waits for since.
+    Where it is about an amount: ``needs`` of ``resource`` (VCORES, MEMORY, CONTAINERS, or a type's name), of which
+    ``free`` of ``total`` is there. ``by`` are the ids of those who have it, or stand before. ``number`` containers
+    share it. ``resumed``: what had paused it has let it go, and this is what it waits for since.
     """
 
     kind: ReasonKind
@@ -162,7 +164,7 @@ class Reason(Record):
     def code(self) -> ReasonCode:
         """The word that programs rely on."""
         if self.kind in (ReasonKind.SHORT, ReasonKind.PROMISED, ReasonKind.NODE_FULL):
-            return ReasonCode.NO_MEMORY if self.resource == MEMORY else ReasonCode.NO_VCORES
+            return _SHORT_OF.get(self.resource, ReasonCode.NO_RESOURCE)
         return _CODE_OF[self.kind]
 
 

@@ -14,8 +14,9 @@ from ..records.reports import (
     YarnApplicationState,
 )
 from ..records.requests import ResourceRequest
-from .cluster import entries_document, logs_link, resource_document, timeout_document, usage_document
+from .cluster import logs_link, timeout_document, usage_document
 from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun, or_dash
+from .resources import entries_document, resource_document
 from .text import span, timestamp
 
 _KILLED_CODE = 143
@@ -159,10 +160,7 @@ def _resource_info(app: ApplicationReport) -> dict[str, Any] | None:
     """A ResourcesInfo of the one partition there is; as in YARN, null for an application that has ended."""
     if app.state in FINAL_STATES:
         return None
-    pending = Resource(
-        sum(one.capability.memory * one.num_containers for one in app.usage.requests),
-        sum(one.capability.vcores * one.num_containers for one in app.usage.requests),
-    )
+    pending = sum((one.capability * one.num_containers for one in app.usage.requests), Resource())
     return usage_document(app.usage.guaranteed, app.usage.master, pending=resource_document(pending))
 
 

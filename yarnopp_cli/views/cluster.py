@@ -20,6 +20,7 @@ from ..records.reports import (
     QueueReport,
     YarnApplicationState,
 )
+from .resources import entries_document, resource_document
 from .text import timestamp
 
 _YARN = "org.apache.hadoop.yarn."
@@ -61,35 +62,11 @@ def error_document(problem: YoppError) -> dict[str, Any]:
     }
 
 
-def resource_document(resource: Resource) -> dict[str, Any]:
-    """A ResourceInfo."""
-    each = [
-        {
-            "attributes": {},
-            "maximumAllocation": 2**63 - 1,
-            "minimumAllocation": 0,
-            "name": name,
-            "resourceType": "COUNTABLE",
-            "units": units,
-            "value": value,
-        }
-        for name, units, value in (("memory-mb", "Mi", resource.memory), ("vcores", "", resource.vcores))
-    ]
-    information = {"resourceInformation": each}
-    return {"memory": resource.memory, "vCores": resource.vcores, "resourceInformations": information}
-
-
 def usage_document(used: Resource, masters: Resource, **more: Any) -> dict[str, Any]:
     """A ResourcesInfo: what is used of the one partition there is."""
     found = {"used": resource_document(used), "reserved": resource_document(Resource()), **more}
     partition = {"partitionName": "", **found, "amUsed": resource_document(masters)}
     return {"resourceUsagesByPartition": [partition]}
-
-
-def entries_document(memory: int, vcores: int) -> dict[str, Any]:
-    """YARN's map by resource. (YARN writes the key ``entry`` twice, of which readers of JSON take the last; here it
-    is a list.)"""
-    return {"entry": [{"key": "memory-mb", "value": str(memory)}, {"key": "vcores", "value": str(vcores)}]}
 
 
 def logs_link(http_address: str, container_id: str, user: str) -> str:
@@ -307,7 +284,9 @@ def container_document(report: ContainerReport, http_address: str, now_ms: int) 
         "containerState": "COMPLETE" if ended else "RUNNING" if report.started_at_ms else "NEW",
         "nodeHttpAddress": base,
         "nodeId": report.node_id,
-        "allocatedResources": entries_document(report.resource.memory, report.resource.vcores),
+        "allocatedResources": entries_document(
+            report.resource.memory, report.resource.vcores, report.resource.others
+        ),
         "exposedPorts": "",
         "executionType": report.execution_type.value,
     }

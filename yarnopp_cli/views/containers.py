@@ -21,7 +21,8 @@ from ..records.ids import dotted
 from ..records.reports import ContainerReport
 from .cluster import cause_document
 from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun, or_dash
-from .text import megabytes, span, timestamp, vcores
+from .resources import others_document
+from .text import megabytes, others_named, size_text, span, timestamp
 
 if TYPE_CHECKING:
     from executor.settings import ExecutorSettings
@@ -144,6 +145,7 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
         Column("cpu", "CPU", _cpu_seconds, _cpu_text, kind=NUMBER, spare=4, ours=True),
         Column("memory", "MEM", _used_mb, _memory_text, kind=MEGABYTES, spare=2, ours=True),
         Column("vcores", "VC", lambda one: one.resource.vcores, kind=NUMBER, spare=1),
+        Column("resources", "RESOURCES", lambda one: others_named(one.resource), wide=True),
         Column("exit", "EXIT", _known_status, _exit_cell, spare=5),
         Column(
             "task",
@@ -266,6 +268,7 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "am": report.is_am,
             "task": report.task,
             "priority": report.priority,
+            "resources": others_document(report.resource.others),
             "pid": report.pid or None,
             "command": list(report.command),
             "submittedAt": report.submitted_at_ms,
@@ -324,7 +327,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("User", report.user),
         ("Command", command_text(report)),
         ("Pid", _pid(report)),
-        ("Resource", f"{size.memory} MB, {vcores(size.vcores)}"),
+        ("Resource", size_text(size)),
         ("Limits", _limits_line(report, facts)),
         ("CPU-Used", f"{usage.cpu_seconds:.2f} s{throttled}"),
         ("Memory-Used", f"{now} now, {peak} at most, {usage.oom_kills} OOM kills"),

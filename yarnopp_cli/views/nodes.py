@@ -6,8 +6,8 @@ from executor.hints import Any
 from executor.records import OpportunisticContainersStatus, Resource, ResourceUtilization
 
 from ..records.reports import NodeReport, NodeState
-from .cluster import resource_document
 from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun
+from .resources import others_document, resource_document
 from .text import megabytes, timestamp, vcores
 
 _MIB = 1 << 20
@@ -95,6 +95,7 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("vcores", "VC", lambda node: node.total.vcores, kind=COUNT),
     Column("cpu", "CPU", lambda node: round(node.node_utilization.cpu, 2), _cores, kind=NUMBER, spare=2),
     Column("memUsed", "MEM USED", _measured_mb, _memory_text, kind=MEGABYTES, spare=1),
+    Column("resources", "RESOURCES", lambda node: others_text(node), flexible=True, wide=True),
     Column("rack", "RACK", lambda node: node.rack, wide=True),
     Column("labels", "LABELS", lambda node: ",".join(node.labels), wide=True),
     Column("address", "ADDRESS", lambda node: node.address, wide=True, ours=True),
@@ -171,6 +172,7 @@ def document(node: NodeReport) -> dict[str, Any]:
         "totalResource": resource_document(node.total),
         "yopp": {
             "usedMemoryOpportMB": opportunistic.memory_used,
+            "usedResourcesOpport": others_document(opportunistic.others_used),
             "queueCapacity": opportunistic.queue_capacity,
             "queueLimit": node.queue_limit,
             "waitQueueLength": opportunistic.wait_queue_length,
@@ -189,6 +191,24 @@ def document(node: NodeReport) -> dict[str, Any]:
             "pid": node.pid,
         },
     }
+
+
+def others_text(node: NodeReport) -> str:
+    """``1/2 yarn.io/gpu``: how many of each countable type containers of both types have, of how many."""
+    held = Resource(0, 0, node.opportunistic.others_used) + node.used
+    return ", ".join(f"{held.amount(one.name)}/{one.value} {one.name}" for one in node.total.others)
+
+
+def _others_lines(node: NodeReport) -> list[tuple[str, str]]:
+    """What is used of each countable type, and how many there are."""
+    opportunistic = Resource(0, 0, node.opportunistic.others_used)
+    return [
+        (
+            one.name,
+            f"{node.used.amount(one.name)} guaranteed, {opportunistic.amount(one.name)} opportunistic, of {one.value}",
+        )
+        for one in node.total.others
+    ]
 
 
 def _queued_text(node: NodeReport) -> str:
@@ -230,6 +250,7 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Memory-Capacity", f"{node.total.memory}MB"),
         ("CPU-Used", f"{vcores(used.vcores)} guaranteed, {vcores(opportunistic.vcores_used)} opportunistic"),
         ("CPU-Capacity", vcores(node.total.vcores)),
+        *_others_lines(node),
         ("Node-Labels", ",".join(node.labels)),
         ("Resource Utilization by Node", _utilization(node.node_utilization)),
         ("Resource Utilization by Containers", _utilization(node.containers_utilization)),

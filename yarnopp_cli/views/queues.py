@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from executor.records import Resource
-
 from ..records.reports import QueueReport, QueueUserReport
 from .columns import MEGABYTES, NUMBER, STATE, TENTHS, Column, Noun
-from .text import number_of, vcores
+from .resources import resource_document
+from .text import number_of, size_text
 
 COLUMNS: tuple[Column[QueueReport], ...] = (
     Column("queue", "QUEUE", lambda queue: queue.name),
@@ -27,16 +26,12 @@ COLUMNS: tuple[Column[QueueReport], ...] = (
 )
 
 
-def _resource(resource: Resource) -> dict[str, int]:
-    return {"memory": resource.memory, "vCores": resource.vcores}
-
-
 def _user(user: QueueUserReport) -> dict[str, Any]:
     return {
         "username": user.user,
-        "resourcesUsed": _resource(user.used),
+        "resourcesUsed": resource_document(user.used),
         "numActiveApplications": user.applications,
-        "yopp": {"opportunistic": _resource(user.opportunistic)},
+        "yopp": {"opportunistic": resource_document(user.opportunistic)},
     }
 
 
@@ -57,7 +52,7 @@ def document(queue: QueueReport) -> dict[str, Any]:
         "numActiveApplications": queue.running_applications,
         "numPendingApplications": queue.applications - queue.running_applications,
         "maxApplications": queue.maximum_applications,
-        "resourcesUsed": _resource(queue.used),
+        "resourcesUsed": resource_document(queue.used),
         "userLimit": queue.minimum_user_limit_percent,
         "userLimitFactor": queue.user_limit_factor,
         "users": {"user": [_user(user) for user in queue.users]} if queue.users else None,
@@ -79,10 +74,13 @@ def document(queue: QueueReport) -> dict[str, Any]:
         "defaultApplicationLifetime": queue.default_lifetime,
         "yopp": {
             "parent": queue.parent,
-            "guaranteed": _resource(queue.guaranteed),
-            "maximum": _resource(queue.maximum),
+            "guaranteed": resource_document(queue.guaranteed),
+            "maximum": resource_document(queue.maximum),
             "pendingGuaranteed": queue.pending_guaranteed,
-            "opportunistic": {"containers": queue.opportunistic_containers, **_resource(queue.opportunistic)},
+            "opportunistic": {
+                "containers": queue.opportunistic_containers,
+                **resource_document(queue.opportunistic),
+            },
         },
     }
 
@@ -96,13 +94,13 @@ def fields(queue: QueueReport) -> list[tuple[str, str]]:
         ("State", queue.state),
         ("Capacity", f"{queue.capacity:.2f}%"),
         ("Maximum Capacity", f"{queue.maximum_capacity:.2f}%"),
-        ("Absolute Capacity", f"{queue.absolute_capacity:.2f}% ({_shown(queue.guaranteed)})"),
-        ("Absolute Maximum Capacity", f"{queue.absolute_maximum_capacity:.2f}% ({_shown(queue.maximum)})"),
+        ("Absolute Capacity", f"{queue.absolute_capacity:.2f}% ({size_text(queue.guaranteed)})"),
+        ("Absolute Maximum Capacity", f"{queue.absolute_maximum_capacity:.2f}% ({size_text(queue.maximum)})"),
         ("Current Capacity", f"{queue.used_capacity:.2f}%"),
-        ("Used", _shown(queue.used)),
+        ("Used", size_text(queue.used)),
         ("Applications", f"{queue.applications} of {queue.maximum_applications}"),
         ("Pending containers", f"{queue.pending_containers}, {queue.pending_guaranteed} of them guaranteed"),
-        ("Opportunistic", f"{opportunistic}, {_shown(queue.opportunistic)}"),
+        ("Opportunistic", f"{opportunistic}, {size_text(queue.opportunistic)}"),
         ("Ordering policy", queue.ordering_policy),
         ("Preemption", "disabled" if queue.preemption_disabled else "enabled"),
     ]
@@ -110,13 +108,9 @@ def fields(queue: QueueReport) -> list[tuple[str, str]]:
         factor = "none" if queue.user_limit_factor < 0 else f"{queue.user_limit_factor:g}"
         lines.append(("User limit", f"at least {queue.minimum_user_limit_percent}%, factor {factor}"))
     for user in queue.users:
-        used = f"{_shown(user.used)} in {number_of(user.applications, 'application')}"
-        lines.append((f"User {user.user}", f"{used}; {_shown(user.opportunistic)} opportunistic"))
+        used = f"{size_text(user.used)} in {number_of(user.applications, 'application')}"
+        lines.append((f"User {user.user}", f"{used}; {size_text(user.opportunistic)} opportunistic"))
     return lines
-
-
-def _shown(resource: Resource) -> str:
-    return f"{resource.memory} MB, {vcores(resource.vcores)}"
 
 
 QUEUES: Noun[QueueReport] = Noun(

@@ -6,6 +6,7 @@ import unicodedata
 from collections.abc import Sequence
 
 from executor.light import pattern
+from executor.records import Resource
 
 # C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each one
 # can make a terminal show something else than what is there.
@@ -130,6 +131,21 @@ def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
 def vcores(number: int) -> str:
     """``1 vcore``, ``2 vcores``."""
     return number_of(number, "vcore")
+
+
+def others_named(resource: Resource) -> str:
+    """``1 yarn.io/gpu, 2 license``: what it has beside vcores and memory; "" for nothing."""
+    return ", ".join(f"{one.value} {one.name}" for one in resource.others)
+
+
+def others(resource: Resource) -> str:
+    """The same behind what was said before it: ``, 1 yarn.io/gpu``."""
+    return f", {others_named(resource)}" if resource.others else ""
+
+
+def size_text(resource: Resource) -> str:
+    """``512 MB, 1 vcore, 1 yarn.io/gpu``."""
+    return f"{resource.memory} MB, {vcores(resource.vcores)}{others(resource)}"
 
 
 def repeats(lines: Sequence[str]) -> list[str]:

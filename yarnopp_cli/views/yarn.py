@@ -88,7 +88,7 @@ def _percent(share: float) -> str:
 
 
 def _resource(size: Resource) -> str:
-    return f"<memory:{size.memory}, vCores:{size.vcores}>"
+    return str(size)
 
 
 def _utilization(measured: ResourceUtilization) -> str:

@@ -111,6 +111,25 @@ def test_a_resized_container_keeps_what_is_counted() -> None:
     assert world.machine.allocated == of(1024, 1, gpus=1)
 
 
+def test_who_takes_no_gpu_may_overtake_one_that_waits_for_it_for_ever() -> None:
+    world = a_world(of(4096, 4, gpus=1), max_overtakes=2)
+    arrive(world, "holder", of(gpus=1))
+    arrive(world, "waiter", of(512, 2, gpus=1))
+    for number in range(5):
+        arrive(world, f"plain{number}", of())
+        assert world.state(f"plain{number}") is ContainerState.RUNNING
+        world.exit(f"plain{number}")
+    arrive(world, "last", of(512, 3))
+    world.exit("holder")
+    assert world.states("waiter", "last") == ["SCHEDULED", "RUNNING"]
+    arrive(world, "small", of(512, 1))
+    assert world.state("small") is ContainerState.SCHEDULED, (
+        "now it waits for vcores, and was overtaken enough"
+    )
+    world.exit("last")
+    assert world.states("waiter", "small") == ["RUNNING", "RUNNING"]
+
+
 # -- preemption
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from executor.hints import Any
-from executor.records import ExecutionType, Resource
+from executor.records import ExecutionType, Others, Resource, counted
 
 from ...errors import (
     EXIT_FAILURE,
@@ -27,6 +27,7 @@ from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import REGISTERED, Needs, command
 from ..frame.options import (
+    WITHOUT_UPLOAD,
     Annotated,
     BadValueError,
     ExitCode,
@@ -40,14 +41,14 @@ from ..frame.options import (
 )
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
-from .run import WITHOUT_UPLOAD, Count, Detach, both_types, check_size, tags
+from .resources import Gpus, Resources, others_of, resources
+from .run import Count, Detach, both_types, check_size, tags
 from .variables import assignments
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"
 HADOOP_FAILED = 2
 DEFAULT_TIMEOUT_MS = 600_000
 LARGEST_SCRIPT = 4 * 1024 * 1024
-_RESOURCE = re.compile(r"(\d{1,18})\s*([kmgtp]?)(?:i?b?)?", re.ASCII | re.IGNORECASE)
 
 WITHOUT_MEANING = {
     "jar": "",  # YARN insists on it; here there is nothing to ship
@@ -89,31 +90,6 @@ def error_codes(text: str) -> tuple[int, ...]:
         return tuple(int(part) for part in text.split(",") if part.strip())
     except ValueError:
         raise BadValueError(f"{text!r} is not a list of exit codes; write 1,75") from None
-
-
-def resources(text: str) -> Resource:
-    """YARN's ``memory-mb=512,vcores=2``; ``memory`` may have a unit. Raises UsageError."""
-    memory, vcores = -1, -1
-    for part in filter(None, (piece.strip() for piece in text.split(","))):
-        name, equals, value = (piece.strip() for piece in part.partition("="))
-        match = _RESOURCE.fullmatch(value)
-        if not equals or match is None:
-            raise UsageError(
-                f"{part!r} is not a resource",
-                because="a resource is a name and a whole number",
-                hint="write memory-mb=512,vcores=2",
-            )
-        if name in ("memory", "memory-mb"):
-            memory = size_mb(match[1] + match[2]) if match[2] else int(match[1])
-        elif name == "vcores" and not match[2]:
-            vcores = int(match[1])
-        else:
-            raise UsageError(
-                f"unknown resource {name}",
-                because="a container has memory-mb and vcores",
-                hint="memory-mb=512,vcores=2",
-            )
-    return Resource(memory, vcores)
 
 
 Follow = Annotated[bool, option("-f, --follow", "Show the containers' output here."), WITHOUT_UPLOAD]
@@ -166,8 +142,10 @@ class Containers(Options):
     ] = 10
     container_vcores: Annotated[int, option("--container-vcores V", "Vcores of each container.")] = 1
     container_resources: Annotated[
-        str, option("--container-resources R=N,...", "Memory and vcores together.")
+        str, option("--container-resources R=N,...", "Memory, vcores and others together.")
     ] = ""
+    gpus: Gpus = None
+    resource: Resources = None
     shell_cmd_priority: Annotated[
         int, option("--shell-cmd-priority, --container-priority P", "Priority of the containers.")
     ] = 0
@@ -183,7 +161,12 @@ class Containers(Options):
         """One of them. Raises UsageError."""
         return TaskSpec(
             1,
-            container_size(self.container_memory, self.container_vcores, self.container_resources),
+            container_size(
+                self.container_memory,
+                self.container_vcores,
+                self.container_resources,
+                others_of(self.gpus, self.resource or ()),
+            ),
             execution_kind(self.container_type, self.opportunistic, self.guaranteed),
             self.shell_cmd_priority,
             self.enforce,
@@ -454,24 +437,28 @@ def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -
         ) from None
 
 
-def _size(memory: int | None, vcores: int | None, both: str) -> tuple[int | None, int | None]:
-    """What the options of memory and vcores say, and the one for both, which goes first. YARN's -1 means unset."""
+def _size(memory: int | None, vcores: int | None, both: str) -> tuple[int | None, int | None, Others]:
+    """What the options of memory and vcores say, and the one for all, which goes first. YARN's -1 means unset."""
     wanted = resources(both)
     memory = memory if wanted.memory == -1 else wanted.memory
     vcores = vcores if wanted.vcores == -1 else wanted.vcores
-    return None if memory == -1 else memory, None if vcores == -1 else vcores
+    return None if memory == -1 else memory, None if vcores == -1 else vcores, wanted.others
 
 
-def container_size(memory: int, vcores: int, both: str) -> Resource:
-    """The size of each container. Raises UsageError."""
-    some_memory, some_vcores = _size(memory, vcores, both)
+def container_size(memory: int, vcores: int, both: str, others: Others = ()) -> Resource:
+    """The size of each container; ``others`` by options of their own. Raises UsageError."""
+    some_memory, some_vcores, more = _size(memory, vcores, both)
     check_size(some_vcores, some_memory)
-    return Resource(10 if some_memory is None else some_memory, 1 if some_vcores is None else some_vcores)
+    return Resource(
+        10 if some_memory is None else some_memory,
+        1 if some_vcores is None else some_vcores,
+        counted({one.name: one.value for one in (*more, *others)}),
+    )
 
 
 def master_size(memory: int | None, vcores: int | None, both: str) -> Resource | None:
     """The size of a detached job's master, None for that of the configuration. Raises UsageError."""
-    memory, vcores = _size(memory, vcores, both)
+    memory, vcores, others = _size(memory, vcores, both)
     if memory is not None and memory < 1:
         raise UsageError(
             f"Invalid memory specified for application master: {memory}",
@@ -484,6 +471,6 @@ def master_size(memory: int | None, vcores: int | None, both: str) -> Resource |
             because="a number of vcores is not negative",
             hint="--master-vcores 0, or -1 for the configured number",
         )
-    if memory is None and vcores is None:
+    if memory is None and vcores is None and not others:
         return None
-    return Resource(128 if memory is None else memory, vcores or 0)
+    return Resource(128 if memory is None else memory, vcores or 0, others)

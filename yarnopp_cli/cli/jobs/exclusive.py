@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from executor.hints import TYPE_CHECKING
+from executor.light import replace
 from executor.records import Resource
 
 from ...errors import ConnectionFailedError, NodeNotFoundError, UsageError
@@ -64,4 +65,5 @@ def largest(nodes: Iterable[NodeReport], name: str, step_mb: int) -> Resource | 
     if not fitting:
         return None
     total = max(fitting, key=lambda one: (one.vcores, one.memory))
-    return Resource(max(total.memory // max(1, step_mb) * step_mb, min(total.memory, step_mb)), total.vcores)
+    memory = max(total.memory // max(1, step_mb) * step_mb, min(total.memory, step_mb))
+    return replace(total, memory=memory)

@@ -213,7 +213,7 @@ def run_foreground(
     with SignalWatch() as signals:
         loop: JobFollower | MasterLoop
         if response.am_token is None:
-            rows = shown.stream or printer.is_json or not printer.quiet
+            rows = shown.stream or shown.log is not None or printer.is_json or not printer.quiet
             loop = JobFollower(client.open(), response.application_id, tally, console, signals, rows=rows)
         else:
             loop = _master_here(client, job, response, tally, console, signals)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from executor.causes import CauseKind, of_kind
 from executor.hints import TYPE_CHECKING
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.light import replace
+from executor.records import ContainerState, ExecutionType
 
 from ...errors import InvalidStateError, UsageError
 from ...records.client_protocol import GetContainersRequest
@@ -15,8 +16,7 @@ from ...records.reports import ContainerReport
 from ...records.requests import ContainerUpdateType, UpdateContainerRequest
 from ...views import containers as view
 from ...views.containers import CONTAINERS, is_live
-from ...views.text import span
-from ...views.text import vcores as vcores_of
+from ...views.text import size_text, span
 from ..frame.actions import agree, awaited
 from ..frame.command import command
 from ..frame.naming import containers, words
@@ -323,9 +323,13 @@ def resize(
     named = _agreed(session, ids, "Resize", is_live)
     for report in [live(_at_the_rm(client, one)) for one in named]:
         has = report.resource
-        wanted = Resource(has.memory if memory is None else memory, has.vcores if vcores is None else vcores)
+        wanted = replace(
+            has,
+            memory=has.memory if memory is None else memory,
+            vcores=has.vcores if vcores is None else vcores,
+        )
         # Less of one and more of the other are two updates: what gives back is first.
-        smaller = Resource(min(wanted.memory, has.memory), min(wanted.vcores, has.vcores))
+        smaller = wanted.lesser(has)
         if wanted == has:
             session.printer.note(f"{report.container_id} has {wanted} already")
         for size, differs, kind in (
@@ -336,7 +340,7 @@ def resize(
                 update = UpdateContainerRequest(report.container_id, -1, kind, size, None)
                 _update(session, update)
     after = [client.container(one) for one in named]
-    tell_containers(session, after, lambda one: f"{one.resource.memory} MB, {vcores_of(one.resource.vcores)}")
+    tell_containers(session, after, lambda one: size_text(one.resource))
 
 
 def _update(session: Session, update: UpdateContainerRequest) -> None:

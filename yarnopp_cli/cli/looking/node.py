@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from executor.hints import Any
-from executor.records import Resource
+from executor.light import replace
 
 from ...errors import UsageError
 from ...records.reports import NodeReport, NodeState
@@ -172,8 +172,10 @@ def resize(
         )
     found = []
     for node in _agreed(session, ids, "Resize"):
-        size = Resource(
-            node.total.memory if memory is None else memory, node.total.vcores if vcores is None else vcores
+        size = replace(
+            node.total,
+            memory=node.total.memory if memory is None else memory,
+            vcores=node.total.vcores if vcores is None else vcores,
         )
         if not node.used.fits_in(size) and size.memory > 0 and size.vcores > 0:
             session.printer.note(f"{node.node_id}: guaranteed containers have {node.used}, and keep it")

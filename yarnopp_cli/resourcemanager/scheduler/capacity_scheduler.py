@@ -188,6 +188,12 @@ class CapacityScheduler:
             assert not told or node.node_id in self._told, f"{node.node_id} would be awaited for ever"
 
 
+def _delays(ask: Ask, waiting: Ask, node: RMNode) -> bool:
+    """Whether serving ``ask`` there takes something for which the other waits."""
+    size = waiting.resource
+    return not size.others or ask.resource.delays(size, node.total - node.used)
+
+
 class _Round:
     """One assignment: containers are served one a turn, as queues, users and applications take turns, within their
     limits.
@@ -235,7 +241,7 @@ class _Round:
                 turns.served(turn)
                 node, location = choice
                 for other, blacklist in self.passed:
-                    if could_serve(other, node.load, blacklist):
+                    if could_serve(other, node.load, blacklist) and _delays(ask, other, node):
                         other.overtaken += 1
                 grant(attempt, ask, node)
                 attempt.guaranteed_asks.take(ask, location)

@@ -261,7 +261,12 @@ class ExplainService:
 
         def missing(node: RMNode) -> float:
             lacks = (ask.resource - (node.total - node.used)).at_least_zero()
-            return lacks.vcores / max(1, node.total.vcores) + lacks.memory / max(1, node.total.memory)
+            of_others = sum(one.value / max(1, node.total.amount(one.name)) for one in lacks.others)
+            return (
+                lacks.vcores / max(1, node.total.vcores)
+                + lacks.memory / max(1, node.total.memory)
+                + of_others
+            )
 
         node = min(nodes, key=missing)
         holders = [one for one in node.containers.values() if one.is_guaranteed]

@@ -17,7 +17,7 @@ from ...records.reports import ApplicationReport, ContainerReport, NodeReport
 from ...records.requests import ApplicationSubmissionContext
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
-from ..text import are, listed, megabytes, short_span, timestamp, vcores
+from ..text import are, listed, megabytes, short_span, size_text, timestamp, vcores
 from .reasons import text
 
 _NAMED = 3
@@ -188,7 +188,7 @@ def job_lines(job: JobSpec, kinds: str, found: Forecast | None) -> Iterable[str]
     """What would become of a job, for people; ``kinds`` are its tasks by type, in words."""
     first = job.phases[0]
     sizes = sorted({task.resource for task in first.tasks})
-    size = " or ".join(f"{one.memory} MB, {vcores(one.vcores)}" for one in sizes)
+    size = " or ".join(size_text(one) for one in sizes)
     yield f"{job.name}: {kinds}, of {size}"
     if first.command:
         yield f"  command: {shlex.join(first.command)}"

@@ -29,7 +29,7 @@ from .reasons import amount, by_type, lacks, names, oldest, text
 
 _BUSY = frozenset((ReasonCode.PRESSURE, ReasonCode.WINDOW))
 _ABOUT_NODE = (ReasonCode.NODE_DRAINING, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_LOST, *sorted(_BUSY))
-_SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY)
+_SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY, ReasonCode.NO_RESOURCE)
 
 
 def sentences(found: Explanation) -> list[str]:
@@ -210,7 +210,7 @@ def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
     elif ReasonCode.TOO_BIG in codes:
         yield f"{told}, and the node has no more than {amount(group.total)}"
     elif missing:
-        what = listed(lacks(needs.vcores - free.vcores, needs.memory - free.memory))
+        what = listed(lacks((needs - free).of_types_in(needs)))
         if group.execution_type is ExecutionType.GUARANTEED:
             what = "room that opportunistic containers make"
         yield f"{told}: it waits for {what}{_held_by(missing[0].holders, found)}"

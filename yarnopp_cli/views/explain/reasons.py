@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from executor.records import ContainerState, Resource
+from executor.records import ContainerState, Resource, counted
 
 from ...explain.reasons import why_waits
 from ...explain.snapshot import Picture, is_waiting
-from ...records.explanation import MEMORY, VCORES, Holders, Reason, ReasonCode, ReasonKind
+from ...records.explanation import CONTAINERS, MEMORY, VCORES, Holders, Reason, ReasonCode, ReasonKind
 from ...records.ids import short
 from ...records.reports import ContainerReport
 from ...records.requests import AFTER
-from ..text import about, are, listed, megabytes, number_of, timestamp, vcores, width
+from ..text import about, are, listed, megabytes, number_of, others, timestamp, vcores, width
 
 Kind = ReasonKind
 
@@ -95,8 +95,8 @@ _RESUMED = {
 
 
 def amount(resource: Resource) -> str:
-    """``1 vcore, 512 MB``."""
-    return f"{vcores(resource.vcores)}, {resource.memory} MB"
+    """``1 vcore, 512 MB``, and what it has of other types."""
+    return f"{vcores(resource.vcores)}, {resource.memory} MB{others(resource)}"
 
 
 def names(identifiers: Sequence[str], of: str = "", most: int = 3) -> str:
@@ -124,20 +124,33 @@ def oldest(holders: Holders, now_ms: int, of: str = "") -> str:
     return f" ({word}{short(holders.oldest, of)}{age})"
 
 
-def lacks(vcores_short: int, memory_short: int) -> list[str]:
-    """What is missing: ``a vcore``, ``512 MB of memory``; nothing for what is not."""
-    found = [("a vcore" if vcores_short == 1 else vcores(vcores_short))] if vcores_short > 0 else []
-    return [*found, f"{memory_short} MB of memory"] if memory_short > 0 else found
+def lacks(short: Resource) -> list[str]:
+    """What is missing: ``a vcore``, ``512 MB of memory``, ``1 yarn.io/gpu``; nothing for what is not above 0."""
+    found = [("a vcore" if short.vcores == 1 else vcores(short.vcores))] if short.vcores > 0 else []
+    found += [f"{short.memory} MB of memory"] if short.memory > 0 else []
+    return found + [f"{one.value} {one.name}" for one in short.others if one.value > 0]
+
+
+def _in_units(number: int, of: str) -> str:
+    """So much of memory (MB), of vcores, or of another type."""
+    if of in (MEMORY, CONTAINERS, ""):
+        return f"{number} MB" if of == MEMORY else vcores(number)
+    return vcores(number) if of == VCORES else f"{number} {of}"
 
 
 def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
     """What the words of a reason are filled with."""
     number, needs, free, total = reason.number, reason.needs, reason.free, reason.total
-    memory, one, holders, used = reason.resource == MEMORY, len(reason.by) == 1, reason.holders, reason.used
-    missing = (0, needs - free) if memory else (needs - free, 0)
+    one, holders, used, of_type = len(reason.by) == 1, reason.holders, reason.used, reason.resource
+    memory, other = of_type == MEMORY, of_type not in (MEMORY, VCORES, CONTAINERS, "")
+    missing = Resource(needs - free) if memory else Resource(0, needs - free)
+    if other:
+        missing = Resource(0, 0, counted({of_type: needs - free}))
     to = f" to {by_type(holders)}{oldest(holders, now_ms, of)}" if reason.by else ""
     held, unit = (used.memory, " MB") if memory else (used.vcores, " vcores")
-    held_unit = unit if memory or held != 1 else " vcore"
+    if other:
+        held, unit = used.amount(of_type), f" {of_type}"
+    held_unit = unit if memory or other or held != 1 else " vcore"
     several = f"{number_of(number, 'container')} were granted and not started"
     label = f"no node has the label {reason.detail} that it names"
     return {
@@ -149,14 +162,14 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
         "are_waiting": are(number, "waits", "wait"),
         "granted": "it was granted and has not been started" if number <= 1 and reason.by else several,
         "needs": needs,
-        "needed": f"{needs} MB" if memory else vcores(needs),
-        "wanted": f"{needs} MB of memory" if memory else vcores(needs),
+        "needed": _in_units(needs, of_type),
+        "wanted": f"{needs} MB of memory" if memory else _in_units(needs, of_type),
         "free": free,
         "free_vcores": f"{vcores(free)} {are(free)}",
         "total": total,
         "of_total": f"{total} MB are" if memory else f"{total} {are(free)}",
         "promised": f"{total - free} of {total}{unit}{to}",
-        "missing": listed(lacks(*missing)),
+        "missing": listed(lacks(missing)),
         "held_by": f"; held by {names(reason.by, of)}" if reason.by else "",
         "waiting": f"{by_type(holders)} that {are(holders.guaranteed, 'waits', 'wait')}",
         "where": reason.where,
@@ -176,12 +189,12 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
         "used": amount(used),
         "used_are": are(used.vcores),
         "limit": amount(reason.limit),
-        "has": f"{megabytes(reason.limit.memory)}, {vcores(reason.limit.vcores)}",
+        "has": f"{megabytes(reason.limit.memory)}, {vcores(reason.limit.vcores)}{others(reason.limit)}",
         "held": f"{held}{held_unit} of the {total}{unit}",
         "at": timestamp(reason.at_ms),
         "in_time": f" (in {about(reason.at_ms - now_ms)})" if 0 < now_ms < reason.at_ms else "",
         "condition": AFTER.get(reason.detail, ""),
-        "beside": f"{free} MB" if memory else vcores(free),
+        "beside": _in_units(free, of_type),
     }
 
 
@@ -213,7 +226,7 @@ def briefly(reasons: Sequence[Reason], cells: int = 1 << 16) -> str:
     words = _WORDS[first.kind]
     if short and not words.brief:
         full = f"waits for {' and '.join(map(_short_of, short))}"
-        few = f"no {', '.join('memory' if one.resource == MEMORY else 'vcore' for one in short)} free"
+        few = f"no {', '.join(_in_a_word(one.resource) for one in short)} free"
     else:
         facts = _facts(first, 0, "")
         full = (words.brief or words.full).format_map(facts)
@@ -223,10 +236,17 @@ def briefly(reasons: Sequence[Reason], cells: int = 1 << 16) -> str:
     return full if width(full) <= cells else few
 
 
+def _in_a_word(of: str) -> str:
+    """``memory``, ``vcore``, ``gpu``: a type without its domain."""
+    return {MEMORY: "memory", VCORES: "vcore"}.get(of, of.rpartition("/")[2])
+
+
 def _short_of(reason: Reason) -> str:
     """``a vcore (0 free)``, ``15.6 GB of memory (7680 MB free)``: what it needs, of which less is free."""
     if reason.resource == VCORES:
         return f"{'a vcore' if reason.needs == 1 else vcores(reason.needs)} ({reason.free} free)"
+    if reason.resource != MEMORY:
+        return f"{reason.needs} {reason.resource} ({reason.free} free)"
     return f"{megabytes(reason.needs)} of memory ({megabytes(reason.free)} free)"
 
 

@@ -1,0 +1,76 @@
+"""The options by which containers ask for countable resources: ``--gpus N`` and ``--resource NAME=N``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from executor.light import pattern
+from executor.records import MEMORY_MB, VCORES, Others, Resource, counted
+
+from ...errors import UsageError
+from ...settings.resource_types import GPU, MOST, wrong_name
+from ..frame.options import Annotated, option, size_mb
+
+Gpus = Annotated[
+    int | None, option("--gpus N", "GPUs of each container: --resource yarn.io/gpu=N.", min=0, max=MOST)
+]
+Resources = Annotated[
+    list[str] | None,
+    option("--resource NAME=N", "What else each container needs, of yarn.resource-types (repeatable)."),
+]
+
+
+_RESOURCE = pattern(r"(\d{1,18})\s*([kmgtp]?)(?:i?b?)?", re.ASCII | re.IGNORECASE)
+
+
+def others_of(gpus: int | None, words: Iterable[str]) -> Others:
+    """What these options ask for. Raises UsageError."""
+    amounts: dict[str, int] = {} if gpus is None else {GPU: gpus}
+    for word in words:
+        name, _, number = word.partition("=")
+        wrong = amount_fault(name.strip(), number.strip())
+        if not wrong and name.strip() in amounts:
+            wrong = f"{name.strip()} is asked for twice"
+        if wrong:
+            raise UsageError(
+                f"--resource {word!r} is refused", because=wrong, hint="for example --resource license=1"
+            )
+        amounts[name.strip()] = int(number)
+    return counted(amounts)
+
+
+def resources(text: str) -> Resource:
+    """YARN's ``memory-mb=512,vcores=2,yarn.io/gpu=1``; ``memory`` may have a unit, and -1 is what is not said. Raises
+    UsageError."""
+    memory, vcores, others = -1, -1, dict[str, int]()
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, equals, value = (piece.strip() for piece in part.partition("="))
+        match = _RESOURCE.fullmatch(value)
+        if not equals or match is None:
+            raise UsageError(
+                f"{part!r} is not a resource",
+                because="a resource is a name and a whole number",
+                hint="write memory-mb=512,vcores=2",
+            )
+        if name in ("memory", "memory-mb"):
+            memory = size_mb(match[1] + match[2]) if match[2] else int(match[1])
+        elif name == "vcores" and not match[2]:
+            vcores = int(match[1])
+        elif wrong := amount_fault(name, value):
+            raise UsageError(
+                f"{part!r} is not a resource", because=wrong, hint="memory-mb=512,vcores=2,yarn.io/gpu=1"
+            )
+        else:
+            others[name] = int(value)
+    return Resource(memory, vcores, counted(others))
+
+
+def amount_fault(name: str, number: str) -> str:
+    """What is wrong with an amount of a type; "" for nothing."""
+    if name in (MEMORY_MB, VCORES, "memory"):
+        return "memory and vcores have options of their own: --memory, --vcores"
+    if wrong := wrong_name(name):
+        return wrong
+    plain = number.isascii() and number.isdigit() and len(number) <= len(str(MOST))
+    return "" if plain and int(number) <= MOST else f"an amount is a whole number up to {MOST}"
