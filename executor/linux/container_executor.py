@@ -36,9 +36,11 @@ from ..records import (
     ContainerUsage,
 )
 from ..settings import ExecutorSettings
+from .accounts import Accounts
 from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
 from .cgroups.weights import NodeWeight
+from .confining import kept_from_containers
 from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
@@ -47,7 +49,7 @@ from .health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
-from .pool import Pool, kept_from_containers, most_slots
+from .pool import Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
@@ -104,9 +106,13 @@ class LinuxContainerExecutor:
         self._node_environment = dict(node_environment or {})
         # Once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
-        self._launcher = ShimLauncher(reaps=cgroups.mode == "none")
+        self._user, self._home = _account()
+        self._accounts = Accounts(settings)
+        confined = settings.confined_containers and os.geteuid() == 0
+        read_only = kept_from_containers(state_dir) if confined else ()
+        self._launcher = ShimLauncher(reaps=cgroups.mode == "none", read_only=read_only)
         self._store = StateStore(state_dir)
-        self._directories = Directories(work_dir, log_dir, state_dir)
+        self._directories = Directories(work_dir, log_dir, state_dir, self._accounts)
         loop = asyncio.get_running_loop()
         self._context = context = ExecutorContext(
             cgroups, self._directories, loop=loop, post=post, clock=time.monotonic
@@ -143,7 +149,7 @@ class LinuxContainerExecutor:
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
-            read_only=kept_from_containers(state_dir) if settings.confined_containers else (),
+            read_only=read_only,
         )
         self._ender = Ender(context)
         self._unrecorded: dict[str, ExecutorError] = {}
@@ -151,7 +157,6 @@ class LinuxContainerExecutor:
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
         self._window = WindowKeeper(settings.opportunistic_window, post)
-        self._user, self._home = _account()
 
     # ---- the life of the executor itself
 
@@ -453,6 +458,7 @@ class LinuxContainerExecutor:
         private = self._directories.private(spec.container_id)
         working = os.path.abspath(spec.working_directory) if spec.working_directory is not None else private
         logs = self._directories.log(spec)
+        account = self._accounts.of(spec.user)
         return LaunchRequest(
             container_id=spec.container_id,
             command=spec.command,
@@ -464,13 +470,14 @@ class LinuxContainerExecutor:
                 working_directory=working,
                 log_directory=logs,
                 user=self._user,
-                home=self._home,
+                home=self._home if account is None else account.home,
             ),
             working_directory=working,
             stdout=os.path.join(logs, "stdout"),
             stderr=os.path.join(logs, "stderr"),
             exit_file="" if join is None else self._directories.next_exit_file(spec.container_id),
             join=join or (),
+            account=None if account is None else account.ids,
         )
 
     def _live(self, container_id: str) -> LiveContainer | None:
