@@ -291,11 +291,30 @@ class ExecutorSettings(Record, kw_only=True):
     """Measure what containers use. With false no figures are shown, and memory that no cgroup limits is not
     checked."""
     confined_containers: bool = setting("yopp.nodemanager.confined-containers", True)
-    """Keep containers in slots (yopp.nodemanager.pooled-groups) of a node that root runs from changing their own
-    limits, groups and records: they see the cgroups and the node's records read-only, in a mount namespace of their
-    own, gain no privileges by programs (no_new_privs), and lack the capabilities by which that could be undone
-    (CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_DAC_READ_SEARCH). With false,
-    containers of root can mount file systems, and run other container engines. `yopp doctor` tells what holds."""
+    """Keep the containers of a node that root runs from changing their own limits, groups and records: they see
+    the cgroups and the node's records read-only, in a mount namespace of their own, gain no privileges by
+    programs (no_new_privs), and lack the capabilities by which that could be undone (CAP_SYS_ADMIN,
+    CAP_SYS_PTRACE, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_DAC_READ_SEARCH). With false, containers of
+    root can mount file systems, and run other container engines. `yopp doctor` tells what holds."""
+    limit_users: bool = setting("yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users", False)
+    """Where root runs the node: run the containers of all users as one, nonsecure-mode.local-user. With false each
+    container runs as the user who submitted its application, with its groups. True in YARN, where nobody knows in
+    nonsecure mode who a caller is; here the kernel tells. A node that another user runs starts all as that user."""
+    local_user: str = setting("yarn.nodemanager.linux-container-executor.nonsecure-mode.local-user", "nobody")
+    """The user as whom all containers run with nonsecure-mode.limit-users."""
+    min_user_id: int = setting(
+        "yopp.nodemanager.linux-container-executor.min-user-id", 1000, at_least=1, at_most=2**32 - 2
+    )
+    """Where root runs the node: containers of users with a smaller uid are refused (min.user.id of YARN's
+    container-executor.cfg). Root's own run as root."""
+    allowed_system_users: str = setting("yopp.nodemanager.linux-container-executor.allowed-system-users", "")
+    """Users, separated by commas, whose containers are started although their uid is below min-user-id
+    (allowed.system.users of container-executor.cfg)."""
+    banned_users: str = setting(
+        "yopp.nodemanager.linux-container-executor.banned-users", "hdfs,yarn,mapred,bin"
+    )
+    """Users, separated by commas, whose containers are refused where root runs the node (banned.users of
+    container-executor.cfg). With root among them, root's jobs are refused too."""
     log_monitor_enabled: bool = setting("yarn.nodemanager.container-log-monitor.enable", False)
     """End containers that write more into their log directory than the limits allow (KILLED_FOR_EXCESS_LOGS). Files
     that were removed and are still written to as standard output or error count too. Needs

@@ -1,4 +1,4 @@
-"""docs/security.md names tests that exist."""
+"""docs/security.md and docs/reliability.md name tests that exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = (ROOT / "docs" / "security.md").read_text()
-NAMED = sorted(set(re.findall(r"`(test_\w+)`", PAGE)))
+RELIABILITY = (ROOT / "docs" / "reliability.md").read_text()
+NAMED = sorted(set(re.findall(r"`(test_\w+)`", PAGE + RELIABILITY)))
 
 
 def test_each_promise_names_the_test_that_attacks_it() -> None:
@@ -20,5 +21,5 @@ def test_each_promise_names_the_test_that_attacks_it() -> None:
 
 @pytest.mark.parametrize("name", NAMED)
 def test_it_exists(name: str) -> None:
-    declared = re.compile(rf"^(async )?def {name}\(", re.MULTILINE)
+    declared = re.compile(rf"^ *(async )?def {name}\(", re.MULTILINE)
     assert any(declared.search(path.read_text()) for path in (ROOT / "tests").rglob("test_*.py"))

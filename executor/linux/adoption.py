@@ -14,7 +14,7 @@ from ..light import replace
 from ..records import ContainerRecord, ContainerState, ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
-from .shim import is_shim, kill_shim, read_exit_file
+from .shim import exit_file_of, is_shim, kill_shim, read_exit_file
 from .slots import Begun, journal_path, journals, read_journal, remove_journal, survey
 
 LOG = logging.getLogger(__name__)
@@ -60,9 +60,13 @@ class Finder:
         path = self._cgroups.path(container_id)
         if record.pid:
             self._trace(container_id, record.pid, record.process_start)
+        # Its own, which it may not have made yet: what is there may be that of an earlier attempt.
+        exit_file = exit_file_of(record.pid) if record.pid else ""
+        alive = bool(record.pid) and is_alive(record.pid, record.process_start)
         files = self._directories.exit_files(container_id)
-        if record.pid and is_alive(record.pid, record.process_start):
-            held = LiveContainer(container_id, record.pid, record.process_start, files[-1] if files else "")
+        if alive:
+            exit_file = exit_file or (files[-1] if files else "")
+            held = LiveContainer(container_id, record.pid, record.process_start, exit_file)
             processes = self._context.processes(held)
             held.paused = self._cgroups.frozen(container_id) or all_stopped(processes)
             usage = self._cgroups.usage(container_id, self._context.clock())
@@ -87,6 +91,8 @@ class Finder:
         path = journal_path(self._directories.state, begun.slot)
         if not begun.pid:
             wait_until(lambda: self._has_pid(path, begun), FIRST_LINE_SECONDS, 0.005)
+        alive = is_alive(begun.launcher, begun.launcher_start)
+        if not (begun.pid and alive):  # after that: what has ended since the survey has written its code
             begun = next(
                 (one for one in reversed(read_journal(path).begun) if one.container_id == container_id), begun
             )
@@ -99,7 +105,7 @@ class Finder:
         slot.launcher, slot.baseline = begun.launcher, begun.baseline
         group = self._cgroups.path(slot.name)
         usage = slot.usage(self._context.clock(), len(slot.processes()))
-        if begun.code is None and is_alive(begun.launcher, begun.launcher_start):
+        if begun.code is None and alive:
             held = LiveContainer(
                 container_id, record.pid, record.process_start, "", pooled=True, journal=path
             )

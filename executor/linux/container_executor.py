@@ -36,9 +36,11 @@ from ..records import (
     ContainerUsage,
 )
 from ..settings import ExecutorSettings
+from .accounts import Accounts
 from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
 from .cgroups.weights import NodeWeight
+from .confining import kept_from_containers
 from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
@@ -47,7 +49,7 @@ from .health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
 from .host import HostReader
 from .monitor import Monitor
 from .pausing import Pauser
-from .pool import Pool, kept_from_containers, most_slots
+from .pool import Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
@@ -107,9 +109,13 @@ class LinuxContainerExecutor:
         self._device_vendor = device_vendor
         # Once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
-        self._launcher = ShimLauncher(reaps=cgroups.mode == "none")
+        self._user, self._home = _account()
+        self._accounts = Accounts(settings)
+        confined = settings.confined_containers and os.geteuid() == 0
+        read_only = kept_from_containers(state_dir) if confined else ()
+        self._launcher = ShimLauncher(reaps=cgroups.mode == "none", read_only=read_only)
         self._store = StateStore(state_dir)
-        self._directories = Directories(work_dir, log_dir, state_dir)
+        self._directories = Directories(work_dir, log_dir, state_dir, self._accounts)
         loop = asyncio.get_running_loop()
         self._context = context = ExecutorContext(
             cgroups, self._directories, loop=loop, post=post, clock=time.monotonic
@@ -146,7 +152,7 @@ class LinuxContainerExecutor:
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
-            read_only=kept_from_containers(state_dir) if settings.confined_containers else (),
+            read_only=read_only,
         )
         self._ender = Ender(context)
         self._unrecorded: dict[str, ExecutorError] = {}
@@ -154,7 +160,6 @@ class LinuxContainerExecutor:
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
         self._window = WindowKeeper(settings.opportunistic_window, post)
-        self._user, self._home = _account()
 
     # ---- the life of the executor itself
 
@@ -459,6 +464,7 @@ class LinuxContainerExecutor:
         private = self._directories.private(spec.container_id)
         working = os.path.abspath(spec.working_directory) if spec.working_directory is not None else private
         logs = self._directories.log(spec)
+        account = self._accounts.of(spec.user)
         return LaunchRequest(
             container_id=spec.container_id,
             command=spec.command,
@@ -470,7 +476,7 @@ class LinuxContainerExecutor:
                 working_directory=working,
                 log_directory=logs,
                 user=self._user,
-                home=self._home,
+                home=self._home if account is None else account.home,
                 device_vendor=self._device_vendor,
             ),
             working_directory=working,
@@ -478,6 +484,7 @@ class LinuxContainerExecutor:
             stderr=os.path.join(logs, "stderr"),
             exit_file="" if join is None else self._directories.next_exit_file(spec.container_id),
             join=join or (),
+            account=None if account is None else account.ids,
         )
 
     def _live(self, container_id: str) -> LiveContainer | None:
@@ -526,6 +533,7 @@ class LinuxContainerExecutor:
         self._finder.cleaned(container_id)
         if held is not None and held.pooled and not held.journal:
             # Its slot is another's by now. Most leave nothing in their directory.
+            self._directories.remove_bar(container_id)
             if not self._directories.keep_private(container_id):
                 self._cleaner.clean(container_id)
             return

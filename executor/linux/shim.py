@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import ctypes
 import errno
+import fcntl
 import logging
+import marshal
 import os
 import re
 import signal
@@ -24,10 +26,10 @@ from pathlib import Path
 from ..errors import LaunchError
 from ..light import Record
 from ..regular import NotRegularError, read_regular
-from . import exact
+from . import exact, launcher
 from .cgroups.files import leave_freezer
 from .descriptors import limit_of_children
-from .keeping import KeptProgram
+from .keeping import KeptProgram, compiled
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
@@ -55,6 +57,8 @@ class LaunchRequest(Record):
     stderr: str
     exit_file: str
     join: tuple[str, ...] = ()
+    account: tuple[int, int, list[int], bool] | None = None
+    """As whom it runs: uid, gid, groups, whether no program can give it other rights. None: as this process."""
 
 
 class Launched(Record):
@@ -116,9 +120,12 @@ class CannotLaunchError(LaunchError):
 class ShimLauncher:
     """Starts each container under a shell of its own."""
 
-    def __init__(self, *, reaps: bool = False) -> None:
+    def __init__(self, *, reaps: bool = False, read_only: tuple[str, ...] = ()) -> None:
         """With ``reaps`` the orphans of a container become children of its shim, which ends them after the command:
-        where no cgroup holds them."""
+        where no cgroup holds them. Containers can only read the directories ``read_only``, as far as the kernel
+        grants that, and none of them can undo it."""
+        self._read_only = read_only
+        self._enter = KeptProgram(launcher.__file__)
         self._first = ("--reaps",) if reaps else ()
         self._in_child = partial(_prctl, PR_SET_CHILD_SUBREAPER, 1) if reaps else None
         self._shim, self._exactly = KeptProgram(SHIM), KeptProgram(exact.__file__)
@@ -149,31 +156,71 @@ class ShimLauncher:
         limit = limit_of_children()
         files = (f"--files={limit}",) if limit else ()
         state = os.path.dirname(request.exit_file)
+        told = -1
+        if request.account is not None or self._read_only:
+            told = self._told(request)
         try:
             shim = self._shim.at(state)
-            command, environment = self._exact(request.command, request.environment, state)
+            if told >= 0:
+                program = compiled(launcher, self._enter.at(state))
+                command = [sys.executable, "-I", "-S", program, launcher.ENTER, str(told)]
+                environment: dict[str, str] = {}
+            else:
+                command, environment = self._exact(request.command, request.environment, state)
+            arguments = [SHELL, shim, request.exit_file, *self._first, *files, *steps, "--", *command]
+            return self._run(request, arguments, environment, stdin, told)
         except OSError as error:
             raise _launch_error(request, error) from error
-        arguments = [SHELL, shim, request.exit_file, *self._first, *files, *steps, "--", *command]
-        stdout = _open_log(request.stdout)
+        finally:
+            if told >= 0:
+                os.close(told)
+
+    def _told(self, request: LaunchRequest) -> int:
+        """A file with all that ``launcher.enter`` is to know: neither the shell, which is root's, nor a command line,
+        which all may read, gets a variable of the container's. Raises LaunchError."""
+        own = request.account is None
+        out, err = ("", "") if own else (request.stdout, request.stderr)
         try:
+            _check_strings(request)
+            words = (list(request.command), dict(request.environment), request.working_directory, out, err)
+            content = marshal.dumps((list(self._read_only), request.account, *words))
+            made = os.memfd_create("yopp-container")
             try:
-                stderr = _open_log(request.stderr) if request.stderr != request.stdout else os.dup(stdout)
-            except OSError as error:
-                raise _launch_error(request, error) from error
+                # Beyond the descriptors that the shim uses.
+                found = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, 20)
+            finally:
+                os.close(made)
+            try:
+                with open(found, "wb", closefd=False) as file:
+                    file.write(content)
+            except OSError:
+                os.close(found)
+                raise
+        except (OSError, ValueError) as error:
+            raise _launch_error(request, error) from error
+        return found
+
+    def _run(
+        self, request: LaunchRequest, arguments: list[str], environment: dict[str, str], stdin: int, told: int
+    ) -> Launched:
+        own = request.account is None  # another user opens its output itself
+        stdout = _open_log(request.stdout if own else os.devnull)
+        try:
+            stderr = _open_log(request.stderr) if own and request.stderr != request.stdout else os.dup(stdout)
             try:
                 process = subprocess.Popen(
                     arguments,
                     stdin=stdin,
                     stdout=stdout,
                     stderr=stderr,
-                    cwd=request.working_directory,
+                    cwd=request.working_directory if own else "/",
                     env=environment,
                     start_new_session=True,
                     close_fds=True,
+                    pass_fds=() if told < 0 else (told,),
                     preexec_fn=self._in_child,
                 )
-            except (OSError, ValueError) as error:
+            except ValueError as error:
                 raise _launch_error(request, error) from error
             finally:
                 os.close(stderr)
@@ -208,10 +255,21 @@ class ShimLauncher:
 def check_command(request: LaunchRequest) -> None:
     """Refuse what no shell could start, in a shell's own words. Raises CannotLaunchError."""
     check_words(request.command)
+    if request.account is not None:
+        return  # who may enter what is found out with that user's rights
     if not os.path.isdir(request.working_directory):
         raise CannotLaunchError(f"no working directory {request.working_directory!r}", 126)
     if not os.access(request.working_directory, os.X_OK):
         raise CannotLaunchError(f"the working directory {request.working_directory!r} cannot be entered", 126)
+
+
+def _check_strings(request: LaunchRequest) -> None:
+    """Raise ValueError for what the kernel's call cannot take."""
+    words = (*request.command, *request.environment, *request.environment.values())
+    if any("\0" in word for word in words):
+        raise ValueError("embedded null byte")
+    if any(not name or "=" in name for name in request.environment):
+        raise ValueError("illegal environment variable name")
 
 
 def check_words(command: tuple[str, ...]) -> None:
@@ -274,6 +332,12 @@ def read_exit_file(path: str) -> ExitFile | None:
 def is_shim(pid: int, exit_file: str) -> bool:
     """Whether that process is the shim of this exit file: its pid may have been given to another one."""
     return os.fsencode(exit_file) in read_bytes(f"/proc/{pid}/cmdline").split(b"\0")
+
+
+def exit_file_of(pid: int) -> str:
+    """The exit file of the shim with that pid, which it may not have made yet; "" if it is no shim."""
+    words = read_bytes(f"/proc/{pid}/cmdline", 8192).split(b"\0", 3)
+    return os.fsdecode(words[2]) if len(words) == 4 and _is_shim(words[1]) else ""
 
 
 def claim_exit_file(path: str) -> bool:

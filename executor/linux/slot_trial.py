@@ -8,9 +8,10 @@ import time
 from ..light import Record
 from ..records import CgroupLimits, ContainerUsage
 from .cgroups.base import CgroupDriver
+from .confining import kept_from_containers
 from .context import ExecutorContext, LiveContainer
 from .directories import Directories
-from .pool import Pool, kept_from_containers
+from .pool import Pool
 from .shim import LaunchRequest
 
 NAME = "trial"

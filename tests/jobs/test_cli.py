@@ -8,7 +8,7 @@ from executor.records import Resource
 from tests.cli.test_argv import YARNS_FLAGS, YARNS_VALUES
 from yarnopp_cli.cli.frame.command import REGISTERED
 from yarnopp_cli.cli.frame.typed import made
-from yarnopp_cli.cli.jobs import dshell, pi, run  # noqa: F401  (pi: registered)
+from yarnopp_cli.cli.jobs import dshell, pi, run, variables  # noqa: F401  (pi, run: registered)
 from yarnopp_cli.errors import UsageError, YoppError
 
 
@@ -67,15 +67,15 @@ def test_timeouts_are_milliseconds_unless_they_say_otherwise(text: str, expected
 
 
 def test_variables() -> None:
-    assert run.assignments(["A=1", "B", "C=x=y"]) == {"A": "1", "B": "", "C": "x=y"}
+    assert variables.assignments(["A=1", "B", "C=x=y"]) == {"A": "1", "B": "", "C": "x=y"}
     with pytest.raises(UsageError):
-        run.assignments(["=1"])
+        variables.assignments(["=1"])
     here = {"B": "x=y", "A": "2"}
-    assert run.with_values(["A=1", "B", "C", "D=", "=1"], here) == ["A=1", "B=x=y", "D=", "=1"]
-    run.refuse_owned(["HOME", "USER", "PATH", "LD_PRELOAD"])
+    assert variables.with_values(["A=1", "B", "C", "D=", "=1"], here) == ["A=1", "B=x=y", "D=", "=1"]
+    variables.refuse_owned(["HOME", "USER", "PATH", "LD_PRELOAD"])
     for name in ("PWD", "CONTAINER_ID", "NM_HOST", "LOG_DIRS", "YOPP_TASK", "YOPP_TASKS"):
         with pytest.raises(UsageError) as caught:
-            run.refuse_owned([name])
+            variables.refuse_owned([name])
         assert name in caught.value.message and caught.value.because and caught.value.hint
 
 

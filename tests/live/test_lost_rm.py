@@ -97,6 +97,19 @@ def test_an_rm_that_stands_still_is_told_within_seconds(cluster: Yopp) -> None:
     assert ProcessId.of(rm) is not None and cluster("ps").returncode == 0
 
 
+def test_a_job_in_the_foreground_ends_with_its_time_though_the_rm_stands_still(cluster: Yopp) -> None:
+    job = cluster.start("run", "--timeout", "2s", "sleep", "100")
+    wait_until(lambda: cluster.containers(), what="it runs")
+    rm = daemon(cluster, "rm")
+    os.kill(rm, signal.SIGSTOP)
+    try:
+        err = job.communicate(timeout=30)[1]
+    finally:
+        os.kill(rm, signal.SIGCONT)
+    assert job.returncode == 124 and "the job's time has passed" in err and f"`kill -CONT {rm}`" in err
+    wait_until(lambda: not cluster.containers(), what="the RM has ended it")
+
+
 def test_a_node_that_stands_still_is_told_to_be_silent(cluster: Yopp) -> None:
     job = cluster("run", "-q", "-d", "sleep", "100").stdout.strip()
     node = daemon(cluster, "nm-45454")

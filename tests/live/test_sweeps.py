@@ -59,6 +59,33 @@ def test_tasks_read_their_file_or_their_piece_of_what_is_piped_in(cluster: Yopp,
     assert "would be read by nobody" in cluster("run", "cat", input="x\n", code=2).stderr
 
 
+def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(cluster: Yopp, tmp_path: Path) -> None:
+    log, good = tmp_path / "log", tmp_path / "good"
+    script = f"echo out; [ $0 != b ] || [ -e {good} ]"
+    words = ("run", "-O", "--joblog", str(log), "-C", str(tmp_path), "--results", "{job}/{1}")
+
+    def rows() -> list[tuple[str, ...]]:
+        lines = log.read_text().splitlines()[1:]
+        return sorted((one[0], one[6], one[8]) for one in (line.split("\t") for line in lines))
+
+    cluster(*words, "sh", "-c", script, ":::", "a", "b", code=1)
+    assert [row[:2] for row in rows()] == [("1", "0"), ("2", "1")]
+    assert [float(line.split("\t")[2]) > 1.7e9 for line in log.read_text().splitlines()[1:]] == [True] * 2
+    good.touch()
+    told = cluster(*words, "--resume", "sh", "-c", script, ":::", "a", "b")
+    assert f"there is nothing to run: {log} has all tasks" in told.stderr
+    cluster(*words, "--resume-failed", "sh", "-c", script, ":::", "a", "b", "c")
+    assert [row[:2] for row in rows()] == [("1", "0"), ("2", "0"), ("2", "1"), ("3", "0")]
+    found = {one.name: one.read_text() for one in tmp_path.glob("application_*/*") if one.suffix != ".err"}
+    assert found == dict.fromkeys("abc", "out\n")
+    detached = cluster(
+        "run", "-q", "-d", "-n", "2", "-C", str(tmp_path), "--results", "d", "echo", "x"
+    ).stdout.strip()
+    cluster("wait", detached)
+    assert [(tmp_path / "d" / task / "stdout").read_text() for task in "12"] == ["x\n"] * 2
+    assert cluster("logs", detached).stdout == ""
+
+
 def test_what_linux_just_takes_runs(cluster: Yopp, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("x" * 131_061 + "\n")  # YOPP_ARGS has the most bytes that it can have

@@ -176,6 +176,9 @@ class RunDir(Record):
             self.write("where", self.socket_dir + "\n")
         try:
             os.makedirs(self.state_dir, mode=0o700, exist_ok=True)
+            if os.geteuid() == 0 and not f"{self.state_dir}/".startswith(f"{self.path}/"):
+                # Containers of other users work below it. They may go through, and not look; what is in it is closed.
+                os.chmod(self.state_dir, 0o711)
         except OSError as error:
             raise _unusable(self.state_dir, "the state directory", error) from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 import time
 
-from ..errors import ConnectionFailedError, YoppError
+from ..errors import EXIT_TIMEOUT, ConnectionFailedError, YoppError
 from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS, EndMaster, StopRequested
 from ..masters.tasks import Tally
 from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, WatchJobResponse
@@ -25,6 +25,7 @@ _LONGEST_WAIT = 2.0
 class JobFollower:
     """Follows one job to its end. ``rm`` is the connection over which it was submitted; ``tally`` is kept up to date.
 
+    ``timeout`` is how many seconds the RM gives the job, 0 for no limit: one that stands still ends none.
     Without ``rows`` the observer hears of no tasks, and the tally is right at the end only.
     """
 
@@ -37,6 +38,7 @@ class JobFollower:
         signals: SignalWatch,
         *,
         rows: bool = True,
+        timeout: float = 0.0,
     ) -> None:
         self.rm: Connection | None = rm
         self._address = rm.address
@@ -53,6 +55,7 @@ class JobFollower:
         self._lost_at: float | None = None
         self._told = False
         self._stopped = 0
+        self._deadline = time.monotonic() + timeout if timeout else None
         self._end: EndMaster | None = None
 
     def run(self) -> EndMaster:
@@ -68,6 +71,7 @@ class JobFollower:
             self._ask_to_stop(wanted)
         now = time.monotonic()
         times = [self._observer.tick(now), self._retry_at, now + _LONGEST_WAIT]
+        times += [self._deadline] if self._stopped else []
         self._wait(max(0.0, min(t for t in times if t is not None) - time.monotonic()))
         if self._retry_at is not None and time.monotonic() >= self._retry_at:
             self._reconnect()
@@ -81,6 +85,15 @@ class JobFollower:
                 f"the ResourceManager does not answer: its process is stopped, and `kill -CONT {stopped}` lets it go on"
             )
         self._stopped = stopped
+        if stopped and self._deadline is not None and time.monotonic() >= self._deadline:
+            self._give_up(
+                YoppError(
+                    "the job's time has passed",
+                    because="the ResourceManager, which would end it, does not answer: its process is stopped",
+                    hint=f"`kill -CONT {stopped}`: it then ends the job",
+                    exit_code=EXIT_TIMEOUT,
+                )
+            )
 
     def _wait(self, seconds: float) -> None:
         poller = select.poll()

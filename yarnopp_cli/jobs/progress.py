@@ -162,11 +162,16 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
 
 
 def failure_lines(failures: Sequence[TaskReport], total: int, log_directory: str) -> list[str]:
-    """One line for each of the first failures: which task, what happened, where its output is."""
+    """One line for each of the first failures: which task, what happened, where its output is if that is in
+    ``log_directory``, which may be none."""
     lines = []
     for task in sorted(failures, key=lambda task: (task.phase, task.number))[:SHOWN_FAILURES]:
         who = f"task {task.number}" if total > 1 else "the container"
-        where = f"; output in {log_directory}/{task.container_id}" if task.container_id and total > 1 else ""
+        where = (
+            f"; output in {log_directory}/{task.container_id}"
+            if log_directory and task.container_id and total > 1
+            else ""
+        )
         lines.append(f"{who} {_what_happened(task)}{where}")
     if len(failures) > SHOWN_FAILURES:
         lines.append(f"and {len(failures) - SHOWN_FAILURES} more failed")

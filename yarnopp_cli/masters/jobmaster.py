@@ -413,6 +413,7 @@ class JobMaster:
         self.tally.note_pauses(status)
         task.exit_status = status.exit_status
         task.diagnostics = status.diagnostics
+        task.started_at_ms, task.finished_at_ms = status.started_at_ms, status.finished_at_ms
         stopped = self._halted and status.exit_status == ContainerExitStatus.KILLED_BY_APPMASTER
         if self.stage is not Stage.WORKING or stopped:
             task.exit_code = exit_code_of(status)

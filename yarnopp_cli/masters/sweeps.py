@@ -111,7 +111,10 @@ def launch_of(command: Sequence[str], sweep: Sweep, number: int) -> tuple[tuple[
     read as words is one word.
     """
     values = values_of(sweep, number)
-    return filled(command, values, number, shell=sweep.shell), {ARGS_VARIABLE: " ".join(values)}
+    words = filled(command, values, number, shell=sweep.shell)
+    if sweep.prefix:
+        words = (*(with_values(word, values, number) for word in sweep.prefix), *words)
+    return words, {ARGS_VARIABLE: " ".join(values)}
 
 
 def filled(command: Sequence[str], values: Sequence[str], number: int, *, shell: bool) -> tuple[str, ...]:
@@ -132,8 +135,13 @@ def filled(command: Sequence[str], values: Sequence[str], number: int, *, shell:
         if word == "{}":
             found += values
         else:
-            found.append(_replaced(word, values, number, " ".join))
+            found.append(with_values(word, values, number))
     return tuple(found)
+
+
+def with_values(word: str, values: Sequence[str], number: int) -> str:
+    """One word of a template with these values, all of them in it where it says {}."""
+    return _replaced(word, values, number, " ".join)
 
 
 def words_of(line: str) -> list[str]:

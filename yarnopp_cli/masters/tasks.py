@@ -84,6 +84,8 @@ class Task(Record, frozen=False):
     promoted: bool = False
     upgraded: bool = False
     wait_ms: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
 
     __eq__ = object.__eq__  # a task is equal to itself alone
     __hash__ = object.__hash__
@@ -125,6 +127,8 @@ class Task(Record, frozen=False):
             wait_ms=self.wait_ms,
             memory_mb=container.resource.memory if container else self.spec.resource.memory,
             planned_number=self.number,
+            started_at_ms=self.started_at_ms,
+            finished_at_ms=self.finished_at_ms,
         )
 
     def may_try_again(self, code: int) -> bool:

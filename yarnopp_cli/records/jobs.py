@@ -50,12 +50,14 @@ class Sweep(Record):
     changing fastest. The task with the number n has the nth combination, whichever tasks the phase has.
 
     The phase's command is a template for them (``masters/sweeps.py``). ``shell``: it is a line for a shell. Sources
-    whose indices are ``linked`` go along with the source before them, which has as many values.
+    whose indices are ``linked`` go along with the source before them, which has as many values. ``prefix`` are words
+    before what the template comes to, which get the values where they have marks for them.
     """
 
     sources: tuple[tuple[str, ...], ...]
     shell: bool = False
     linked: tuple[int, ...] = ()
+    prefix: tuple[str, ...] = ()
 
     @property
     def size(self) -> int:
@@ -201,7 +203,7 @@ class TaskReport(Record):
     ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed, refused or lost.
     ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` from arrival at the node to
     start. ``number`` is what people see, and changes where tasks are numbered by allocation; ``planned_number``
-    never does.
+    never does. ``started_at_ms`` and ``finished_at_ms`` (epoch) are of its last container that has ended, 0 if unknown.
     """
 
     phase: int
@@ -218,6 +220,8 @@ class TaskReport(Record):
     wait_ms: int = 0
     memory_mb: int = 0
     planned_number: int = 0
+    started_at_ms: int = 0
+    finished_at_ms: int = 0
 
 
 class TaskRows(Record):
@@ -240,6 +244,8 @@ class TaskRows(Record):
     wait_ms: tuple[int, ...] = ()
     memory_mb: tuple[int, ...] = ()
     planned_number: tuple[int, ...] = ()
+    started_at_ms: tuple[int, ...] = ()
+    finished_at_ms: tuple[int, ...] = ()
 
 
 _DEFAULTS = defaults_of(TaskReport)

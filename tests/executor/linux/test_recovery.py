@@ -29,7 +29,8 @@ from executor.driver import Driver
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
 from executor.linux.procfs import read_stat
-from executor.linux.shim import is_shim, read_exit_file
+from executor.linux.shim import exit_file_of, is_shim, read_exit_file, set_subreaper
+from executor.linux.slots import journal_path
 from executor.linux.store import BOOT
 from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
@@ -263,6 +264,73 @@ def test_a_crash_before_the_start_can_never_start_it_twice(tmp_path: Path, no_cg
             assert read_exit_file(str(tmp_path / "state" / "c1.exit1")) is not None
             await soon((tmp_path / "work" / "c1" / "pid").exists, "the second attempt runs")
             assert (tmp_path / "state" / "c1.exit2").exists()
+
+    asyncio.run(scenario())
+
+
+def test_a_crash_between_writing_its_pid_down_and_its_first_line(
+    tmp_path: Path, no_cgroups: CgroupDriver
+) -> None:
+    """Its shim runs and has not made its exit file: its code is known all the same, also after an earlier attempt."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            set_subreaper(False)  # what a node that died has left is no child of the next one
+            assert node.executor._directories.bar_earlier_attempt("c1")
+            file, gate = tmp_path / "state" / "c1.exit2", tmp_path / "gate"
+            os.mkfifo(gate)
+            command = ["sh", "-c", "exit 5"]
+            shim = [
+                "/bin/sh",
+                os.fspath(ROOT / "executor/linux/shim.sh"),
+                os.fspath(file),
+                "--gate",
+                "--begin",
+                "--",
+            ]
+            launch = [
+                "sh",
+                "-c",
+                'gate=$1; shift; "$@" <>"$gate" >&2 & echo $!',
+                "sh",
+                os.fspath(gate),
+                *shim,
+                *command,
+            ]
+            launched = subprocess.run(launch, stdout=subprocess.PIPE, start_new_session=True, check=True)
+            pid = int(launched.stdout)
+            await soon(lambda: exit_file_of(pid) == os.fspath(file), "it is the shim")
+            stat = read_stat(pid)
+            assert stat is not None and not file.exists()
+            record = ContainerRecord(a_spec("c1", *command), ContainerState.RUNNING, pid, stat.start)
+            node.executor.perform(StoreContainer(record))
+            (found,) = node.executor.recover()
+            assert found.alive and not file.exists()
+            gate.write_text("go\n")
+            exited = await node.told(ContainerExited, "c1")
+            assert exited.exit_code == 5
+
+    asyncio.run(scenario())
+
+
+def test_an_end_in_a_slot_that_comes_while_the_node_looks(tmp_path: Path, no_cgroups: CgroupDriver) -> None:
+    """Its launcher was seen at work, and then wrote the end and was gone."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, no_cgroups) as node:
+            with subprocess.Popen(["sleep", "1000"]) as launcher:
+                stat = read_stat(launcher.pid)
+                assert stat is not None
+                journal = Path(journal_path(os.fspath(tmp_path / "state"), "yopp-slot-1"))
+                told = f"launcher {launcher.pid} {stat.start}\nbegin 0 0 0 0 c1\npid {launcher.pid} {stat.start}\n"
+                journal.write_text(told)
+                node.executor._finder.survey()
+                with journal.open("a") as file:
+                    file.write("end 7\n")
+                launcher.kill()
+            record = ContainerRecord(a_spec("c1", "true"), ContainerState.RUNNING, launcher.pid, stat.start)
+            found, held = node.executor._finder.find(record)
+            assert (found.alive, found.exit_code, held) == (False, 7, None)
 
     asyncio.run(scenario())
 

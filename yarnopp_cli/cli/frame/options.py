@@ -244,6 +244,7 @@ class HereOnly(Record):
 
 
 HERE_ONLY = HereOnly()
+WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 IDS = argument("ID...", "Full id, `last`, `last.2`, unique suffix, name, 1-3, `all`, or - for stdin.")
 Ids = Annotated[list[str], IDS]

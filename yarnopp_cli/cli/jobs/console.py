@@ -7,6 +7,7 @@ import os
 import sys
 import time
 
+from executor.hints import TYPE_CHECKING
 from executor.light import Record
 
 from ...errors import EXIT_FAILURE, YoppError
@@ -19,6 +20,9 @@ from ...records.client_protocol import SubmitApplicationResponse
 from ...records.jobs import JobSpec, TaskReport, TaskState
 from ...records.reports import FinalApplicationStatus
 from ..frame.output import Printer, is_terminal
+
+if TYPE_CHECKING:
+    from .joblog import JobLog
 
 FIRST_LINE_SECONDS = 0.5
 """A job says where it stands when all its tasks have found a place, or after this time."""
@@ -34,12 +38,14 @@ _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KI
 
 class Shown(Record):
     """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary`` says
-    always which types ran.
+    always which types ran; ``log`` is told of each task that has ended; ``elsewhere``: the output is not in the logs.
     """
 
     stream: bool = False
     prefixed: bool = False
     show_summary: bool = False
+    log: JobLog | None = None
+    elsewhere: bool = False
 
 
 class JobConsole:
@@ -67,6 +73,7 @@ class JobConsole:
         self._drawn_at = 0.0
         self._is_drawn = False
         self._pace = progress.Pace()
+        self._log = shown.log
         self.tasks: dict[tuple[int, int], TaskReport] = {}
         self._follower: OutputFollower | None = None
         self._out: Sink | None = None
@@ -90,6 +97,11 @@ class JobConsole:
                 self._follower.watch(task.container_id, task.number)
             elif task.state in _LEFT_CONTAINER:
                 self._follower.ended(task.container_id, task.number)
+        if self._log is not None and task.state in (TaskState.SUCCEEDED, TaskState.FAILED):
+            self._log.ended(task, self._response.log_directory)
+            if self._log.problem:
+                self.say(f"warning: {self._log.path} lacks what follows: {self._log.problem}")
+                self._log = None
         if self._printer.verbose:
             where = f" {task.container_id} on {task.node_id}" if task.container_id else ""
             self.say(f"task {task.number}: {task.state.value}{where}")
@@ -220,7 +232,8 @@ class JobConsole:
         if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
             return
         tally = self._tally
-        for line in progress.failure_lines(tally.failures, tally.total, self._response.log_directory):
+        logs = "" if shown.elsewhere else self._response.log_directory
+        for line in progress.failure_lines(tally.failures, tally.total, logs):
             self.say(line)
         elapsed = time.monotonic() - self._started
         self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics))

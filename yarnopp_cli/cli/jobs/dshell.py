@@ -27,6 +27,7 @@ from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import REGISTERED, Needs, command
 from ..frame.options import (
+    WITHOUT_UPLOAD,
     Annotated,
     BadValueError,
     ExitCode,
@@ -41,7 +42,7 @@ from ..frame.options import (
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
 from .resources import Gpus, Resources, others_of, resources
-from .run import WITHOUT_UPLOAD, Count, Detach, both_types, check_size, tags
+from .run import Count, Detach, both_types, check_size, tags
 from .variables import assignments
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"

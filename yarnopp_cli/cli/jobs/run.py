@@ -6,7 +6,8 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 
-from executor.hints import TYPE_CHECKING
+from executor.hints import TYPE_CHECKING, Any
+from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ...errors import UsageError
@@ -16,10 +17,10 @@ from ...records.jobs import Halt, JobSpec, TaskSpec
 from ...records.requests import AFTER, ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.options import (
+    WITHOUT_UPLOAD,
     Annotated,
     ExitCode,
     ExitRule,
-    HereOnly,
     JobTimeout,
     Live,
     Options,
@@ -32,6 +33,7 @@ from ..frame.options import (
     size_mb,
 )
 from ..frame.session import Session
+from .kept import Kept
 from .resources import Gpus, Resources, others_of
 from .variables import assignments, surroundings, with_values
 
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from .on_yarn import YarnJobs
 
 MOST_CONTAINERS = 100_000
-WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
 
 Count = Annotated[int, option("-n, --num-containers N", "Number of containers.", min=1, max=MOST_CONTAINERS)]
 Detach = Annotated[bool, option("-d, --detach", "Return at once; the job continues in the cluster.")]
@@ -326,6 +327,7 @@ def run(
     program: Program,
     containers: Containers,
     application: Application,
+    kept: Kept,
     detach: Detach = False,
     no_prefix: NoPrefix = False,
 ) -> int:
@@ -348,6 +350,7 @@ def run(
     from .running import client_of, start
 
     containers.check()
+    kept.check(detach=detach, piped=program.pipe)
     words = with_values(program.env or [], os.environ)
     check_text([*(program.command or ()), program.lines or ""], "the argument")
     check_text([application.name, application.on_end or ""], "the name")
@@ -356,6 +359,7 @@ def run(
         environment, directory = surroundings(words, program.cwd, session.printer)
     tasks = program.tasks(containers.count, environment, directory)
     program.check_input()
+    tasks, all_of_them = kept.left(tasks), any(tasks.numbers)
     if application.max_running and tasks.max_running:
         raise UsageError(
             "--max-running and the % of --array exclude each other",
@@ -363,23 +367,30 @@ def run(
             hint="leave out one of them",
         )
     if not any(tasks.numbers):
-        session.printer.note("there is nothing to run: no values were given")
+        why = f"{kept.joblog} has all tasks" if all_of_them else "no values were given"
+        session.printer.note(f"there is nothing to run: {why}")
         return 0
 
     def submit(given: Tasks) -> int:
         client = client_of(session)
+        given = kept.written(given, directory)
         planned = _planned(session, client, given, containers, application, environment, directory)
         shown = Shown(
             stream=not (session.printer.ids_only or session.printer.is_json),
             prefixed=planned.size > 1 and not no_prefix,
+            elsewhere=kept.results is not None,
         )
         submission = application.context(session, client, planned.name, words)
-        if application.on_end is None:
-            return start(session, client, planned, submission, shown, detach=detach)
-        from .on_end import on_end
+        more: dict[str, Any] = {}
+        if application.on_end is not None:
+            from .on_end import on_end
 
-        follows = on_end(application.on_end, client, session.printer, submission, environment, directory)
-        return start(session, client, planned, submission, shown, detach=detach, submitted=follows)
+            follows = on_end(application.on_end, client, session.printer, submission, environment, directory)
+            more["submitted"] = follows
+        if kept.joblog is None or session.dry_run:
+            return start(session, client, planned, submission, shown, detach=detach, **more)
+        with kept.log(tasks) as log:
+            return start(session, client, planned, submission, replace(shown, log=log), detach=detach, **more)
 
     if program.stdin is None and not program.pipe:
         return submit(tasks)

@@ -213,8 +213,11 @@ def run_foreground(
     with SignalWatch() as signals:
         loop: JobFollower | MasterLoop
         if response.am_token is None:
-            rows = shown.stream or printer.is_json or not printer.quiet
-            loop = JobFollower(client.open(), response.application_id, tally, console, signals, rows=rows)
+            rows = shown.stream or shown.log is not None or printer.is_json or not printer.quiet
+            limit = job.timeout_ms / 1000
+            loop = JobFollower(
+                client.open(), response.application_id, tally, console, signals, rows=rows, timeout=limit
+            )
         else:
             loop = _master_here(client, job, response, tally, console, signals)
         try:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ...settings.loading import Configuration, defaults, examine
 from ..rundir import RunDir
-from . import cgroups, cluster, host, service, slots
+from . import cgroups, cluster, host, service, slots, users
 from .check import Check, Examined, exit_code
 
 __all__ = ["CHECKS", "Check", "Examined", "examine_host", "exit_code"]
@@ -22,6 +22,7 @@ CHECKS: tuple[Callable[[Examined], Iterator[Check]], ...] = (
     host.machine,
     cgroups.limits,
     slots.slots,
+    users.users,
     host.limits,
     cluster.run_directory,
     cluster.disks,

@@ -56,7 +56,7 @@ def run_directory(examined: Examined) -> Iterator[Check]:
     except YoppError as error:
         yield Check("run directory", FAIL, error.message, error.because, error.hint)
         return
-    above = _existing(run_dir.path)
+    above = existing(run_dir.path)
     if not os.access(above, os.W_OK | os.X_OK):
         fix = "name another with --run-dir or YOPP_RUN_DIR"
         yield Check("run directory", FAIL, run_dir.path, f"{above} is not writable", fix)
@@ -75,7 +75,7 @@ def disks(examined: Examined) -> Iterator[Check]:
     places = {"state": examined.run_dir.state_dir, "logs": settings.log_dirs, "local": settings.local_dirs}
     devices: dict[int, tuple[str, list[str]]] = {}
     for name, path in places.items():
-        above = _existing(path)
+        above = existing(path)
         if not os.access(above, os.W_OK | os.X_OK):
             fix = "name another run directory, or set yarn.nodemanager.*-dirs"
             yield Check(f"disk ({name})", FAIL, path, f"{above} is not writable", fix)
@@ -94,7 +94,7 @@ def disks(examined: Examined) -> Iterator[Check]:
         yield Check(f"disk ({', '.join(names)})", status, f"{free} MB free at {above}", *advice)
 
 
-def _existing(path: str) -> str:
+def existing(path: str) -> str:
     """The path, or the nearest directory above it that exists."""
     while not os.path.isdir(path) and path != "/":
         path = os.path.dirname(path)

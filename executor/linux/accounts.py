@@ -1,0 +1,124 @@
+"""As which user of this host a container runs (YARN's ``LinuxContainerExecutor`` and its container-executor.cfg).
+
+Only root's node can start processes as another user. There a container runs as the user who submitted its application,
+or as one user for all. Who is not known, or must not run containers, gets none: never one as root.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Callable
+
+from ..light import Record
+from ..settings import ExecutorSettings
+from .shim import CannotLaunchError
+
+MOST_KNOWN = 1000
+
+
+class Account(Record):
+    """A user as the kernel takes it: ids, supplementary groups; ``home`` is the directory of passwd(5).
+
+    With ``strict``, no program can give its processes other rights (no_new_privs).
+    """
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+    strict: bool = True
+
+    @property
+    def ids(self) -> tuple[int, int, list[int], bool]:
+        """What a launcher is told of it."""
+        return self.uid, self.gid, list(self.groups), self.strict
+
+
+class Accounts:
+    """Chooses the account of each container, on the node of this process's user."""
+
+    def __init__(self, settings: ExecutorSettings) -> None:
+        self._settings = settings
+        self._own = _own_name()
+        self._is_root = os.geteuid() == 0
+        self._banned = frozenset(_names(settings.banned_users))
+        self._allowed = frozenset(_names(settings.allowed_system_users))
+        self._known: dict[str, Account] = {}
+
+    def of(self, user: str) -> Account | None:
+        """The account for a container of ``user`` ("": of the node's own); None for the node's own.
+
+        Raises CannotLaunchError if that user may run no container here.
+        """
+        if not self._is_root:
+            return None
+        name = self._settings.local_user if self._settings.limit_users else user or self._own
+        found = self._known.get(name)
+        if found is None:
+            refused = f"containers of {name!r} are not started here"
+            if name in self._banned:
+                raise CannotLaunchError(
+                    refused, because="yopp.nodemanager.linux-container-executor.banned-users names this user"
+                )
+            if name == self._own:
+                return None
+            found = self._account(name, refused)
+            if len(self._known) >= MOST_KNOWN:
+                self._known.clear()
+            self._known[name] = found
+        return found
+
+    def _account(self, name: str, refused: str) -> Account:
+        try:
+            entry = pwd.getpwnam(name)
+        except (KeyError, ValueError, UnicodeEncodeError):
+            raise CannotLaunchError(refused, because="this host has no user of that name") from None
+        least = self._settings.min_user_id
+        if entry.pw_uid == 0 or (entry.pw_uid < least and name not in self._allowed):
+            raise CannotLaunchError(
+                refused,
+                because="it is another name of root"
+                if entry.pw_uid == 0
+                else f"its uid {entry.pw_uid} is below yopp.nodemanager.linux-container-executor.min-user-id = {least}",
+            )
+        groups = tuple(os.getgrouplist(name, entry.pw_gid))
+        strict = self._settings.confined_containers
+        return Account(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, strict)
+
+
+def _own_name() -> str:
+    """As the kernel and passwd(5) tell it, never the environment: containers of that name run as this process."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _names(text: str) -> list[str]:
+    return [name for name in (word.strip() for word in text.split(",")) if name]
+
+
+def refuse_unreachable(
+    account: Account, path: str, stat_of: Callable[[str], os.stat_result] = os.stat
+) -> None:
+    """Raise CannotLaunchError unless the account may go through ``path`` and every directory above it; OSError if one
+    is not there."""
+    parts = path.strip("/").split("/") if path != "/" else []
+    for count in range(len(parts) + 1):
+        here = "/" + "/".join(parts[:count])
+        facts = stat_of(here)
+        if facts.st_uid == account.uid:
+            allowed = stat.S_IXUSR
+        elif facts.st_gid in (account.gid, *account.groups):
+            allowed = stat.S_IXGRP
+        else:
+            allowed = stat.S_IXOTH
+        if not facts.st_mode & allowed:
+            raise CannotLaunchError(
+                f"{account.name} cannot reach {path}, where its containers are to work",
+                because=f"the mode {stat.S_IMODE(facts.st_mode):04o} of {here} keeps {account.name} out",
+                hint="set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs to places that all may go through",
+            )

@@ -1,0 +1,175 @@
+"""What is kept of the tasks of a job: the log in GNU parallel's columns, going on by it, output in files."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from executor.records import ExecutionType
+from yarnopp_cli.cli.jobs.joblog import HEADER, JobLog, Line, command_of, lines_of, still_to_run
+from yarnopp_cli.cli.jobs.kept import Kept
+from yarnopp_cli.cli.jobs.outputs import into_files
+from yarnopp_cli.errors import UsageError
+from yarnopp_cli.masters.commands import Tasks
+from yarnopp_cli.masters.sweeps import launch_of
+from yarnopp_cli.records.jobs import Sweep, TaskReport, TaskState
+
+GUARANTEED = ExecutionType.GUARANTEED
+
+
+def swept(*values: str, command: tuple[str, ...] = ("echo",), shell: bool = False) -> Tasks:
+    return Tasks(command, (range(1, len(values) + 1),), Sweep((values,), shell=shell))
+
+
+def plain(number: int = 3) -> Tasks:
+    return Tasks(("echo", "a b"), (range(1, number + 1),))
+
+
+def ended(number: int, code: int = 0, container_id: str = "container_1", **times: int) -> TaskReport:
+    state = TaskState.FAILED if code else TaskState.SUCCEEDED
+    return TaskReport(0, number, state, GUARANTEED, container_id, "h1:1", code, **times)
+
+
+def test_each_end_is_a_line_of_parallels(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    (tmp_path / "container_1").mkdir()
+    (tmp_path / "container_1" / "stdout").write_text("seven..")
+    log = JobLog(str(path), swept("a", "b\tc\nd"), more=False)
+    log.ended(ended(2, 137, started_at_ms=1_700_000_000_123, finished_at_ms=1_700_000_001_000), str(tmp_path))
+    log.ended(ended(1, container_id="", started_at_ms=5, finished_at_ms=4), str(tmp_path))
+    log.ended(ended(1), str(tmp_path))  # told a second time, by another life of the RM
+    log.close()
+    assert path.read_text() == (
+        HEADER + "2\th1:1\t1700000000.123\t     0.877\t0\t7\t137\t9\techo 'b\\tc\\nd'\n"
+        "1\th1:1\t0.005\t     0.000\t0\t0\t0\t0\techo a\n"
+    )
+    assert lines_of(str(path)) == {2: Line(137, 9, "echo 'b\\tc\\nd'"), 1: Line(0, 0, "echo a")}
+
+
+def test_commands_are_told_as_they_were_typed() -> None:
+    assert command_of(plain(), 1) == "echo 'a b'"
+    assert command_of(swept("a b", command=("wc {} | cat",), shell=True), 1) == "wc 'a b' | cat"
+    assert command_of(swept("true x", command=()), 1) == "true x"
+
+
+def test_going_on_leaves_out_what_has_ended_or_ended_well(tmp_path: Path) -> None:
+    path, tasks = str(tmp_path / "log"), swept(*"abcdef")
+    log = JobLog(path, tasks, more=False)
+    for number, code in ((1, 0), (4, 2), (5, 0)):
+        log.ended(ended(number, code), "")
+    log.close()
+    assert still_to_run(tasks, path, failed=False).numbers == (range(2, 4), range(6, 7))
+    assert still_to_run(tasks, path, failed=True).numbers == (range(2, 5), range(6, 7))
+    with open(path, "a") as file:
+        file.write("6\th1:1\t0.0")  # its writer was killed
+    more = JobLog(path, tasks, more=True)
+    more.ended(ended(4), "")
+    more.close()
+    assert Path(path).read_text().count("\n") == 5 and Path(path).read_text().endswith("\techo d\n")
+    assert still_to_run(tasks, path, failed=True).numbers == (range(2, 4), range(6, 7)), (
+        "the last line counts"
+    )
+    JobLog(path, tasks, more=False).close()
+    assert Path(path).read_text() == HEADER, "another job begins anew"
+    assert still_to_run(tasks, str(tmp_path / "none"), failed=False) == tasks
+
+
+def test_a_log_of_other_commands_and_what_is_no_log_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    log = JobLog(str(path), swept("a"), more=False)
+    log.ended(ended(1), "")
+    log.close()
+    with pytest.raises(UsageError, match="of other commands"):
+        still_to_run(swept("b"), str(path), failed=False)
+    for text in ("something\n", HEADER + "x\n", HEADER + "1\th\t0\t0\t0\t0\tno\t0\techo a\n"):
+        path.write_text(text)
+        with pytest.raises(UsageError, match="is no job log"):
+            lines_of(str(path))
+    for place in (tmp_path, tmp_path / "none" / "log"):
+        with pytest.raises(UsageError, match="cannot be written"):
+            JobLog(str(place), plain(), more=False)
+
+
+def test_what_cannot_be_asked_for_together() -> None:
+    Kept(joblog="log", resume=True).check(detach=False, piped=False)
+    for kept, detach, piped in (
+        (Kept(resume=True), False, False),
+        (Kept(joblog="log"), True, False),
+        (Kept(joblog="log", resume_failed=True), False, True),
+    ):
+        with pytest.raises(UsageError):
+            kept.check(detach=detach, piped=piped)
+
+
+def run(tasks: Tasks, number: int, directory: Path) -> int:
+    """Run what the container of a task would, as its node does it."""
+    words, variables = tasks.command, {}
+    if tasks.sweep is not None:
+        words, variables = launch_of(tasks.command, tasks.sweep, number)
+    known = {"PATH": "/usr/bin:/bin", "CONTAINER_ID": "container_e17_1700000000000_0007_01_000002"}
+    env = {**known, "YOPP_TASK": str(number), **variables}
+    return subprocess.run(words, env=env, cwd=directory, check=False, stdin=subprocess.DEVNULL).returncode
+
+
+@pytest.mark.parametrize(
+    ("pattern", "files"),
+    [
+        ("out", {"out/2/stdout": "b c\n", "out/2/stderr": "bad\n"}),
+        ("out/", {"out/2/stdout": "b c\n", "out/2/stderr": "bad\n"}),
+        ("x-{task}", {"x-2": "b c\n", "x-2.err": "bad\n"}),
+        ("{#}.{1}", {"2.b c": "b c\n", "2.b c.err": "bad\n"}),
+        (
+            "o/{job}/$HOME '{task}'-{1}-{task}",
+            {
+                "o/application_1700000000000_0007/$HOME '2'-b c-2": "b c\n",
+                "o/application_1700000000000_0007/$HOME '2'-b c-2.err": "bad\n",
+            },
+        ),
+    ],
+)
+def test_output_goes_into_files(tmp_path: Path, pattern: str, files: dict[str, str]) -> None:
+    script = 'echo "$0"; echo bad >&2; exit 3'
+    tasks = into_files(swept("a", "b c", command=("sh", "-c", script)), pattern, str(tmp_path))
+    assert tasks.command == ("sh", "-c", script), (
+        "the program is still looked for, and the job named after it"
+    )
+    assert run(tasks, 2, tmp_path) == 3
+    found = {str(one.relative_to(tmp_path)): one.read_text() for one in tmp_path.rglob("*") if one.is_file()}
+    assert found == files
+
+
+def test_output_of_equal_tasks_and_of_lines_goes_into_files(tmp_path: Path) -> None:
+    tasks = into_files(plain(), "{task}", str(tmp_path))
+    assert tasks.name == "echo" and run(tasks, 3, tmp_path) == 0
+    lines = into_files(swept("true", "echo 'x  y'", command=()), "{task}", str(tmp_path))
+    assert run(lines, 2, tmp_path) == 0
+    shell = into_files(swept("a b", command=("echo {} | tr a-b x-y",), shell=True), "{task}", str(tmp_path))
+    assert run(shell, 1, tmp_path) == 0
+    assert [(tmp_path / name).read_text() for name in "321"] == ["a b\n", "x  y\n", "x y\n"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "pattern", "told"),
+    [
+        (plain(), "one", ""),
+        (plain(), "one-{job}", "tasks 1 and 2 would both write one-{job}"),
+        (plain(1), "one-{job}", ""),
+        (swept("a", "b/../a"), "{1}", "tasks 1 and 2 would both write a"),
+        (plain(), "{1}", "names values that no task has"),
+        (swept("a"), "{2}", "names values that no task has"),
+        (plain(), "{task}/", "is a directory for each task"),
+        (plain(), "file/{task}", "file is no directory"),
+        (plain(), "file", "file is no directory"),
+    ],
+)
+def test_names_that_cannot_be(tmp_path: Path, tasks: Tasks, pattern: str, told: str) -> None:
+    (tmp_path / "file").write_text("")
+    if not told:
+        into_files(tasks, pattern, str(tmp_path))
+        return
+    with pytest.raises(UsageError) as refused:
+        into_files(tasks, pattern, str(tmp_path))
+    assert told in refused.value.message + (refused.value.because or "")
+    assert [one.name for one in tmp_path.iterdir()] == ["file"]

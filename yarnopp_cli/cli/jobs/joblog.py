@@ -1,0 +1,179 @@
+"""``run --joblog FILE``: a line for each task that has ended, in the columns of GNU parallel, and ``--resume`` by it.
+
+Imported only where one of them is typed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import time
+from collections.abc import Iterable
+from typing import BinaryIO
+
+from executor.light import Record, replace
+
+from ...errors import UsageError
+from ...masters.commands import Tasks
+from ...masters.sweeps import launch_of
+from ...records.jobs import TaskReport
+
+HEADER = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
+_SAFE = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
+_SIGNALS = range(129, 129 + 64)
+"""Exit codes that a shell gives for signals."""
+
+
+class Line(Record):
+    """What a job log says of a task: its last line there."""
+
+    exit_code: int
+    signal: int
+    command: str
+
+
+def command_of(tasks: Tasks, number: int) -> str:
+    """What a task runs, on one line: a line for a shell as it is, words quoted as for one."""
+    if tasks.sweep is None:
+        words = tasks.command
+    else:
+        words, _ = launch_of(tasks.command, replace(tasks.sweep, prefix=()), number)
+        if tasks.sweep.shell:
+            return words[-1].translate(_SAFE)
+    return shlex.join(words).translate(_SAFE)
+
+
+def lines_of(path: str) -> dict[int, Line]:
+    """The tasks in a job log; none where there is no file. A line that was cut short is none. Raises UsageError."""
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            if file.readline() not in (HEADER, ""):
+                raise _no_log(path, "its first line is not that of one")
+            found = {}
+            for at, line in enumerate(file, 2):
+                if line.endswith("\n"):
+                    number, seen = _line(path, at, line)
+                    found[number] = seen
+            return found
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise _unusable(path, error) from None
+
+
+def _line(path: str, at: int, line: str) -> tuple[int, Line]:
+    fields = line.rstrip("\n").split("\t", 8)
+    try:
+        number, exit_code, signal = int(fields[0]), int(fields[6]), int(fields[7])
+        return number, Line(exit_code, signal, fields[8])
+    except (ValueError, IndexError):
+        raise _no_log(path, f"line {at} has not the fields of one") from None
+
+
+def _no_log(path: str, because: str) -> UsageError:
+    return UsageError(f"{path} is no job log", because=because, hint="name another file with --joblog")
+
+
+def _unusable(path: str, error: OSError) -> UsageError:
+    return UsageError(
+        f"the job log {path} cannot be written",
+        because=(error.strerror or str(error)).lower(),
+        hint="name another file with --joblog",
+    )
+
+
+def still_to_run(tasks: Tasks, path: str, *, failed: bool) -> Tasks:
+    """Those of ``tasks`` that the log does not have; with ``failed`` those too that failed there. Raises UsageError
+    where it is the log of another command line.
+    """
+    seen = lines_of(path)
+    left = []
+    for number in (one for some in tasks.numbers for one in some):
+        line = seen.get(number)
+        if line is not None and line.command != (command := command_of(tasks, number)):
+            raise UsageError(
+                f"{path} is the job log of other commands",
+                because=f"task {number} was `{line.command}` there, and is `{command}` here",
+                hint="another --joblog, or the command line of that one",
+            )
+        if line is None or (failed and (line.exit_code or line.signal)):
+            left.append(number)
+    return replace(tasks, numbers=_ranges(left))
+
+
+def _ranges(numbers: Iterable[int]) -> tuple[range, ...]:
+    """Numbers in their order, those that follow each other as one range."""
+    found: list[range] = []
+    for number in numbers:
+        if found and found[-1].stop == number:
+            found[-1] = range(found[-1].start, number + 1)
+        else:
+            found.append(range(number, number + 1))
+    return tuple(found)
+
+
+class JobLog:
+    """Writes the log of a job. ``more``: after what is in the file. Raises UsageError if it cannot be opened."""
+
+    def __init__(self, path: str, tasks: Tasks, *, more: bool) -> None:
+        self.path = path
+        self.problem = ""
+        self._tasks = tasks
+        self._written: set[int] = set()
+        self._file: BinaryIO | None = None
+        try:
+            self._file = _opened(path, more=more)
+        except OSError as error:
+            raise _unusable(path, error) from None
+
+    def ended(self, task: TaskReport, log_directory: str) -> None:
+        """A task has ended for good; told again, by another life of the RM, it is written once. ``problem`` says why a
+        line could not be written, and none is from then on."""
+        if self._file is None or task.number in self._written:
+            return
+        self._written.add(task.number)
+        began = task.started_at_ms or round(time.time() * 1000)
+        ran = max(0, task.finished_at_ms - began) if task.started_at_ms else 0
+        written = 0
+        with contextlib.suppress(OSError):
+            written = os.stat(os.path.join(log_directory, task.container_id, "stdout")).st_size
+        code = 0 if task.exit_code is None else task.exit_code
+        signal = code - 128 if code in _SIGNALS else 0
+        line = (
+            f"{task.number}\t{task.node_id or ':'}\t{began / 1000:.3f}\t{ran / 1000:10.3f}\t0\t{written}\t{code}\t"
+            f"{signal}\t{command_of(self._tasks, task.number)}\n"
+        )
+        try:
+            self._file.write(line.encode(errors="surrogateescape"))
+        except OSError as error:
+            self.problem = error.strerror or str(error)
+            self.close()
+
+    def close(self) -> None:
+        """No more comes."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _opened(path: str, *, more: bool) -> BinaryIO:
+    """The log, each line of which is written at once; what was cut short at its end is taken away."""
+    file = open(path, "r+b" if more and os.path.exists(path) else "wb", buffering=0)  # noqa: SIM115 - its owner closes it
+    try:
+        size = file.seek(0, os.SEEK_END)
+        while size:
+            begin = max(0, size - 4096)
+            file.seek(begin)
+            end = file.read(size - begin).rfind(b"\n")
+            size = begin + end + 1 if end >= 0 else begin
+            if end >= 0:
+                break
+        file.truncate(size)
+        file.seek(size)
+        if not size:
+            file.write(HEADER.encode())
+    except OSError:
+        file.close()
+        raise
+    return file

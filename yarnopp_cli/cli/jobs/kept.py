@@ -1,0 +1,90 @@
+"""What is kept of the tasks of ``yopp run``: their output in files, a line for each in a log, and going on by that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from executor.hints import TYPE_CHECKING
+
+from ...errors import UsageError
+from ...masters.commands import Tasks
+from ..frame.options import WITHOUT_UPLOAD, Annotated, Options, option
+
+if TYPE_CHECKING:
+    from .joblog import JobLog
+
+
+class Kept(Options):
+    """Where the output of the tasks goes, and how they ended."""
+
+    results: Annotated[
+        str | None,
+        option(
+            "--results NAME",
+            "Output goes to NAME/TASK/stdout and stderr, not to logs; with marks to that file: 'out/{job}-{task}'.",
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
+    joblog: Annotated[
+        str | None,
+        option("--joblog FILE", "Write a line for each task that has ended, in the columns of GNU parallel."),
+        WITHOUT_UPLOAD,
+    ] = None
+    resume: Annotated[bool, option("--resume", "Leave out the tasks that --joblog has."), WITHOUT_UPLOAD] = (
+        False
+    )
+    resume_failed: Annotated[
+        bool,
+        option("--resume-failed", "Leave out the tasks that --joblog has and that ended with 0."),
+        WITHOUT_UPLOAD,
+    ] = False
+
+    def check(self, *, detach: bool, piped: bool) -> None:
+        """Raise UsageError for what there cannot be."""
+        if self.joblog is None and (self.resume or self.resume_failed):
+            raise UsageError(
+                f"--resume{'-failed' if self.resume_failed else ''} needs --joblog",
+                because="that file says which tasks have ended",
+                hint="yopp run --joblog FILE --resume …",
+            )
+        if piped and (self.resume or self.resume_failed):
+            raise UsageError(
+                "--pipe and --resume exclude each other",
+                because="the pieces of what is piped in may be others than the last time",
+                hint="split -l 1000 FILE, and --stdin {1} with the names of the pieces",
+            )
+        if self.joblog is not None and detach:
+            raise UsageError(
+                "-d and --joblog exclude each other",
+                because="this client writes the file, and would not be there",
+                hint="leave -d away, or have `yopp ps -a --app ID --columns task,exit,command` afterwards",
+            )
+
+    def left(self, tasks: Tasks) -> Tasks:
+        """Those of the tasks that are still to be run. Raises UsageError."""
+        if self.joblog is None or not (self.resume or self.resume_failed):
+            return tasks
+        from .joblog import still_to_run
+
+        return still_to_run(tasks, self.joblog, failed=self.resume_failed)
+
+    def written(self, tasks: Tasks, directory: str | None) -> Tasks:
+        """The tasks, their output in files where that is wanted. Raises UsageError."""
+        if self.results is None or directory is None:
+            return tasks
+        from .outputs import into_files
+
+        return into_files(tasks, self.results, directory)
+
+    @contextmanager
+    def log(self, tasks: Tasks) -> Iterator[JobLog]:
+        """The log, open. Raises UsageError."""
+        from .joblog import JobLog
+
+        assert self.joblog is not None
+        log = JobLog(self.joblog, tasks, more=self.resume or self.resume_failed)
+        try:
+            yield log
+        finally:
+            log.close()

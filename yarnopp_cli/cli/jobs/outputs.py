@@ -1,0 +1,87 @@
+"""Where the output of the containers of ``yopp run`` goes besides their logs: ``--results``.
+
+Imported only where it is typed. A shell in the container opens the files, as the user and in the directory that the
+command has: so it is the same for a detached job, after a retry and after the death of the ResourceManager.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from executor.light import replace
+
+from ...errors import UsageError
+from ...masters.commands import Tasks
+from ...masters.sweeps import has_mark, highest_source, values_of, with_values
+
+_JOB = """job=${CONTAINER_ID#container_}; case $job in e*) job=${job#*_}; esac; job=application_${job%_*_*}"""
+_INTO = """case $out in */*) mkdir -p -- "${out%/*}" || exit 125; esac
+exec "$@" >"$out" 2>"$err"
+"""
+_OWN = re.compile(r"\{(job|task|#)\}")
+
+
+def into_files(tasks: Tasks, pattern: str, directory: str) -> Tasks:
+    """``tasks`` that write into files by ``pattern``: with marks it is the file of stdout, and that of stderr has .err
+    after it; without it is a directory with one for each task. Raises UsageError before anything is made.
+    """
+    marked = has_mark(pattern) or _OWN.search(pattern) is not None
+    _check(tasks, pattern, directory, marked=marked)
+    pieces = _OWN.split(pattern if marked else os.path.join(pattern, "{task}", "stdout"))
+    literal, own = pieces[::2], pieces[1::2]
+    # no ${1}, which would be a mark
+    parts = ["out=$1; shift", *(f"out=$out${'job' if one == 'job' else 'YOPP_TASK'}$1; shift" for one in own)]
+    err = "err=$out.err" if marked else "err=${out%/*}/stderr"
+    script = "\n".join((_JOB, *parts, err, _INTO))
+    prefix = ("/bin/sh", "-c", script, "yopp", *literal)
+    if tasks.sweep is not None:
+        return replace(tasks, sweep=replace(tasks.sweep, prefix=prefix))
+    name_of_job = tasks.name or tasks.command[0].rpartition("/")[2]
+    return replace(tasks, command=(*prefix, *tasks.command), name=name_of_job)
+
+
+def _check(tasks: Tasks, pattern: str, directory: str, *, marked: bool) -> None:
+    sources = 0 if tasks.sweep is None else len(tasks.sweep.sources)
+    without_own = _OWN.sub("", pattern)
+    if highest_source([pattern]) > sources or (not sources and has_mark(without_own)):
+        raise UsageError(
+            f"--results {pattern} names values that no task has",
+            because=f"there {'is one source' if sources == 1 else f'are {sources} sources'} of values",
+            hint="{job} and {task} are there for every task",
+        )
+    if pattern.endswith("/") and marked:
+        raise UsageError(
+            f"--results {pattern} is a directory for each task",
+            because="with marks it is the file of a task",
+            hint=f"--results '{pattern}stdout'",
+        )
+    _check_place(pattern, directory)
+    total = sum(map(len, tasks.numbers))
+    if not marked or total == 1 or any(mark in ("task", "#") for mark in _OWN.findall(pattern)):
+        return
+    found: dict[str, int] = {}
+    for number in (one for some in tasks.numbers for one in some):
+        values = () if tasks.sweep is None else values_of(tasks.sweep, number)
+        path = os.path.normpath(with_values(pattern, values, number))
+        if (other := found.setdefault(path, number)) != number:
+            raise UsageError(
+                f"tasks {other} and {number} would both write {path}",
+                because="--results gives them the same name",
+                hint="--results 'out/{job}-{task}.txt'",
+            )
+
+
+def _check_place(pattern: str, directory: str) -> None:
+    """Raise UsageError where the files cannot be made: in what is there of the directories before the first mark."""
+    fixed = pattern.partition("{")[0]
+    place = os.path.join(directory, fixed.rpartition("/")[0] if "{" in pattern else fixed)
+    while not os.path.lexists(place):
+        place = os.path.dirname(place.rstrip("/")) or "/"
+    if os.path.isdir(place) and os.access(place, os.W_OK | os.X_OK):
+        return
+    raise UsageError(
+        f"--results {pattern} cannot be written",
+        because=f"{place} {'may not be written' if os.path.isdir(place) else 'is no directory'}",
+        hint="name another place",
+    )
