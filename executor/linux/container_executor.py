@@ -469,7 +469,8 @@ class LinuxContainerExecutor:
             container_id=spec.container_id,
             command=spec.command,
             environment=container_environment(
-                spec,
+                # Its creator's HOME is not that of the user as whom it runs.
+                spec if account is None else replace(spec, own_account=False),
                 node_environment=self._node_environment,
                 inherited=self._inherited,
                 private_directory=private,
