@@ -109,6 +109,9 @@ MEMORY_MB = "memory-mb"
 VCORES = "vcores"
 """YARN's names of the two resource types that every node has (``ResourceInformation.MEMORY_URI``, ``VCORES_URI``)."""
 
+GPU = "yarn.io/gpu"
+"""YARN's name of the resource type whose units are the graphics processors of a node."""
+
 
 class ResourceInformation(Record, order=True):
     """An amount of a countable resource, such as GPUs or licences (YARN's record of that name): a whole number."""
@@ -242,7 +245,8 @@ class ContainerSpec(Record):
     is the expected running time if the creator knows it, else 0. ``waiting_since_ms`` (epoch milliseconds) is when its
     work began to wait elsewhere: it queues before all that arrived later than that; 0 if it begins to wait here.
     ``least_vcores`` is the least CPU weight of a guaranteed container, in vcores, even if it is accounted with fewer.
-    ``application_priority``: of opportunistic containers that wait, those of the larger one go first.
+    ``application_priority``: of opportunistic containers that wait, those of the larger one go first. ``devices`` are
+    the GPUs that its node has given it (``index:minor``), from its start on.
     """
 
     container_id: str
@@ -263,6 +267,7 @@ class ContainerSpec(Record):
     own_account: bool = False
     least_vcores: int = 0
     application_priority: int = 0
+    devices: tuple[str, ...] = ()
 
 
 class ContainerMessage(Record):
@@ -307,8 +312,8 @@ class ContainerFacts(Record, kw_only=True):
     rest of the time since its start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, or if it
     never was. ``cause`` is why it is paused or being paused, has ended or is being ended; None while it queues or
     runs, or if it ended by itself. ``refusal`` is why the last request was not fulfilled. ``diagnostics`` tells both
-    to people. ``stood_for`` is why it was last paused, in one word (``causes.paused_for``); "" if it never was, or if
-    that is not known any more.
+    to people. ``devices`` are the GPUs that it has or had (``index:minor``). ``stood_for`` is why it was last paused,
+    in one word (``causes.paused_for``); "" if it never was, or if that is not known any more.
     """
 
     exit_status: int = int(ContainerExitStatus.INVALID)
@@ -333,6 +338,7 @@ class ContainerFacts(Record, kw_only=True):
     cause: Cause | None = None
     refusal: Cause | None = None
     stood_for: str = ""
+    devices: tuple[str, ...] = ()
 
     def facts(self) -> dict[str, Any]:
         """These fields by name, for another record of the same container."""

@@ -103,6 +103,10 @@ class ExecutorSettings(Record, kw_only=True):
     """Where preemption pauses: what happens to an opportunistic container whose GPUs, or other countable resources,
     a guaranteed container needs. A paused container keeps them, because a stopped process has not let go of its
     device. kill: it is killed for them. keep: it is left alone, and the guaranteed container waits for its end."""
+    gpu_vendor: str = setting("yopp.nodemanager.gpu-vendor", "nvidia", choices=("nvidia", "amd"))
+    """Which variables tell a container what GPUs it has, where the node knows them one by one. nvidia:
+    CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES. amd: ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts
+    among those. A container without GPUs is told that it sees none."""
     admission: str = setting(
         "yarn.nodemanager.opportunistic-containers-queue-policy",
         "BY_QUEUE_LEN",

@@ -60,6 +60,8 @@ class ContainerActions(ContainerBook):
             lowered = container.gave_memory and self._paused_memory.takes_back
             self._acquire(container, container.needed)
             if container.state is SCHEDULED:
+                if self._devices.needed(container.resource):
+                    container.change(devices=self._devices.give(container.container_id, container.resource))
                 self._learn_wait(container)
                 self._move(container, LaunchContainer)
                 self._active[container.container_id] = container
@@ -93,7 +95,9 @@ class ContainerActions(ContainerBook):
         """
         head = self._guaranteed.head
         if head is not None and (self._forces_guaranteed or self._tracker.fits_guaranteed(head.needed)):
-            return head
+            if self._devices.suffice(head.needed):
+                return head
+            return None  # forced, or after a change of the node's devices: none is given to two
         if head is not None:
             for paused in self._paused_guaranteed():
                 if self._tracker.fits_guaranteed(paused.needed):
@@ -106,7 +110,8 @@ class ContainerActions(ContainerBook):
         if not self._opportunistic.waits:
             return None
         spare = (room - self._guaranteed.needed - self._handover.kept).at_least_zero()
-        return self._opportunistic.next_fitting(spare, self._epoch_ms)
+        found = self._opportunistic.next_fitting(spare, self._epoch_ms)
+        return found if found is None or self._devices.suffice(found.needed) else None
 
     def _room_for_opportunistic(self) -> Resource | None:
         """What they may start on; None bars even those that ask for nothing."""
@@ -323,6 +328,7 @@ class ContainerActions(ContainerBook):
         if not container.is_opportunistic:
             self._handover.left(container.allocated, self._now)
         self._release(container, container.allocated)
+        self._devices.release(container.container_id, container.spec.devices)
         self._active.pop(container.container_id, None)
         del self._live[container.container_id]
         did_its_work = end.exit_status == 0 and end.exit_code == 0

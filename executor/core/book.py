@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 
 from ..causes import STANDS_BACK
@@ -22,6 +22,7 @@ from ..settings import ExecutorSettings
 from .applications import Applications
 from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
 from .container import KILLING, NOTHING, PAUSED, PAUSING, Container, ContainerDeadline, DeadlineKind
+from .devices import Devices
 from .estimates import LOOKED_AT, RecentMean, Running, Waiting, WaitStatistics, expected_starts, remaining
 from .limits import cgroup_limits
 from .machine import Deadlines
@@ -44,8 +45,10 @@ class ContainerBook:
         physical_cores: int,
         wall_offset: float = 0.0,
         enforce_memory_by_polling: bool = False,
+        devices: Sequence[str] = (),
     ) -> None:
         self._settings = settings
+        self._devices = Devices(devices)
         self._physical_cores = physical_cores
         self._wall_offset = wall_offset
         enforce_memory_by_polling = enforce_memory_by_polling or not settings.memory_enabled

@@ -370,6 +370,7 @@ class Container:
             cause=self.cause,
             refusal=self.refusal,
             stood_for="" if self.paused_for is None else paused_for(self.paused_for),
+            devices=spec.devices,
         )
 
     def record(self) -> ContainerRecord:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 
 from ..causes import Cause, CauseKind
+from ..light import replace
 from ..records import ContainerExitStatus, ContainerRecord, ContainerState, Resource
 from .container import UNMEASURED, Container, Kill, Pause
 from .events import ContainerRecovered
@@ -75,8 +76,11 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
     """
     record = event.record
     where = standing(event)
+    waits = (
+        where is Standing.QUEUED and record.spec.devices
+    )  # it has not begun: it is given some when it does
     container = Container(
-        spec=record.spec,
+        spec=replace(record.spec, devices=()) if waits else record.spec,
         sequence=record.sequence,
         state=_STATES[where],
         queued_at_ms=record.queued_at_ms,

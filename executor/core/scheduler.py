@@ -40,8 +40,9 @@ class ContainerScheduler(PressureActions):
     """The machine of one node (``Machine[Event, Command]``).
 
     Its arguments: ``total``, what its containers may have together; ``settings``; ``physical_cores``, what the node's
-    vcores stand for; ``wall_offset``, the epoch seconds at the machine's time 0; and ``enforce_memory_by_polling``: end
-    containers that a measurement finds over their memory, on hosts where no cgroup does that.
+    vcores stand for; ``wall_offset``, the epoch seconds at the machine's time 0; ``enforce_memory_by_polling``: end
+    containers that a measurement finds over their memory, on hosts where no cgroup does that; and ``devices``: the GPUs
+    of the node, where they are known one by one.
     """
 
     def handle(self, event: events.Event, now: float) -> list[Command]:
@@ -146,6 +147,8 @@ class ContainerScheduler(PressureActions):
             opportunistic=self._opportunistic,
             deadlines=self._deadlines,
         )
+        held = {device: one.container_id for one in self._active.values() for device in one.spec.devices}
+        assert held == self._devices.holders, f"{held} is not {self._devices.holders}"
         idle = None if self._recovering or self.health_report else self._next_to_start()
         assert idle is None, f"{idle and idle.container_id} waits although it could start"
 
@@ -522,6 +525,7 @@ class ContainerScheduler(PressureActions):
             if container.state is PAUSED:
                 holds = replace(holds, memory=self._paused_memory.kept(holds.memory, -1))
             self._acquire(container, holds)
+            self._devices.hold(container_id, container.spec.devices)
             if event.record.state is PAUSING:  # its memory limit may have been lowered just before the crash
                 self._emit(SetLimits(container_id, self._limits(container)))
         if where is recovery.Standing.KILLING:

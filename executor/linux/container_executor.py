@@ -76,7 +76,8 @@ class LinuxContainerExecutor:
     """The executor of real containers (YARN's ``LinuxContainerExecutor`` and ``DefaultContainerExecutor``).
 
     ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and ``state_dir``
-    belong to this node alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST, NM_PORT and NM_HTTP_PORT.
+    belong to this node alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST, NM_PORT and NM_HTTP_PORT,
+    ``device_vendor`` whose GPUs the node gives one by one, "" for none.
     The machine is measured below ``proc``; processes that run one of ``own_markers`` as a program or module do not
     count as pressure, nor do ``own_pids``. Raises OSError or StateStoreError if a directory cannot be made.
     """
@@ -91,6 +92,7 @@ class LinuxContainerExecutor:
         state_dir: str | Path,
         cgroups: CgroupDriver,
         node_environment: Mapping[str, str] | None = None,
+        device_vendor: str = "",
         report: Callable[[ContainerStatus], None] | None = None,
         proc: str = "/proc",
         own_markers: tuple[str, ...] = (),
@@ -104,6 +106,7 @@ class LinuxContainerExecutor:
         self._report = report
         self._cgroups = cgroups
         self._node_environment = dict(node_environment or {})
+        self._device_vendor = device_vendor
         # Once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
         self._user, self._home = _account()
@@ -314,7 +317,10 @@ class LinuxContainerExecutor:
             self._store.store(record)
             self._unrecorded.pop(container_id, None)
             if record.state is ContainerState.SCHEDULED:
-                self._preparer.waits(record.spec)
+                if not (
+                    self._device_vendor and record.spec.resource.others
+                ):  # else it learns its GPUs at its start
+                    self._preparer.waits(record.spec)
             elif record.state is not ContainerState.LAUNCHING:
                 self._preparer.gone(container_id)
         except ExecutorError as error:
@@ -463,7 +469,8 @@ class LinuxContainerExecutor:
             container_id=spec.container_id,
             command=spec.command,
             environment=container_environment(
-                spec,
+                # Its creator's HOME is not that of the user as whom it runs.
+                spec if account is None else replace(spec, own_account=False),
                 node_environment=self._node_environment,
                 inherited=self._inherited,
                 private_directory=private,
@@ -471,6 +478,7 @@ class LinuxContainerExecutor:
                 log_directory=logs,
                 user=self._user,
                 home=self._home if account is None else account.home,
+                device_vendor=self._device_vendor,
             ),
             working_directory=working,
             stdout=os.path.join(logs, "stdout"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ..records import ContainerSpec
 
@@ -13,6 +13,9 @@ INHERITED_PREFIX = "HADOOP_"
 
 ACCOUNT = ("HOME", "USER", "LOGNAME")
 """The user that YARN tells a container; one that has its creator's whole environment may keep its own."""
+
+HIDDEN = "-1"
+"""The index of no GPU: of a container that has none."""
 
 OWNED = ("CONTAINER_ID", "LOCAL_DIRS", "LOG_DIRS", "NM_HOST", "NM_PORT", "NM_HTTP_PORT", "PWD")
 """What the executor and the node set, whatever a container sets."""
@@ -30,17 +33,20 @@ def container_environment(
     log_directory: str,
     user: str,
     home: str,
+    device_vendor: str = "",
 ) -> dict[str, str]:
     """Exactly what the container's process gets (``ContainerLaunch.sanitizeEnv``).
 
     From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment`` (NM_HOST,
     NM_PORT, NM_HTTP_PORT) and the variables that YARN forces. With ``spec.own_account`` a container keeps its own
-    ``ACCOUNT``.
+    ``ACCOUNT``. ``device_vendor`` is that of the node's GPUs, "" where it does not know them one by one.
     """
     environment = whitelisted(inherited)
     environment.setdefault("PATH", DEFAULT_PATH)
     environment.update(spec.environment)
     environment.update(node_environment)
+    if device_vendor:
+        environment.update(device_variables(spec.devices, device_vendor))
     environment.update(
         CONTAINER_ID=spec.container_id,
         LOCAL_DIRS=private_directory,
@@ -53,6 +59,17 @@ def container_environment(
     if spec.own_account:
         environment.update({name: spec.environment[name] for name in ACCOUNT if name in spec.environment})
     return environment
+
+
+def device_variables(devices: Sequence[str], vendor: str) -> dict[str, str]:
+    """What tells a container the GPUs (``index:minor``) that it has, for the libraries of ``vendor``; none: that it has
+    none."""
+    indices = [device.partition(":")[0] for device in devices]
+    visible = ",".join(indices) or HIDDEN
+    if vendor == "amd":  # HIP numbers what ROCR lets it see
+        among = ",".join(map(str, range(len(indices)))) or HIDDEN
+        return {"ROCR_VISIBLE_DEVICES": visible, "HIP_VISIBLE_DEVICES": among}
+    return {"CUDA_VISIBLE_DEVICES": visible, "NVIDIA_VISIBLE_DEVICES": ",".join(indices) or "void"}
 
 
 def whitelisted(inherited: Mapping[str, str]) -> dict[str, str]:

@@ -367,10 +367,10 @@ def become(
             _signal.signal(number, _signal.SIG_DFL)
         if account is not None:
             uid, gid, groups, strict = account
+            call = _calls() if strict else None  # that user may not be able to read what Python loads for it
             os.setgroups(groups)
             os.setresgid(gid, gid, gid)
             os.setresuid(uid, uid, uid)
-            call = _calls() if strict else None
             if call is not None:
                 call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     except OSError as error:

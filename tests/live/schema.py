@@ -139,6 +139,7 @@ CONTAINER = {
         "app": APP_ID,
         "pid": (int, None),
         "command": [str],
+        "devices": [str],
         **dict.fromkeys(
             (
                 "queuedSince", "startedAt", "finishedAt", "pausedSince", "promotedAt", "submittedAt", "eligibleAt",

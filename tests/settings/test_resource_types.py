@@ -7,6 +7,7 @@ import pytest
 from executor.records import counted
 from yarnopp_cli.errors import UnknownPropertyError
 from yarnopp_cli.settings.loading import Configuration
+from yarnopp_cli.settings.resource_types import gpu_devices
 
 from .conftest import Load, Problems, Write
 
@@ -28,6 +29,7 @@ def test_what_a_node_has(load_with: Load) -> None:
     ("name", "text"),
     [
         ("a.toml", f'"{TYPES}" = "yarn.io/gpu"\n"{AMOUNT}yarn.io/gpu" = "2"\n'),
+        ("b.toml", f'{TYPES} = "yarn.io/gpu"\n[yarn.nodemanager.resource-type]\n"yarn.io/gpu" = 2\n'),
         (
             "a.xml",
             f"<configuration><property><name>{TYPES}</name><value>yarn.io/gpu</value></property><property>"
@@ -58,3 +60,29 @@ def test_what_is_wrong(problems_of: Problems, defines: list[str], says: str, hin
 def test_a_name_that_can_be_no_type_is_an_unknown_property(problems_of: Problems) -> None:
     (problem,) = problems_of(defines=[f"{AMOUNT}memory-mb=1"])
     assert isinstance(problem, UnknownPropertyError)
+
+
+ALLOWED = "yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices"
+
+
+@pytest.mark.parametrize(
+    ("defines", "says"),
+    [
+        ([f"{ALLOWED}=auto"], "yarn.resource-types does not name yarn.io/gpu"),
+        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0"], "'0' is no GPU"),
+        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0:0,0:1"], "a second time"),
+        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0:0,1:0"], "a second time"),
+        (
+            [f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0:0", f"{AMOUNT}yarn.io/gpu=1"],
+            "says how many GPUs there are, too",
+        ),
+    ],
+)
+def test_what_is_wrong_with_gpus(problems_of: Problems, defines: list[str], says: str) -> None:
+    (problem,) = problems_of(defines=defines)
+    assert says in problem.message and problem.hint
+
+
+def test_listed_gpus(load_with: Load) -> None:
+    found = load_with(defines=[f"{TYPES}=yarn.io/gpu", f"{ALLOWED}= 0:0, 2:5"])
+    assert gpu_devices(str(found.value(ALLOWED))) == ("0:0", "2:5")

@@ -273,6 +273,7 @@ def container(document: Document, node_id: str = "") -> ContainerReport:
         finished_at_ms=_whole(document, "finishedTime") or _whole(ours, "finishedAt"),
         log_directory=_text(document, "containerLogsLink") or _text(document, "logUrl"),
         is_am=ours.get("am") is True,
+        devices=tuple(map(str, devices)) if isinstance(devices := ours.get("devices"), list) else (),
         task=_whole(ours, "task") if isinstance(ours.get("task"), int) else None,
         usage=ContainerUsage(
             cpu_seconds=_number(used, "cpuSeconds"), memory_bytes=round(_number(used, "rssMB") * _MIB)

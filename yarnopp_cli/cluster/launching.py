@@ -69,7 +69,15 @@ def resourcemanager(run_dir: RunDir, lifetime: str, *more: str) -> Order:
 
 def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY, *more: str) -> Order:
     """One NM of a run directory, with ``more`` arguments (``WATCHED``)."""
-    size = ("--port", str(node.port), "--memory", str(node.memory), "--vcores", str(node.vcores))
+    size: tuple[str, ...] = (
+        "--port",
+        str(node.port),
+        "--memory",
+        str(node.memory),
+        "--vcores",
+        str(node.vcores),
+    )
+    size += ("--gpus", ",".join(node.gpus)) if node.gpus else ()
     arguments = ("nodemanager", "--run-dir", run_dir.path, *size, "--lifetime", lifetime, *more)
     return Order(node.name, DAEMONS, arguments)
 

@@ -436,15 +436,13 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
 
 
-# -- what a run directory keeps of its cluster: the nodes that it shall have, and its configuration -----------------
-
-
 class PlannedNode(Record):
-    """A node that the cluster shall have: its port (a name only), MB of memory and vcores."""
+    """A node that the cluster shall have: its port (a name only), MB of memory, vcores, and its own GPUs."""
 
     port: int
     memory: int
     vcores: int
+    gpus: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

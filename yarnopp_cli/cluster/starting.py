@@ -21,6 +21,7 @@ from ..rpc.blocking import Connection
 from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
 from ..settings.values import to_text
 from .capacity import Wish, plan_capacity
+from .gpus import with_gpus
 from .inspection import ClusterHandle, join, look, weaker_limits
 from .launching import (
     WATCHED,
@@ -179,6 +180,7 @@ class _Start:
             PlannedNode(port, one.memory, one.vcores)
             for port, one in zip(_free_ports(()), shared.nodes, strict=False)
         )
+        nodes = with_gpus(self.configuration, nodes)
         return Plan(nodes, kept.lifetime if kept is not None and alive else self.lifetime)
 
     def _refuse_differences(self, plan: Plan) -> None:
@@ -399,7 +401,8 @@ def _choose(
     taken = sum((Resource(node.memory, node.vcores) for node in plan.nodes), Resource())
     size = plan_capacity(configuration, wish, taken=taken).nodes[0]
     new = port if port is not None else next(_free_ports(node.port for node in plan.nodes))
-    return (PlannedNode(new, size.memory, size.vcores),)
+    others = [node for node in plan.nodes if node.port != new]
+    return with_gpus(configuration, (PlannedNode(new, size.memory, size.vcores),), others)
 
 
 def _add_to_plan(run_dir: RunDir, plan: Plan, nodes: Sequence[PlannedNode]) -> None:

@@ -30,10 +30,11 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.container_executor import LinuxContainerExecutor
 from executor.linux.host import HostLimits, host_limits
 from executor.linux.shim import command_pid
-from executor.records import CgroupLimits, Resource
+from executor.records import GPU, CgroupLimits, Resource, counted
 from executor.settings import ExecutorSettings
 
 from .. import __version__
+from ..cluster.gpus import Claims
 from ..cluster.rundir import FIRST_PORT, RunDir
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from ..machine.calls import Reply, ReplyError, StopDaemon
@@ -61,6 +62,7 @@ from ..settings.declarations import (
     of_node,
 )
 from ..settings.loading import Configuration
+from ..settings.resource_types import gpu_devices
 from ..views.containers import NodeFacts as ContainerLimitFacts
 from .process import DaemonProcess, argument_parser, run
 from .retention import applications_with_records, remove_old_logs
@@ -88,7 +90,14 @@ class NodeManagerDaemon:
         node_id = NodeId(_host_name(), port)
         host = host_limits()
         size = _size(Resource(arguments.memory, arguments.vcores), host, configuration)
-        self._total = replace(size, others=configuration.resources_of_node(port))
+        self._gpus = Claims()
+        gpus, held = self._gpus.take(gpu_devices(arguments.gpus))
+        if held:
+            LOG.warning(
+                "another NodeManager of this host has the GPUs %s: they are not given here", ", ".join(held)
+            )
+        counts = {one.name: one.value for one in configuration.resources_of_node(port)}
+        self._total = replace(size, others=counted(counts | ({GPU: len(gpus)} if gpus else {})))
         self._cores = cores_of_node(self._total, host, self._settings.percentage_physical_cpu_limit)
         self._host = host
         self._cgroups = self._find_cgroups(process.run_dir, port)
@@ -119,6 +128,7 @@ class NodeManagerDaemon:
                 http_address=listener.address if listener is not None else "",
             ),
             proxy=self._proxy.service if self._proxy is not None else None,
+            devices=gpus,
         )
         self._driver: Driver[Event, Command] = Driver(
             self.machine,
@@ -179,6 +189,9 @@ class NodeManagerDaemon:
                     "NM_PORT": str(node_id.port),
                     "NM_HTTP_PORT": str(http_port),
                 },
+                device_vendor=self._executor_settings.gpu_vendor
+                if self._settings.allowed_gpu_devices
+                else "",
             )
         except OSError as error:
             raise _unusable(str(error.filename or self._work_dir), error) from None
@@ -355,6 +368,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--port", type=_port, required=True, help="the node's own, among those of its host")
     parser.add_argument("--memory", type=int, default=-1, metavar="MB", help="-1: what the machine has")
     parser.add_argument("--vcores", type=int, default=-1, metavar="N", help="-1: what the machine has")
+    parser.add_argument("--gpus", default="", metavar="I:M,...", help="its own, of those of its host")
     arguments = parser.parse_args(argv)
     return run(f"nm-{arguments.port}", arguments, NodeManagerDaemon)
 

@@ -103,8 +103,8 @@ ENVIRONMENT: tuple[Tagged, ...] = (
     _entry("YOPP_OUTPUT", "The form of the output, unless `-o` or `--json` is given."),
     _entry(
         "HADOOP_USER_NAME",
-        """The user who owns the job, for queues and shares. It counts only when root submits; the processes run as
-        the cluster's own user all the same.""",
+        """The user who owns the job, for queues and shares. It counts only when root submits; in root's cluster the
+        processes run as that user, too, with your environment. `run --user` passes on nothing of that.""",
     ),
     _entry("YOPP_HADOOP_EXIT", "`dshell` returns Hadoop's own exit codes, if it is not empty and not 0."),
     _entry("NO_COLOR", "No colours, if it is not empty."),

@@ -8,7 +8,7 @@ tell it, ``service`` what a token grants.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -123,6 +123,7 @@ class NodeManager:
         log_dir: str,
         facts: NodeFacts | None = None,
         proxy: AMRMProxyService | None = None,
+        devices: Sequence[str] = (),
     ) -> None:
         self.node_id = node_id
         self._proxy = proxy
@@ -136,6 +137,7 @@ class NodeManager:
             physical_cores=physical_cores,
             wall_offset=wall_offset,
             enforce_memory_by_polling=enforce_memory_by_polling,
+            devices=devices,
         )
         self._containers = NodeContainers()
         self._link = ResourceManagerLink(

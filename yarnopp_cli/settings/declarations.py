@@ -182,6 +182,13 @@ class NodeManagerSettings(Record, kw_only=True):
     vcores: int = setting("yarn.nodemanager.resource.cpu-vcores", -1, at_least=-1)
     """Vcores for containers. -1 takes the cores that this process may use (affinity, cgroup quota) and divides them
     between the nodes of this host."""
+    allowed_gpu_devices: str = setting("yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices", "")
+    """The GPUs that the containers of this host may have, one by one: auto (those that nvidia-smi shows), or a list of
+    them by index and minor number (0:0,1:1). They are divided between the nodes of this host, a container is given its
+    own, by their variables (yopp.nodemanager.gpu-vendor), and none is given to two. Empty, the default: GPUs are only
+    counted, as yarn.nodemanager.resource-type.yarn.io/gpu says. yarn.resource-types has to name yarn.io/gpu."""
+    gpu_discovery: str = setting("yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables", "")
+    """The path of nvidia-smi, or of its directory. Empty: it is looked for on the PATH, then where YARN looks."""
     system_reserved_memory_mb: int = setting(
         "yarn.nodemanager.resource.system-reserved-memory-mb", -1, at_least=-1
     )
@@ -411,14 +418,11 @@ PROPERTIES: dict[str, Property] = {
 """All properties by name. A name declared twice would be lost here; a test counts them."""
 
 
-_NODE_AMOUNT = "yarn.nodemanager.resource-type."
-
-
 def declared(name: str) -> Property | None:
     """The declaration of a property, be it one of a queue or of a resource type; None if nobody declared it."""
     if (found := PROPERTIES.get(name)) is not None:
         return found
-    if name.startswith(_NODE_AMOUNT):
+    if name.startswith("yarn.nodemanager.resource-type."):
         from .resource_types import property_of as of_type  # which few configurations need, too
 
         return of_type(name)

@@ -49,6 +49,11 @@ REFUSED: dict[str, Refusal] = {
         "leaves the daemon's memory, so keys need not be rolled",
         "leave it out; a new ResourceManager has a new key",
     ),
+    "yarn.nodemanager.resource-plugins": Refusal(
+        "yarn.io/gpu is the only plugin, and works where the GPUs of the host are listed or are to be found",
+        "set yarn.resource-types = yarn.io/gpu and yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices = auto",
+        ("",),
+    ),
     "yarn.resourcemanager.resource-tracker.address": Refusal(
         _NO_PORT, "use --run-dir or YOPP_RUN_DIR to tell clusters apart"
     ),

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from executor.hints import Any
 from executor.light import Record, pattern, replace
-from executor.records import MEMORY_MB, VCORES, Others, counted
+from executor.records import GPU, MEMORY_MB, VCORES, Others, counted
 from executor.settings import Property, properties_of, setting
 
 from .suggest import printable
@@ -19,12 +19,15 @@ from .suggest import printable
 RESOURCE_TYPES = "yarn.resource-types"
 NODE_AMOUNT = "yarn.nodemanager.resource-type."
 """What the names of the properties begin with that say how many of a type a node has."""
-GPU = "yarn.io/gpu"
-"""YARN's name of the type whose units are the graphics processors of a node."""
+ALLOWED_GPUS = "yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices"
+DISCOVERY = "yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables"
+AUTO = "auto"
+"""Of ALLOWED_GPUS: all that are found."""
 MOST = 1_000_000
 """Of one type at one node."""
 
 _NAME = pattern(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*/)?[A-Za-z][A-Za-z0-9_.-]*", re.ASCII)
+_DEVICE = pattern(r"(?:0|[1-9][0-9]{0,3}):(?:0|[1-9][0-9]{0,3})", re.ASCII)
 _AMOUNT = pattern(r"(?:([0-9]{1,5})=)?([0-9]{1,9})", re.ASCII)
 
 
@@ -70,6 +73,20 @@ def amounts_of_node(values: Mapping[str, Any], port: int) -> Others:
     return counted(amounts)
 
 
+def gpu_devices(text: str) -> tuple[str, ...]:
+    """YARN's list of GPUs, ``0:0,1:1``: each by its index and its minor number. Raises ValueError."""
+    devices: list[str] = []
+    for entry in text.replace(",", " ").split():
+        if not _DEVICE.fullmatch(entry):
+            raise ValueError(f"{quoted(entry)} is no GPU, which is index:minor")
+        index, _, minor = entry.partition(":")
+        known = [one.partition(":") for one in devices]
+        if any(index == one[0] or minor == one[2] for one in known):
+            raise ValueError(f"{quoted(entry)} names a GPU a second time")
+        devices.append(entry)
+    return tuple(devices)
+
+
 def _amounts(text: str) -> dict[int | None, int]:
     """Port -> amount, None for all others. Raises ValueError that says what is wrong."""
     amounts: dict[int | None, int] = {}
@@ -109,4 +126,20 @@ def faults(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             _amounts(str(value))
         except ValueError as error:
             found.append((name, f"{name}: {error}", "for example 2, or 45454=2, 45455=0"))
+    return found + _gpu_faults(values, known)
+
+
+def _gpu_faults(values: Mapping[str, Any], known: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    allowed, found = str(values.get(ALLOWED_GPUS, "")), list[tuple[str, str, str]]()
+    if allowed and GPU not in known:
+        named = ", ".join((*known, GPU))
+        found.append((ALLOWED_GPUS, f"{RESOURCE_TYPES} does not name {GPU}", f"{RESOURCE_TYPES} = {named}"))
+    if allowed and values.get(NODE_AMOUNT + GPU):
+        hint = "leave one of them out"
+        found.append((ALLOWED_GPUS, f"{NODE_AMOUNT}{GPU} says how many GPUs there are, too", hint))
+    try:
+        if allowed != AUTO:
+            gpu_devices(allowed)
+    except ValueError as error:
+        found.append((ALLOWED_GPUS, f"{ALLOWED_GPUS}: {error}", "auto, or for example 0:0,1:1"))
     return found

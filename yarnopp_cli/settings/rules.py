@@ -198,7 +198,8 @@ def contradictions(values: Values) -> list[ConfigurationError]:
 def _resource_types(values: Values) -> list[ConfigurationError]:
     """What is wrong with the countable resource types."""
     patterned = any(name.startswith("yarn.nodemanager.resource-type.") for name in values.values)
-    if not patterned and not values.values["yarn.resource-types"]:
+    gpus = values.values["yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices"]
+    if not patterned and not gpus and not values.values["yarn.resource-types"]:
         return []
     from .resource_types import faults
 

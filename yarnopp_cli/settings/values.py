@@ -19,6 +19,7 @@ from executor.light import pattern
 from executor.settings import Property
 
 from .declarations import ADDRESSES, CGROUP_PATHS, DIRECTORIES, OPTIONAL_ADDRESSES
+from .resource_types import NODE_AMOUNT
 from .suggest import printable
 
 Value: TypeAlias = int | float | bool | str
@@ -69,6 +70,8 @@ def from_toml(declared: Property, value: Any) -> Value:
         if isinstance(value, int) and abs(value) > LARGEST_NUMBER:  # float() of it may overflow
             raise Refused(f"expected {expected(declared)}, found a number beyond {LARGEST_NUMBER}")
         return _bounded(declared, float(value))
+    if type(value) is int and declared.name.startswith(NODE_AMOUNT):
+        return from_text(declared, str(value))  # one amount for all nodes, where a text may have one for each
     found = _TOML_TYPES.get(type(value), "a date or time")
     raise Refused(f"expected {expected(declared)}, found {found}")
 

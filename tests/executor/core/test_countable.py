@@ -11,14 +11,17 @@ from hypothesis import strategies as st
 
 from executor.causes import Cause, CauseKind
 from executor.core import recovery, victims
-from executor.core.commands import KillContainer, PauseContainer
+from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
+from executor.core.devices import shared
 from executor.core.estimates import Node, Running, Waiting, expected_starts, future
 from executor.core.events import ContainerRecovered, ContainerScheduled, ContainerUpdated
 from executor.core.scheduler import ContainerScheduler
 from executor.light import replace
+from executor.linux.environment import device_variables
 from executor.records import ContainerRecord, ContainerState, ExecutionType, Resource, counted
 from executor.settings import ExecutorSettings
 
+from .recovering import Finding, reconcile
 from .world import EPOCH, G, O, World, a_spec
 
 GPU, LICENCE = "yarn.io/gpu", "license"
@@ -225,3 +228,119 @@ def test_who_waits_for_a_gpu_starts_when_its_holder_ends() -> None:
     assert expected_starts(of(1000, 4), [], line)[0] == math.inf
     node = Node(of(1000, 4), running, [one._replace(tag=name) for one, name in zip(line, "ab", strict=True)])
     assert [(at, tag) for at, tag, _ in future([node])] == [(0.0, "b"), (60.0, "a")]
+
+
+# -- devices
+
+
+def a_world_of_gpus(ids: str, **settings: object) -> World:
+    """A node that knows its GPUs one by one."""
+    devices = tuple(ids.split(","))
+    settings.setdefault("max_queue_length", 10)
+    machine = ContainerScheduler(
+        of(8192, 8, gpus=len(devices)),
+        ExecutorSettings(**settings),
+        physical_cores=8,
+        wall_offset=EPOCH,
+        devices=devices,
+    )
+    return World(machine)
+
+
+def devices_of(world: World, *names: str) -> list[tuple[str, ...]]:
+    return [world.status(name).devices for name in names]
+
+
+def test_each_has_gpus_of_its_own_the_first_free_ones_first() -> None:
+    world = a_world_of_gpus("0:0,1:1,3:5")
+    arrive(world, "a", of(gpus=1))
+    arrive(world, "b", of(gpus=2))
+    arrive(world, "plain", of())
+    arrive(world, "c", of(gpus=1))
+    assert devices_of(world, "a", "b", "plain", "c") == [("0:0",), ("1:1", "3:5"), (), ()]
+    (launch,) = [
+        one for one in world.commands if isinstance(one, LaunchContainer) and one.spec.container_id == "b"
+    ]
+    assert launch.spec.devices == ("1:1", "3:5"), "who starts it is told"
+    assert world.records["b"].spec.devices == ("1:1", "3:5"), "and its record says so before"
+    world.exit("a")
+    assert devices_of(world, "a", "c") == [("0:0",), ("0:0",)], "an ended one still says what it had"
+
+
+def test_a_paused_holder_keeps_its_very_gpu() -> None:
+    world = a_world_of_gpus("0:0,1:1", use_pause_for_preemption=True)
+    arrive(world, "holder", of(512, 8, gpus=1))
+    arrive(world, "g", of(512, 8, gpus=1), G)
+    assert world.states("holder", "g") == ["PAUSED", "RUNNING"]
+    assert devices_of(world, "holder", "g") == [("0:0",), ("1:1",)]
+    world.exit("g")
+    assert world.states("holder") == ["RUNNING"] and devices_of(world, "holder") == [("0:0",)]
+
+
+def test_a_new_nm_gives_none_to_two() -> None:
+    world = a_world_of_gpus("0:0,1:1")
+    arrive(world, "a", of(gpus=1))
+    arrive(world, "b", of(gpus=1))
+    arrive(world, "waits", of(gpus=1))
+    world.exit("a")
+    assert devices_of(world, "waits") == [("0:0",)]
+    records = dict(world.records)
+    again = a_world_of_gpus("0:0,1:1")
+    alive = {name: Finding(alive=True) for name in ("b", "waits")}
+    again.tell(*reconcile([records["b"], records["waits"]], alive))
+    arrive(again, "new", of(gpus=1))
+    assert devices_of(again, "b", "waits", "new") == [("1:1",), ("0:0",), ()]
+    assert again.state("new") is ContainerState.SCHEDULED
+    again.exit("b")
+    assert devices_of(again, "new") == [("1:1",)]
+
+
+def test_one_that_had_not_begun_when_its_nm_died_is_given_what_is_free_then() -> None:
+    spec = replace(a_spec("a"), resource=of(gpus=1), devices=("0:0",))
+    record = ContainerRecord(spec, ContainerState.LAUNCHING)
+    world = a_world_of_gpus("0:0,1:1")
+    other = replace(spec, container_id="b")
+    running = ContainerRecord(other, ContainerState.RUNNING, pid=7, started_at_ms=1)
+    world.tell(*reconcile([record, running], {"b": Finding(alive=True)}))
+    assert devices_of(world, "a", "b") == [("1:1",), ("0:0",)]
+
+
+def test_a_device_that_is_allowed_no_more_stays_with_who_has_it() -> None:
+    spec = replace(a_spec("a"), resource=of(gpus=1), devices=("1:1",))
+    record = ContainerRecord(spec, ContainerState.RUNNING, pid=7, started_at_ms=1)
+    world = a_world_of_gpus("0:0,2:2")
+    world.tell(*reconcile([record], {"a": Finding(alive=True)}))
+    arrive(world, "b", of(gpus=1))
+    arrive(world, "c", of(gpus=1))
+    assert devices_of(world, "a", "b", "c") == [("1:1",), ("0:0",), ()]
+
+
+def test_a_guaranteed_one_that_is_forced_to_start_waits_for_a_gpu_all_the_same() -> None:
+    world = a_world_of_gpus("0:0", force_start_guaranteed=True, max_queue_length=0)
+    arrive(world, "a", of(gpus=1), G)
+    arrive(world, "b", of(gpus=1), G)
+    assert world.states("a", "b") == ["RUNNING", "SCHEDULED"]
+    world.exit("a")
+    assert devices_of(world, "b") == [("0:0",)]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "parts"), [(1, ["0 1 2"]), (2, ["0 1", "2"]), (4, ["0", "1", "2", ""]), (3, ["0", "1", "2"])]
+)
+def test_the_gpus_of_a_machine_are_divided_between_its_nodes(nodes: int, parts: list[str]) -> None:
+    assert shared(["0", "1", "2"], nodes) == [tuple(part.split()) for part in parts]
+
+
+@pytest.mark.parametrize(
+    ("devices", "vendor", "expected"),
+    [
+        (("0:0", "2:3"), "nvidia", {"CUDA_VISIBLE_DEVICES": "0,2", "NVIDIA_VISIBLE_DEVICES": "0,2"}),
+        ((), "nvidia", {"CUDA_VISIBLE_DEVICES": "-1", "NVIDIA_VISIBLE_DEVICES": "void"}),
+        (("1:1", "2:3"), "amd", {"ROCR_VISIBLE_DEVICES": "1,2", "HIP_VISIBLE_DEVICES": "0,1"}),
+        ((), "amd", {"ROCR_VISIBLE_DEVICES": "-1", "HIP_VISIBLE_DEVICES": "-1"}),
+    ],
+)
+def test_the_variables_that_tell_a_container_its_gpus(
+    devices: tuple[str, ...], vendor: str, expected: dict[str, str]
+) -> None:
+    assert device_variables(devices, vendor) == expected

@@ -35,7 +35,7 @@ def on_end(
     directory: str | None,
 ) -> Callable[[str], None]:
     """What submits the application that runs ``command`` after the one whose id it is given. ``submission`` is that
-    one's. Raises YoppError."""
+    one's. It runs as the caller, also where that one does not. Raises YoppError."""
 
     assert isinstance(client, JobClient), "the option is refused on a YARN cluster"
 
@@ -54,7 +54,6 @@ def on_end(
             application_type=job.application_type,
             queue=submission.queue,
             priority=submission.priority,
-            user=submission.user,
             tags=submission.tags,
             am_resource=submission.am_resource,
             command_line=submission.command_line,

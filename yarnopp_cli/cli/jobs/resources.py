@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 
 from executor.light import pattern
-from executor.records import MEMORY_MB, VCORES, Others, Resource, counted
+from executor.records import GPU, MEMORY_MB, VCORES, Others, Resource, counted
 
 from ...errors import UsageError
-from ...settings.resource_types import GPU, MOST, wrong_name
+from ...settings.resource_types import MOST, wrong_name
 from ..frame.options import Annotated, option, size_mb
 
 Gpus = Annotated[

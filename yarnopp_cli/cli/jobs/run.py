@@ -35,7 +35,7 @@ from ..frame.options import (
 from ..frame.session import Session
 from .kept import Kept
 from .resources import Gpus, Resources, others_of
-from .variables import assignments, surroundings, with_values
+from .variables import assignments, surroundings, surroundings_of, with_values
 
 if TYPE_CHECKING:
     from ...jobs.client import JobClient
@@ -269,6 +269,15 @@ class Application(Options):
         WITHOUT_UPLOAD,
     ] = None
     timeout: JobTimeout = None
+    user: Annotated[
+        str,
+        option(
+            "--user NAME",
+            "Run as this user, with that user's groups and home, the variables of -e alone, and in --cwd, else in a "
+            "directory of its own. For root, in root's cluster.",
+        ),
+        WITHOUT_UPLOAD,
+    ] = ""
     max_running: Annotated[
         int,
         option("--max-running N", "At most N containers of this job at once; 0 is no bound.", min=0),
@@ -301,6 +310,7 @@ class Application(Options):
         return ApplicationSubmissionContext(
             "",
             name,
+            user=self.user,
             queue=self.queue,
             priority=self.app_priority,
             tags=tags(self.tag),
@@ -355,7 +365,15 @@ def run(
     check_text([*(program.command or ()), program.lines or ""], "the argument")
     check_text([application.name, application.on_end or ""], "the name")
     environment, directory = assignments(words), None
-    if session.yarn is None:
+    if application.user:
+        environment, directory = surroundings_of(application.user, words, program.cwd)
+        if program.stdin is not None or program.pipe:
+            raise UsageError(
+                "--user excludes --stdin and --pipe",
+                because="what is read here is kept in files that no other user reads",
+                hint="name a file that this user can read in the command",
+            )
+    elif session.yarn is None:
         environment, directory = surroundings(words, program.cwd, session.printer)
     tasks = program.tasks(containers.count, environment, directory)
     program.check_input()

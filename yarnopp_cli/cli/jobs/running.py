@@ -106,7 +106,7 @@ def start(
     submission = replace(
         submission,
         application_type=job.application_type,
-        user=os.environ.get("HADOOP_USER_NAME", ""),
+        user=submission.user or os.environ.get("HADOOP_USER_NAME", ""),
         unmanaged=not detach,
         command_line=submission.command_line or command_line(),
         map_reduce=job.map_reduce,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from executor.linux.environment import OWNED
 
-from ...errors import UsageError
+from ...errors import EXIT_NOT_PERMITTED, UsageError, YoppError
 from ...jobs.commands import check_directory, check_text, portable_environment, without_value
 from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE
 from ...records.jobs import ARGS_VARIABLE
@@ -29,6 +29,27 @@ def surroundings(env: list[str], cwd: str | None, printer: Printer) -> tuple[dic
             "the current directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
         ) from None
     return kept, check_directory(here)
+
+
+def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[str, str], str | None]:
+    """The environment and directory of containers of another user: nothing of the caller's but ``--env`` and ``--cwd``,
+    which is None for a directory of the container's own. Raises YoppError."""
+    import pwd  # few name a user
+
+    if os.geteuid() != 0:
+        raise YoppError(
+            f"you cannot run containers as {user}",
+            because="only root starts processes as another user",
+            hint=f"as root: yopp run --user {user}",
+            exit_code=EXIT_NOT_PERMITTED,
+        )
+    try:
+        pwd.getpwnam(user)
+    except (KeyError, ValueError):
+        raise UsageError(f"there is no user {user!r}", because="this host has none of that name") from None
+    asked = assignments(env)
+    refuse_owned(asked)
+    return asked, None if cwd is None else check_directory(cwd)
 
 
 def refuse_owned(asked: Iterable[str]) -> None:

@@ -1,0 +1,65 @@
+"""Which of a node's GPUs each container has. Pure.
+
+Where a node's GPUs are known one by one, a container is given as many as it asks for, for as long as it lives, running
+or paused, and none is ever given to two (``GpuResourceAllocator``). Which they are is part of its spec, and so of its
+record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..records import GPU, Resource
+
+
+class Devices:
+    """The GPUs of one node, and who has them. ``ids`` as YARN has them: ``index:minor``. With none, GPUs are counted
+    only, or not at all."""
+
+    def __init__(self, ids: Sequence[str]) -> None:
+        self._ids = tuple(ids)
+        self._holders: dict[str, str] = {}
+
+    def needed(self, resource: Resource) -> int:
+        """How many a container of that size is given."""
+        return resource.amount(GPU) if self._ids and resource.others else 0
+
+    def suffice(self, resource: Resource) -> bool:
+        """Whether so many are free."""
+        return self.needed(resource) <= len(self._ids) - len(self._holders.keys() & set(self._ids))
+
+    def give(self, container_id: str, resource: Resource) -> tuple[str, ...]:
+        """The first that are free, its own from now on. The caller has asked ``suffice``."""
+        number = self.needed(resource)
+        given = tuple([one for one in self._ids if one not in self._holders][:number]) if number else ()
+        assert len(given) == number, f"{container_id} needs {number} GPUs of {self._ids}: {self._holders}"
+        self.hold(container_id, given)
+        return given
+
+    def hold(self, container_id: str, devices: Sequence[str]) -> None:
+        """A container has these, be they still among the node's or not."""
+        for device in devices:
+            assert self._holders.get(device, container_id) == container_id, f"{device} would be given to two"
+            self._holders[device] = container_id
+
+    def release(self, container_id: str, devices: Sequence[str]) -> None:
+        """It has ended."""
+        for device in devices:
+            if self._holders.get(device) == container_id:
+                del self._holders[device]
+
+    @property
+    def holders(self) -> dict[str, str]:
+        """Who has each that is given: container ids by device."""
+        return dict(self._holders)
+
+
+def shared(ids: Sequence[str], nodes: int) -> list[tuple[str, ...]]:
+    """The GPUs of a machine divided between ``nodes`` nodes, one after the other, the remainder to the first ones."""
+    each, more = divmod(len(ids), max(1, nodes))
+    parts, at = [], 0
+    for index in range(nodes):
+        number = each + (index < more)
+        parts.append(tuple(ids[at : at + number]))
+        at += number
+    return parts

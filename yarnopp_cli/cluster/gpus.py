@@ -1,0 +1,129 @@
+"""The GPUs of this machine, and which of them each node of a cluster has (``GpuDiscoverer``).
+
+They are known one by one where ``yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices`` lists them, or says that
+they are to be found (auto): then ``nvidia-smi`` is asked. A NodeManager holds those that it gives to containers by a
+socket name each, so that another cluster of this machine does not give the same one.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+from executor.core.devices import shared
+from executor.hints import TYPE_CHECKING
+from executor.light import replace
+
+from ..errors import EXIT_CONFIGURATION, YoppError
+from ..settings.resource_types import ALLOWED_GPUS, AUTO, DISCOVERY, gpu_devices
+
+if TYPE_CHECKING:
+    from ..settings.loading import Configuration
+    from .rundir import PlannedNode
+
+_DIRECTORIES = ("/usr/bin", "/bin", "/usr/local/nvidia/bin")
+"""Where YARN looks for it; before these, what the property names and the PATH."""
+_PATIENCE = 20.0
+
+
+def gpus_of_machine(configuration: Configuration) -> tuple[str, ...]:
+    """The GPUs that containers may have, as ``index:minor``; none where they are not known one by one.
+
+    Raises YoppError where they are to be found and cannot be.
+    """
+    allowed = str(configuration.value(ALLOWED_GPUS))
+    if allowed != AUTO:
+        return gpu_devices(allowed)
+    path = _nvidia_smi(str(configuration.value(DISCOVERY)))
+    if path is None:
+        raise _not_found("there is no nvidia-smi")
+    import subprocess
+
+    try:
+        answer = subprocess.run([path, "-q", "-x"], capture_output=True, timeout=_PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _not_found(f"{path} cannot be asked: {error}") from None
+    if answer.returncode != 0:
+        said = (
+            answer.stderr.decode(errors="replace").strip() or answer.stdout.decode(errors="replace").strip()
+        )
+        raise _not_found(f"{path} ended with {answer.returncode}: {said[:200]}")
+    try:
+        return discovered(answer.stdout.decode(errors="replace"))
+    except ValueError as error:
+        raise _not_found(f"{path}: {error}") from None
+
+
+def discovered(text: str) -> tuple[str, ...]:
+    """The GPUs of what ``nvidia-smi -q -x`` printed: by place, with their minor numbers. Raises ValueError."""
+    from xml.etree import ElementTree
+
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError as error:
+        raise ValueError(f"it did not print XML ({error})") from None
+    minors = [(one.findtext("minor_number") or "").strip() for one in root.iter("gpu")]
+    if not all(minor.isascii() and minor.isdigit() for minor in minors):
+        raise ValueError("a GPU has no minor number")
+    return tuple(f"{index}:{minor}" for index, minor in enumerate(minors))
+
+
+def _nvidia_smi(named: str) -> str | None:
+    """The program itself; ``named`` is its path, or its directory."""
+    places = (named, os.path.join(named, "nvidia-smi")) if named else ()
+    found = [*os.environ.get("PATH", "").split(os.pathsep), *_DIRECTORIES]
+    candidates = places or tuple(os.path.join(one, "nvidia-smi") for one in found if one)
+    return next((one for one in candidates if os.path.isfile(one) and os.access(one, os.X_OK)), None)
+
+
+def _not_found(because: str) -> YoppError:
+    return YoppError(
+        "the GPUs of this machine cannot be found",
+        because=because,
+        hint=f"list them: {ALLOWED_GPUS} = 0:0,1:1 (index:minor), or leave it empty",
+        exit_code=EXIT_CONFIGURATION,
+    )
+
+
+def with_gpus(
+    configuration: Configuration, nodes: Sequence[PlannedNode], others: Sequence[PlannedNode] = ()
+) -> tuple[PlannedNode, ...]:
+    """These nodes with their shares of the GPUs that ``others`` have not. Raises YoppError as ``gpus_of_machine``."""
+    if not configuration.value(ALLOWED_GPUS):
+        return tuple(nodes)
+    taken = {device for node in others for device in node.gpus}
+    free = [device for device in gpus_of_machine(configuration) if device not in taken]
+    parts = shared(free, len(nodes))
+    return tuple(replace(node, gpus=part) for node, part in zip(nodes, parts, strict=True))
+
+
+class Claims:
+    """The GPUs that this process holds against the NodeManagers of other clusters, until it ends."""
+
+    def __init__(self) -> None:
+        self._sockets: list[socket.socket] = []
+
+    def take(self, devices: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Those that could be had, and those that another NodeManager of this machine holds.
+
+        The name is in the kernel's abstract namespace of this network namespace: it ends with the process.
+        """
+        mine, held = [], []
+        for device in devices:
+            one = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
+                one.bind(f"\0yopp-gpu-{device.partition(':')[2]}")
+            except OSError:
+                one.close()
+                held.append(device)
+            else:
+                self._sockets.append(one)
+                mine.append(device)
+        return tuple(mine), tuple(held)
+
+    def release(self) -> None:
+        """Let all of them go."""
+        for one in self._sockets:
+            one.close()
+        self._sockets.clear()
