@@ -184,7 +184,7 @@ class LinuxContainerExecutor:
         self._window.stop()
         self._weights.finish()
         await self._preparer.close()
-        await self._pool.close()
+        await self._pool.close(self._store.is_open)
         self._pauser.give_up()
         await self._context.finish()
         self._pauser.close()
