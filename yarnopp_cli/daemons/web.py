@@ -6,8 +6,10 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+from ..cluster.resttoken import keep_token, read_token
 from ..errors import YoppError
 from ..machine.calls import CallReceived, PagesServed
 from ..settings.declarations import WebSettings
@@ -65,7 +67,10 @@ class DaemonWeb:
             fallback=self._gives_way,
         )
         self.listener.for_owner_only = self._settings.readers == "owner"
-        self._process.run_dir.write(f"{self._process.name}.http", self.listener.address + "\n")
+        run_dir = self._process.run_dir
+        keep_token(run_dir)
+        self.listener.token = partial(read_token, run_dir)
+        run_dir.write(f"{self._process.name}.http", self.listener.address + "\n")
         return self.listener
 
     def serve(self, *arguments: Any) -> None:

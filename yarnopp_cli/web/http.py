@@ -8,6 +8,7 @@ cannot use up the daemon's file descriptors.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ipaddress
 import json
 import logging
@@ -186,10 +187,19 @@ def caller(request: web.Request) -> int:
     return found.uid() if found is not None and found.on_loopback else -1
 
 
+def has_token(request: web.Request) -> bool:
+    """Whether the caller shows the cluster's bearer token (RFC 6750)."""
+    scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not shown:
+        return False
+    kept = request.app[_LISTENER].token()
+    return bool(kept) and hmac.compare_digest(shown.strip().encode(errors="replace"), kept.encode())
+
+
 def require_owner(request: web.Request, what: str) -> None:
-    """Raise 403 unless the caller is the cluster's own user, or root."""
+    """Raise 403 unless the caller is the cluster's own user, or root, or has its bearer token."""
     uid = caller(request)
-    if uid in (os.geteuid(), 0):
+    if uid in (os.geteuid(), 0) or has_token(request):
         return
     who = (
         f"user {user_name(uid)}"
@@ -199,6 +209,7 @@ def require_owner(request: web.Request, what: str) -> None:
     raise forbidden(
         f"{what} is for this cluster's own user only",
         because=f"it belongs to {user_name(os.geteuid())}, and this is {who}",
+        hint="its user may send `Authorization: Bearer TOKEN`, with what rest.token in the run directory holds",
     )
 
 
