@@ -22,7 +22,7 @@ from ..records.ids import short_id, suffix
 from ..records.reports import ContainerReport
 from ..views.columns import Cell
 from ..views.containers import NodeFacts, exit_text, fields, is_live, shown_state
-from ..views.text import harmless, megabytes, repeats, shorten, span
+from ..views.text import harmless, megabytes, others_named, repeats, shorten, span
 from ..views.top.sampling import sparkline
 from ..views.top.tables import container_state, measured, quota_cores, story
 from .actions import EXPLAIN, STEER, STEER_UNSEEN, ContainerActions
@@ -191,7 +191,16 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
             (f"{now} of {megabytes(memory)}", "bold"),
             f", {peak} at most\n",
             (sparkline(history.memory(name), cells, float(memory * _MIB)), "$text-primary"),
+            *self._others(),
         )
+
+    def _others(self) -> list[tuple[str, str]]:
+        """What it has beside memory and vcores, and which GPUs."""
+        report = self.report
+        if not report.resource.others:
+            return []
+        devices = f" (GPUs {', '.join(report.devices)})" if report.devices else ""
+        return [("\n\nHas ", "dim"), (others_named(report.resource) + devices, "bold")]
 
     def action_log(self) -> None:
         """Open the whole output."""

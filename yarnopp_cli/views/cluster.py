@@ -191,6 +191,11 @@ def opportunistic_totals(statuses: Iterable[OpportunisticContainersStatus]) -> d
     }
 
 
+def opportunistic_size(statuses: Iterable[OpportunisticContainersStatus]) -> Resource:
+    """What opportunistic containers have of nodes, of every type."""
+    return sum((Resource(one.memory_used, one.vcores_used, one.others_used) for one in statuses), Resource())
+
+
 def scheduler(queues: Sequence[QueueReport]) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/cluster/scheduler``: the tree of capacity queues from its root, parents first."""
     root = queues[0] if queues else QueueReport("root")

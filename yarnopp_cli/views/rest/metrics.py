@@ -291,6 +291,13 @@ def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list
         ("resourcemanager_connected", int(info.rm_connected), "1 while the RM answers."),
     ):
         found.append(Figure("", value, f"yopp_node_{name}", text, labels={"node": info.node_id}))
+    for one in info.total.others:
+        labels, allocated = {"node": info.node_id, "type": one.name}, info.allocated.amount(one.name)
+        for name, value, text in (
+            ("resource_capacity", one.value, "What there is of a countable resource type."),
+            ("resource_allocated", allocated, "What running containers have of it."),
+        ):
+            found.append(Figure("", value, f"yopp_node_{name}", text, labels=labels))
     return found
 
 

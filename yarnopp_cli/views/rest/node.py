@@ -11,6 +11,7 @@ from executor.settings import ExecutorSettings
 from ...records.container_protocol import GetNodeInfoResponse
 from ...records.reports import ContainerReport
 from ..cluster import opportunistic_totals
+from ..resources import others_document
 from ..text import timestamp
 
 
@@ -29,7 +30,9 @@ def info(node: GetNodeInfoResponse, now_ms: int, settings: ExecutorSettings) -> 
             "totalVCoresAllocatedContainers": node.total.vcores,
             "pmemCheckEnabled": settings.pmem_check_enabled,
             "vmemCheckEnabled": settings.vmem_check_enabled,
-            "resourceTypes": "memory-mb (unit=Mi), vcores",
+            "resourceTypes": ", ".join(
+                ["memory-mb (unit=Mi)", "vcores", *(one.name for one in node.total.others)]
+            ),
             "nodeManagerVersion": node.version,
             "nodeManagerBuildVersion": f"yopp {node.version}",
             "nodeManagerVersionBuiltOn": "",
@@ -41,7 +44,11 @@ def info(node: GetNodeInfoResponse, now_ms: int, settings: ExecutorSettings) -> 
                 "pid": node.pid,
                 "cgroups": node.cgroups,
                 "warnings": list(node.warnings),
-                "allocated": {"memory": node.allocated.memory, "vCores": node.allocated.vcores},
+                "allocated": {
+                    "memory": node.allocated.memory,
+                    "vCores": node.allocated.vcores,
+                    "resources": others_document(node.allocated.others),
+                },
                 "opportunistic": {
                     **opportunistic_totals((told,)),
                     "queueCapacity": told.queue_capacity,

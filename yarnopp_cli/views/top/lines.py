@@ -17,7 +17,7 @@ from ..columns import ACCENT, BAD, DIM, GOOD, STRONG, WARN, Cell, TopColumn, sta
 from ..containers import CONTAINERS, command_text, exit_text, is_live, shown_state
 from ..events import details, subject
 from ..explain.reasons import why
-from ..nodes import NODES, state_text
+from ..nodes import NODES, others_text, state_text
 from ..text import are, fitted, harmless, number_of, short_span, shorten, timestamp, vcores, width
 from .sampling import History, sparkline
 from .tables import NODE_COLUMNS, application_columns, container_columns, measured
@@ -114,6 +114,8 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
         if status.paused:
             told.append(Cell(f"  {status.paused} paused", WARN))
         total = f"  {vcores(node.total.vcores)}, {node.total.memory} MB"
+        if node.total.others:
+            total += f", {others_text(node)}"
         told.append(Cell(total + (f", labels {','.join(node.labels)}" if node.labels else ""), DIM))
     return tuple(told)
 

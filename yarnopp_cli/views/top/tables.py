@@ -211,6 +211,8 @@ _OUT_OF_MEMORY = -104
 _REASON = 16
 _BESIDE_REASON = 44
 """Cells of the Queue screen's columns whose width never changes, of the gaps, the gutter and a scrollbar."""
+_NEEDS = 8
+"""Those of them that say what a container needs, where that is memory and vcores."""
 
 
 class Measured(NamedTuple):
@@ -324,17 +326,29 @@ def queue_columns(
 ) -> tuple[TopColumn[ContainerReport], ...]:
     """The Queue screen in ``cells``: what waits where, its place, its age, and why, in short where it must be."""
     common = _common(picture, rows)
-    room = max(_REASON, cells - _BESIDE_REASON - common["node"].width - common["id"].width)
 
     def needs(report: ContainerReport) -> Cell:
-        return Cell(f"{short_megabytes(report.resource.memory)} {report.resource.vcores}c")
+        size = report.resource
+        more = "".join(f" {one.value} {one.name.rpartition('/')[2]}" for one in size.others)
+        return Cell(f"{short_megabytes(size.memory)} {size.vcores}c{more}")
+
+    needed = max((width(needs(one).text) for one in rows if one.resource.others), default=_NEEDS)
+    beside = _BESIDE_REASON - _NEEDS + max(needed, _NEEDS)
+    room = max(_REASON, cells - beside - common["node"].width - common["id"].width)
 
     def reason(report: ContainerReport) -> Cell:
         return Cell(why(report, picture, room))
 
     return (
         *(common[key] for key in ("node", "position", "id", "app", "type", "state", "age")),
-        TopColumn("needs", "Needs", 8, needs, lambda one: (one.resource.memory, one.resource.vcores), True),
+        TopColumn(
+            "needs",
+            "Needs",
+            max(needed, _NEEDS),
+            needs,
+            lambda one: (one.resource.memory, one.resource.vcores),
+            True,
+        ),
         TopColumn("reason", "Why it waits", _REASON, reason, lambda one: why(one, picture), flexible=True),
     )
 

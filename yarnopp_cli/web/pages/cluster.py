@@ -8,8 +8,6 @@ from typing import Any
 
 from aiohttp import web
 
-from executor.records import Resource
-
 from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ...views import applications as application_view
 from ...views import cluster as cluster_view
@@ -145,7 +143,6 @@ def _page(request: web.Request, title: str, *parts: object) -> web.Response:
 def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
     """The cluster's figures."""
     running = [one.opportunistic for one in nodes if one.state is NodeState.RUNNING]
-    told = cluster_view.opportunistic_totals(running)
     return tiles(
         [
             ("Nodes", info.nodes_running, f"{info.nodes_lost} lost" if info.nodes_lost else "running"),
@@ -159,7 +156,7 @@ def cluster_tiles(info: ClusterInfo, nodes: Sequence[NodeReport]) -> Html:
                 info.containers_running,
                 f"running · {info.containers_queued} queued · {info.containers_paused} paused",
             ),
-            *resource_tiles(info.used, Resource(told["memoryMB"], told["vcores"]), info.total),
+            *resource_tiles(info.used, cluster_view.opportunistic_size(running), info.total),
         ]
     )
 

@@ -216,7 +216,7 @@ def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
 def node_tiles(info: GetNodeInfoResponse) -> Html:
     """The node's figures."""
     told = info.opportunistic
-    opportunistic = Resource(told.memory_used, told.vcores_used)
+    opportunistic = Resource(told.memory_used, told.vcores_used, told.others_used)
     guaranteed = (info.allocated - opportunistic).at_least_zero()
     cpu, used = info.node_utilization.cpu, info.node_utilization.memory_bytes >> 20
     return tiles(

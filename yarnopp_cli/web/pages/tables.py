@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from executor.records import ExecutionType, Resource
+from executor.records import ExecutionType, Resource, ResourceInformation
 
 from ...records.reports import (
     ApplicationAttemptReport,
@@ -215,7 +215,7 @@ def kind(execution_type: ExecutionType) -> Html:
 def resource_tiles(
     guaranteed: Resource, opportunistic: Resource, total: Resource
 ) -> list[tuple[str, Html, str]]:
-    """What containers of both types have of memory and vcores, as tiles."""
+    """What containers of both types have of memory, of vcores, and of each further type, as tiles."""
     memory = of_megabytes(guaranteed.memory, total.memory)
     vcores = f"{guaranteed.vcores} of {total.vcores}"
     memory_bar = shares(guaranteed.memory, opportunistic.memory, total.memory, memory)
@@ -223,7 +223,16 @@ def resource_tiles(
     return [
         ("Memory", memory_bar, f"guaranteed · {megabytes(opportunistic.memory)} opportunistic"),
         ("VCores", vcores_bar, f"guaranteed · {opportunistic.vcores} opportunistic"),
+        *(_other_tile(one, guaranteed, opportunistic) for one in total.others),
     ]
+
+
+def _other_tile(
+    total: ResourceInformation, guaranteed: Resource, opportunistic: Resource
+) -> tuple[str, Html, str]:
+    held, lent = guaranteed.amount(total.name), opportunistic.amount(total.name)
+    bar = shares(held, lent, total.value, f"{held} of {total.value}")
+    return total.name, bar, f"guaranteed · {lent} opportunistic"
 
 
 def map_reduce_section(view: JobView, now: int) -> Html:
