@@ -20,6 +20,7 @@ from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.records.client_protocol import (
     GetContainersRequest,
+    GetJobRequest,
     KillApplicationRequest,
     StopJobRequest,
     SubmitApplicationResponse,
@@ -33,6 +34,7 @@ from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, Sweep, TaskReport, Task
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart
+from yarnopp_cli.resourcemanager.hosting import masters as hosting
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Node
 
@@ -119,6 +121,38 @@ def test_a_job_starts_with_its_nodes_next_answer_and_ends_with_its_last_containe
     assert told.end.final_status is FinalApplicationStatus.FAILED
     assert {number: task.exit_code for number, task in job.tasks.items()} == {1: 0, 2: 3}
     assert job.state() is YarnApplicationState.FINISHED
+
+
+def test_what_a_job_runs_is_kept_when_its_tasks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hosting, "MOST_PAST_TASKS", 9)
+    cluster, (node,) = cluster_with()
+
+    def ran(count: int, *bad: int) -> Job:
+        job = Job(cluster, count, kind=GUARANTEED, environment={"SECRET": "x"})
+        starts = node.beat().tasks_to_start
+        assert not cluster.ask(GetJobRequest(job.id)).ended
+        while starts:
+            starts = node.beat(*(said(one, DONE, int(one.number in bad)) for one in starts)).tasks_to_start
+        return job
+
+    first = ran(4, 2)
+    for kept in (True, False):
+        told = cluster.ask(GetJobRequest(first.id))
+        assert (told.succeeded, told.ended) == ((1, 1, 3, 4), True)
+        assert told.job == first.spec and told.context.name == "job"
+        if kept:
+            cluster.lose(first.connection)
+            cluster.at(100)
+    second = ran(5)
+    cluster.lose(second.connection)
+    cluster.at(200)
+    assert cluster.ask(GetJobRequest(first.id)).job == first.spec, "nine tasks in all"
+    third = ran(1)
+    cluster.lose(third.connection)
+    cluster.at(300)
+    with pytest.raises(ApplicationNotFoundError, match="is not known any more"):
+        cluster.ask(GetJobRequest(first.id))
+    assert cluster.ask(GetJobRequest(second.id)).succeeded == (1, 5)
 
 
 def test_how_it_shows() -> None:

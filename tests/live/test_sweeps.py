@@ -86,6 +86,26 @@ def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(cluster: Yopp, tm
     assert cluster("logs", detached).stdout == ""
 
 
+def test_a_job_is_run_again_or_what_failed_of_it_or_some_tasks(cluster: Yopp, tmp_path: Path) -> None:
+    good = tmp_path / "good"
+    script = f"echo $YOPP_TASK $SECRET $0; [ $0 != b ] || [ -e {good} ]"
+    words = ("run", "-q", "-O", "-e", "SECRET=s", "--name", "again", "sh", "-c", script, ":::", "a", "b", "c")
+    first = cluster(*words, code=1).stdout.strip()
+    good.touch()
+    told = cluster("rerun", "again", "--failed")
+    assert told.stdout == "[2] 2 s b\n"
+    assert "there is nothing to run" in cluster("rerun", "last", "--failed").stderr
+    whole = cluster("rerun", first)
+    assert sorted(whole.stdout.splitlines()) == ["[1] 1 s a", "[2] 2 s b", "[3] 3 s c"]
+    some = cluster("rerun", "last", "--task", "1,3", "-d", "-q").stdout.strip()
+    cluster("wait", some)
+    assert sorted(cluster("logs", some).stdout.splitlines()) == ["[1] 1 s a", "[3] 3 s c"]
+    assert "has no task 9" in cluster("rerun", "last", "--task", "9", code=2).stderr
+    running = cluster("run", "-q", "-d", "sleep", "100").stdout.strip()
+    assert "has not ended" in cluster("rerun", running, "--failed", code=2).stderr
+    cluster("app", "kill", running)
+
+
 def test_what_linux_just_takes_runs(cluster: Yopp, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("x" * 131_061 + "\n")  # YOPP_ARGS has the most bytes that it can have

@@ -42,6 +42,7 @@ SECTIONS: dict[str, tuple[Entry, ...]] = {
     ),
     "Jobs": (
         Entry("run", "jobs.run", "Run a command in containers, and exit with its exit code"),
+        Entry("rerun", "jobs.rerun", "Run a job again: all of it, what failed, or some tasks"),
         Entry("dshell", "jobs.dshell", "Run YARN's distributed shell, with all its options"),
         Entry("pi", "jobs.pi", "Estimate pi in map containers, as Hadoop's example does"),
         Entry("wait", "jobs.wait", "Wait for jobs or containers, and exit with their exit code"),

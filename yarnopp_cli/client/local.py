@@ -153,6 +153,10 @@ class LocalClient:
             sought=application_id,
         )
 
+    def job(self, application_id: str) -> rm.GetJobResponse:
+        """What a job runs that the RM hosts or has hosted. Raises ApplicationNotFoundError."""
+        return self.ask(rm.GetJobRequest(application_id))
+
     def wait_for_applications(
         self,
         application_ids: Sequence[str],

@@ -168,6 +168,10 @@ class JobMaster:
                 self._out.append(self._rm.register())
         return self._pump(now)
 
+    def succeeded(self) -> list[int]:
+        """The numbers of this phase's tasks that have ended well, in order."""
+        return sorted(task.number for task in self._tasks if task.state is TaskState.SUCCEEDED)
+
     def validate(self) -> None:
         """Assert every invariant."""
         counts = dict.fromkeys(TaskState, 0)

@@ -131,6 +131,26 @@ class StopJobResponse(Record):
     """It is being stopped, or has ended already; ``watchJob`` tells of the end."""
 
 
+class GetJobRequest(Request["GetJobResponse"]):
+    """What a job runs, of one that the RM hosts, or hosted in this life of it; of those, of as many tasks together as
+    the RM keeps.
+    """
+
+    application_id: str
+
+
+class GetJobResponse(Record):
+    """``context`` and ``job`` as they were submitted, with the values of their variables. ``succeeded``: the numbers of
+    the last phase's tasks that have ended well, each two the first and the last of a row of them. ``ended``: no more
+    will.
+    """
+
+    context: ApplicationSubmissionContext
+    job: JobSpec
+    succeeded: tuple[int, ...] = ()
+    ended: bool = False
+
+
 class GetApplicationsRequest(Request["GetApplicationsResponse"]):
     """Which applications; empty means all. ``live_only`` leaves out those that have ended."""
 

@@ -84,6 +84,7 @@ class ResourceManager:
             client.UpdateApplicationTagsRequest: clients.set_tags,
             client.ChangeContainerRequest: updates.change,
             client.StopJobRequest: hosting.stop,
+            client.GetJobRequest: hosting.get,
             client.SetLifetimeRequest: lifetime.set_lifetime,
             history.GetMapReduceJobRequest: clients.get_map_reduce,
             scheduling.GetSchedulerFiguresRequest: clients.get_figures,

@@ -99,10 +99,10 @@ def still_to_run(tasks: Tasks, path: str, *, failed: bool) -> Tasks:
             )
         if line is None or (failed and (line.exit_code or line.signal)):
             left.append(number)
-    return replace(tasks, numbers=_ranges(left))
+    return replace(tasks, numbers=ranges_of(left))
 
 
-def _ranges(numbers: Iterable[int]) -> tuple[range, ...]:
+def ranges_of(numbers: Iterable[int]) -> tuple[range, ...]:
     """Numbers in their order, those that follow each other as one range."""
     found: list[range] = []
     for number in numbers:

@@ -17,7 +17,7 @@ from typing import Any
 
 from executor.causes import Cause, CauseKind
 from executor.core.cell import Cell, MachineCrashed
-from executor.light import replace
+from executor.light import defaults_of, replace
 from executor.records import ContainerExitStatus
 
 from ...allocation.asks import larger_than_all
@@ -65,6 +65,9 @@ KEPT_SECONDS = 60.0
 """How long the tasks of an ended job are kept for watchers who have not heard of all of them. For its own client they
 are kept as long as that is connected.
 """
+MOST_PAST_JOBS = 200
+MOST_PAST_TASKS = 200_000
+"""Of so many jobs that have ended, with no more tasks together, what they ran is kept."""
 MOST_TASKS = 1_000_000
 HIGHEST_NUMBER = 2**53
 """Of a task: numbers up to it are the same in every JSON reader."""
@@ -72,6 +75,7 @@ EXIT_ENDED = 143
 """Of a job that somebody ended: as if by SIGTERM."""
 STOPPED = "Container killed by the ApplicationMaster."
 _NOT_SOON = 2**31 - 1
+_SOON: int = defaults_of(JobSpec)["heartbeat_ms"]
 
 
 @dataclass(slots=True)
@@ -134,6 +138,9 @@ class HostedMasters:
         self._jobs: dict[str, HostedJob] = {}
         self._stops: dict[str, client.StopJobRequest] = {}
         self._ends: dict[str, client.JobEnd] = {}
+        #: what jobs have run whose tasks are not kept any more, the oldest first
+        self._past: dict[str, client.GetJobResponse] = {}
+        self._past_tasks = 0
         self._calls: dict[int, tuple[HostedJob, m.Call]] = {}
         self._last_call = 0
 
@@ -227,6 +234,23 @@ class HostedMasters:
             self._rm.changes.lives[job.id] = job.app
             self._tell(job, m.StopRequested(request.reason, request.exit_code, request.final_status))
         return client.StopJobResponse()
+
+    def get(self, request: client.GetJobRequest) -> client.GetJobResponse:
+        """What a job runs, or has run."""
+        job = self._jobs.get(request.application_id)
+        found = _said_of(job) if job is not None else self._past.get(request.application_id)
+        if found is None:
+            app = self._rm.application(request.application_id)
+            raise ApplicationNotFoundError(
+                f"what {app.id} has run is not known any more",
+                because=f"the ResourceManager keeps the last {MOST_PAST_JOBS} jobs that it has hosted since "
+                f"it started, up to {MOST_PAST_TASKS:,} tasks together"
+                if app.hosted
+                else "its master was not in the ResourceManager",
+                hint=f"`yopp app status {app.id}` has its command line",
+                sought=app.id,
+            )
+        return found
 
     def postponed(self, app: RMApp) -> None:
         """One waits that is to begin later: those who watch are told what for."""
@@ -569,6 +593,10 @@ class HostedMasters:
             self._rm.deadlines.clear(Due(kind, job.id))
         self._stops.pop(job.id, None)
         self._ends[job.id] = job.end
+        self._past[job.id] = _said_of(job)
+        self._past_tasks += job.master.job.size
+        while len(self._past) > MOST_PAST_JOBS or self._past_tasks > MOST_PAST_TASKS:
+            self._past_tasks -= self._past.pop(next(iter(self._past))).job.size
         while len(self._ends) > max(1, self._rm.settings.max_completed_applications):
             del self._ends[next(iter(self._ends))]
 
@@ -594,6 +622,18 @@ class HostedMasters:
                 continue
             held = job.app.attempt.held
             assert held is not None and held.call_id == number, f"a call of {job.id} is held by nobody"
+
+
+def _said_of(job: HostedJob) -> client.GetJobResponse:
+    """What its submission said, and which of its tasks have ended well."""
+    spec = replace(job.master.job, heartbeat_ms=_SOON)
+    rows: list[int] = []
+    for number in job.master.succeeded():
+        if rows and rows[-1] == number - 1:
+            rows[-1] = number
+        else:
+            rows += (number, number)
+    return client.GetJobResponse(job.app.context, spec, tuple(rows), job.end is not None)
 
 
 def check_job(job: JobSpec) -> None:

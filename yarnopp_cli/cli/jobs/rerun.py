@@ -1,0 +1,118 @@
+"""``yopp rerun``: a job again, or some tasks of it, with the numbers, values, variables and directory that they had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from executor.light import replace
+
+from ...errors import UsageError
+from ...records.client_protocol import GetJobResponse
+from ...records.jobs import JobSpec, PhaseSpec
+from ..frame.command import Needs, command
+from ..frame.naming import applications, one_of
+from ..frame.options import Annotated, Live, argument, option
+from ..frame.session import Session
+from .joblog import ranges_of
+from .run import Detach, NoPrefix
+from .sweep import numbers_of
+
+Job = Annotated[str, argument("ID", "Full id, `last`, unique suffix or name of the job."), Live(("app",))]
+Failed = Annotated[bool, option("--failed", "Only the tasks that have not ended with 0.")]
+These = Annotated[str | None, option("--task N,…", "Only these tasks: 3,7 or 10-20.")]
+
+
+@command(
+    "rerun",
+    "yopp rerun last --failed",
+    "yopp rerun 4 --task 3,7 -d",
+    needs=Needs.JOBS,
+    progress=True,
+    tries=True,
+)
+def rerun(
+    session: Session,
+    job: Job,
+    failed: Failed = False,
+    task: These = None,
+    detach: Detach = False,
+    no_prefix: NoPrefix = False,
+) -> int:
+    """Run a job again, all of it or some tasks, as another application, and exit with its exit code.
+
+    The tasks have the numbers, commands, variables and directory of the first time; --begin, --after and --deadline
+    are not repeated. The ResourceManager knows what the last jobs have run that it has hosted since it started. A
+    `pi` job is run again by its own command line.
+    """
+    from .console import Shown
+    from .running import client_of, start
+
+    if failed and task is not None:
+        raise UsageError(
+            "--failed and --task exclude each other", because="each names tasks", hint="give one of them"
+        )
+    application_id = one_of(applications(session.client, [job]), job)
+    found = session.client.job(application_id)
+    phase = _phase_of(application_id, found)
+    chosen = _chosen(application_id, phase, found, failed=failed, task=task)
+    if not chosen:
+        session.printer.note(f"there is nothing to run: each task of {application_id} has ended with 0")
+        return 0
+    again = _with_tasks(found.job, phase, chosen)
+    printer = session.printer
+    shown = Shown(
+        stream=not (printer.ids_only or printer.is_json), prefixed=found.job.size > 1 and not no_prefix
+    )
+    submission = replace(
+        found.context, application_id="", begin_at_ms=0, after=(), deadline_at_ms=0, command_line=""
+    )
+    return start(session, client_of(session), again, submission, shown, detach=detach)
+
+
+def _phase_of(application_id: str, found: GetJobResponse) -> PhaseSpec:
+    """What all its tasks are of. Raises UsageError for a job of several parts."""
+    if len(found.job.phases) == 1 and found.job.pi is None:
+        return found.job.phases[0]
+    raise UsageError(
+        f"{application_id} cannot be run again",
+        because="a `pi` job is made of maps and a reduce, and its files are gone",
+        hint=f"`yopp app status {application_id}` has its command line",
+    )
+
+
+def _chosen(
+    application_id: str, phase: PhaseSpec, found: GetJobResponse, *, failed: bool, task: str | None
+) -> Sequence[int]:
+    """The numbers of the tasks that are to be run, in order. Raises UsageError."""
+    every = [number for spec in phase.tasks for number in spec.numbers]
+    if task is not None:
+        asked = {number for some in numbers_of(task, "--task 3,7, or --task 10-20") for number in some}
+        if strange := sorted(asked.difference(every)):
+            raise UsageError(
+                f"{application_id} has no task {strange[0]}",
+                because=f"its tasks are {min(every)} to {max(every)}",
+                hint=f"`yopp ps -a --app {application_id} --columns task,exit,command` lists them",
+            )
+        return [number for number in every if number in asked]
+    if not failed:
+        return every
+    if not found.ended:
+        raise UsageError(
+            f"{application_id} has not ended",
+            because="its tasks may still end with 0",
+            hint=f"`yopp wait {application_id}` first, or name tasks with --task",
+        )
+    rows = zip(found.succeeded[::2], found.succeeded[1::2], strict=True)
+    good = {number for first, last in rows for number in range(first, last + 1)}
+    return [number for number in every if number not in good]
+
+
+def _with_tasks(job: JobSpec, phase: PhaseSpec, chosen: Iterable[int]) -> JobSpec:
+    """The job with these tasks alone."""
+    wanted = set(chosen)
+    tasks = [
+        replace(spec, number=one.start, count=len(one), step=one.step)
+        for spec in phase.tasks
+        for one in ranges_of(number for number in spec.numbers if number in wanted)
+    ]
+    return replace(job, phases=(replace(phase, tasks=tuple(tasks)),))
