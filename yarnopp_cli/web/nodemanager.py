@@ -110,6 +110,12 @@ class NodeApi:
             raise
         return directory, logs.require_reader(request, directory, (await self._data.info()).log_dir)
 
+    @route("GET", BASE + "/resources/{name:.+}")
+    async def resource(self, request: web.Request) -> Document:
+        """What there is of a resource type, and who has it: of yarn.io/gpu, where GPUs are known one by one."""
+        info, name = await self._data.info(), request.match_info["name"]
+        return view.resource(name, info, await self._data.containers())
+
     @route("GET", BASE + "/auxiliaryservices")
     async def auxiliary_services(self, request: web.Request) -> Document:
         """The auxiliary services: there are none."""
