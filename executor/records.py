@@ -289,7 +289,8 @@ class ContainerUsage(Record):
     how often the kernel's OOM killer struck in it. ``processes`` is the number of processes. ``sampled_at`` is the
     executor's clock, in seconds. ``virtual_bytes`` is the address space of its processes, 0 if it is not measured.
     ``runnable`` is how many of its threads run, or wait for a processor, at that moment; it is counted while the
-    machine is watched. ``log_bytes`` is the size of its output, 0 if it is not measured.
+    machine is watched. ``log_bytes`` is the size of its output, ``disk_bytes`` what its own directory takes of the
+    disk, 0 if they are not measured.
     """
 
     cpu_seconds: float = 0.0
@@ -302,6 +303,7 @@ class ContainerUsage(Record):
     virtual_bytes: int = 0
     runnable: int = 0
     log_bytes: int = 0
+    disk_bytes: int = 0
 
 
 class ContainerFacts(Record, kw_only=True):

@@ -338,6 +338,16 @@ class ExecutorSettings(Record, kw_only=True):
         at_most=LARGEST_LONG,
     )
     """The most bytes in all log directories of a container."""
+    work_dir_size_limit_bytes: int = setting(
+        "yopp.nodemanager.container-disk-monitor.size-limit-bytes", 0, at_least=0, at_most=LARGEST_LONG
+    )
+    """End containers whose own directory (LOCAL_DIRS, the working directory unless another was asked for) takes more
+    of the disk than this, with what they have removed there and still hold open; 0 for no bound. What they write
+    elsewhere, as in /tmp, does not count. Needs yarn.nodemanager.container-monitor.enabled."""
+    work_dir_interval_ms: int = setting(
+        "yopp.nodemanager.container-disk-monitor.interval-ms", 5000, at_least=20
+    )
+    """How often these directories are measured, at most as often as the containers are."""
     delete_timeout_ms: int = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms", 1000, at_least=0
     )

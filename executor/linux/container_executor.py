@@ -47,7 +47,8 @@ from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
 from .health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
 from .host import HostReader
-from .monitor import Monitor
+from .measuring import bytes_stored, bytes_written
+from .monitor import Monitor, Seldom
 from .pausing import Pauser
 from .pool import Pool, most_slots
 from .preparing import Preparer, Ready
@@ -128,8 +129,12 @@ class LinuxContainerExecutor:
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
             make_host=self._host_reader,
-            log_directory=self._logs_of if settings.log_monitor_enabled else None,
-            log_interval_ms=settings.log_monitor_interval_ms,
+            written=Seldom(self._written, settings.log_monitor_interval_ms)
+            if settings.log_monitor_enabled
+            else None,
+            stored=Seldom(self._stored, settings.work_dir_interval_ms)
+            if settings.work_dir_size_limit_bytes
+            else None,
         )
         self._weights = NodeWeight(cgroups.weights(), loop)
         self._finder = Finder(context)
@@ -240,9 +245,12 @@ class LinuxContainerExecutor:
     def _running(self) -> list[str]:
         return [held.container_id for held in self._held.values() if held.pid and not held.ended]
 
-    def _logs_of(self, container_id: str) -> str:
+    def _written(self, container_id: str, processes: list[int]) -> int:
         held = self._held.get(container_id)
-        return "" if held is None else held.logs
+        return bytes_written("" if held is None else held.logs, processes)
+
+    def _stored(self, container_id: str, processes: list[int]) -> int:
+        return bytes_stored(self._directories.private(container_id), processes)
 
     # ---- commands
 
