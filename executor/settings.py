@@ -344,6 +344,17 @@ class ExecutorSettings(Record, kw_only=True):
         at_most=LARGEST_LONG,
     )
     """The most bytes in all log directories of a container."""
+    log_rotation_bytes: int = setting(
+        "yopp.nodemanager.container-log-rotation.size-bytes", 0, at_least=0, at_most=LARGEST_LONG
+    )
+    """Rotate stdout and stderr of running containers that are larger than this: what is old goes to stdout.1 and so
+    on beside it, and the program writes on. They are looked at each container-log-monitor.interval-ms, and count in
+    its limits. 0 rotates nothing, as in YARN. Where a file system cannot cut off the front of a file (ext4 and XFS
+    can), what is written at the moment of a rotation is lost. An output directory that was asked for is left alone."""
+    log_rotation_files: int = setting(
+        "yopp.nodemanager.container-log-rotation.files", 1, at_least=0, at_most=100
+    )
+    """How many older files of each are kept. With 0, what is old is dropped."""
     work_dir_size_limit_bytes: int = setting(
         "yopp.nodemanager.container-disk-monitor.size-limit-bytes", 0, at_least=0, at_most=LARGEST_LONG
     )

@@ -54,6 +54,7 @@ from .pausing import Pauser
 from .pool import Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
+from .rotation import rotate
 from .shim import (
     RETRY_SECONDS,
     CannotLaunchError,
@@ -134,7 +135,7 @@ class LinuxContainerExecutor:
             interval_ms=settings.monitor_interval_ms,
             make_host=self._host_reader,
             written=Seldom(self._written, settings.log_monitor_interval_ms)
-            if settings.log_monitor_enabled
+            if settings.log_monitor_enabled or settings.log_rotation_bytes
             else None,
             stored=Seldom(self._stored, settings.work_dir_interval_ms)
             if settings.work_dir_size_limit_bytes
@@ -253,8 +254,11 @@ class LinuxContainerExecutor:
         return [held.container_id for held in self._held.values() if held.pid and not held.ended]
 
     def _written(self, container_id: str, processes: list[int]) -> int:
-        held = self._held.get(container_id)
-        return bytes_written("" if held is None else held.logs, processes)
+        held, settings = self._held.get(container_id), self._settings
+        logs = "" if held is None else held.logs
+        if settings.log_rotation_bytes and logs.startswith(f"{self._directories.logs}/"):
+            rotate(logs, settings.log_rotation_bytes, settings.log_rotation_files)
+        return bytes_written(logs, processes) if settings.log_monitor_enabled else 0
 
     def _stored(self, container_id: str, processes: list[int]) -> int:
         return bytes_stored(self._directories.private(container_id), processes)
