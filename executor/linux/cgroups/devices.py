@@ -2,8 +2,8 @@
 
 One group for each set of GPUs that containers have, in which the kernel refuses the others
 (``GpuResourceHandlerImpl``). A container joins the group of its set before its command begins, and its processes stay
-there; there are a handful of groups, and none is made or removed for a single container. cgroup v2 has no such files: it
-takes a BPF program, which is not written here.
+there; there are a handful of groups, and none is made or removed for a single container. cgroup v2 has no such files:
+it takes a BPF program, which is not written here.
 """
 
 from __future__ import annotations
