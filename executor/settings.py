@@ -107,6 +107,12 @@ class ExecutorSettings(Record, kw_only=True):
     """Which variables tell a container what GPUs it has, where the node knows them one by one. nvidia:
     CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES. amd: ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts
     among those. A container without GPUs is told that it sees none."""
+    gpu_isolation: str = setting(
+        "yopp.nodemanager.gpu-isolation", "variables", choices=("variables", "cgroup")
+    )
+    """What keeps a container from GPUs that it was not given, where the node knows them one by one. variables: it is
+    told which ones it has, and may ignore that. cgroup: the kernel also refuses to open the others, by the devices
+    hierarchy of cgroup v1; a host without it is refused. Containers then start without the pool of cgroups."""
     admission: str = setting(
         "yarn.nodemanager.opportunistic-containers-queue-policy",
         "BY_QUEUE_LEN",
