@@ -61,6 +61,8 @@ class CauseKind(enum.StrEnum):
     OVER_VIRTUAL_MEMORY = "OVER_VIRTUAL_MEMORY"
     #: wrote more output than is allowed; ``measured`` and ``limit`` in bytes
     EXCESS_LOGS = "EXCESS_LOGS"
+    #: has more in its own directory than is allowed; ``measured`` and ``limit`` in bytes
+    EXCESS_DISK = "EXCESS_DISK"
     #: ran for longer than ``limit`` milliseconds
     TIMED_OUT = "TIMED_OUT"
     #: could not be started; ``text``

@@ -165,11 +165,15 @@ class Resource(Record, order=True):
 
     def lesser(self, other: Resource) -> Resource:
         """Of each type the smaller amount of the two."""
-        return self._joined(other, min)
+        if self.others or other.others:
+            return self._joined(other, min)
+        return Resource(min(self.memory, other.memory), min(self.vcores, other.vcores))
 
     def greater(self, other: Resource) -> Resource:
         """Of each type the larger amount of the two."""
-        return self._joined(other, max)
+        if self.others or other.others:
+            return self._joined(other, max)
+        return Resource(max(self.memory, other.memory), max(self.vcores, other.vcores))
 
     def fits_in(self, other: Resource) -> bool:
         """Whether ``other`` has as much of memory, of vcores, and of each further type that this names."""
@@ -208,10 +212,11 @@ class Resource(Record, order=True):
 
     def of_types_in(self, needed: Resource) -> Resource:
         """The amounts of those types of which ``needed`` has any."""
+        others = needed.others and counted(
+            {one.name: self.amount(one.name) for one in needed.others if one.value > 0}
+        )
         return Resource(
-            self.memory if needed.memory > 0 else 0,
-            self.vcores if needed.vcores > 0 else 0,
-            counted({one.name: self.amount(one.name) for one in needed.others if one.value > 0}),
+            self.memory if needed.memory > 0 else 0, self.vcores if needed.vcores > 0 else 0, others
         )
 
     def delays(self, waiting: Resource, free: Resource) -> bool:
@@ -284,7 +289,8 @@ class ContainerUsage(Record):
     how often the kernel's OOM killer struck in it. ``processes`` is the number of processes. ``sampled_at`` is the
     executor's clock, in seconds. ``virtual_bytes`` is the address space of its processes, 0 if it is not measured.
     ``runnable`` is how many of its threads run, or wait for a processor, at that moment; it is counted while the
-    machine is watched. ``log_bytes`` is the size of its output, 0 if it is not measured.
+    machine is watched. ``log_bytes`` is the size of its output, ``disk_bytes`` what its own directory takes of the
+    disk, 0 if they are not measured.
     """
 
     cpu_seconds: float = 0.0
@@ -297,6 +303,7 @@ class ContainerUsage(Record):
     virtual_bytes: int = 0
     runnable: int = 0
     log_bytes: int = 0
+    disk_bytes: int = 0
 
 
 class ContainerFacts(Record, kw_only=True):

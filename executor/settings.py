@@ -107,6 +107,12 @@ class ExecutorSettings(Record, kw_only=True):
     """Which variables tell a container what GPUs it has, where the node knows them one by one. nvidia:
     CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES. amd: ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts
     among those. A container without GPUs is told that it sees none."""
+    gpu_isolation: str = setting(
+        "yopp.nodemanager.gpu-isolation", "variables", choices=("variables", "cgroup")
+    )
+    """What keeps a container from GPUs that it was not given, where the node knows them one by one. variables: it is
+    told which ones it has, and may ignore that. cgroup: the kernel also refuses to open the others, by the devices
+    hierarchy of cgroup v1; a host without it is refused. Containers then start without the pool of cgroups."""
     admission: str = setting(
         "yarn.nodemanager.opportunistic-containers-queue-policy",
         "BY_QUEUE_LEN",
@@ -338,6 +344,27 @@ class ExecutorSettings(Record, kw_only=True):
         at_most=LARGEST_LONG,
     )
     """The most bytes in all log directories of a container."""
+    log_rotation_bytes: int = setting(
+        "yopp.nodemanager.container-log-rotation.size-bytes", 0, at_least=0, at_most=LARGEST_LONG
+    )
+    """Rotate stdout and stderr of running containers that are larger than this: what is old goes to stdout.1 and so
+    on beside it, and the program writes on. They are looked at each container-log-monitor.interval-ms, and count in
+    its limits. 0 rotates nothing, as in YARN. Where a file system cannot cut off the front of a file (ext4 and XFS
+    can), what is written at the moment of a rotation is lost. An output directory that was asked for is left alone."""
+    log_rotation_files: int = setting(
+        "yopp.nodemanager.container-log-rotation.files", 1, at_least=0, at_most=100
+    )
+    """How many older files of each are kept. With 0, what is old is dropped."""
+    work_dir_size_limit_bytes: int = setting(
+        "yopp.nodemanager.container-disk-monitor.size-limit-bytes", 0, at_least=0, at_most=LARGEST_LONG
+    )
+    """End containers whose own directory (LOCAL_DIRS, the working directory unless another was asked for) takes more
+    of the disk than this, with what they have removed there and still hold open; 0 for no bound. What they write
+    elsewhere, as in /tmp, does not count. Needs yarn.nodemanager.container-monitor.enabled."""
+    work_dir_interval_ms: int = setting(
+        "yopp.nodemanager.container-disk-monitor.interval-ms", 5000, at_least=20
+    )
+    """How often these directories are measured, at most as often as the containers are."""
     delete_timeout_ms: int = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.delete-timeout-ms", 1000, at_least=0
     )

@@ -146,6 +146,11 @@ class ContainerBook:
         return self._tracker.allocated
 
     @property
+    def devices(self) -> tuple[str, ...]:
+        """The GPUs of the node, where they are known one by one."""
+        return self._devices.ids
+
+    @property
     def available(self) -> Resource:
         """What may still be allocated."""
         return self._tracker.available

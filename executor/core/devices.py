@@ -17,22 +17,22 @@ class Devices:
     only, or not at all."""
 
     def __init__(self, ids: Sequence[str]) -> None:
-        self._ids = tuple(ids)
+        self.ids = tuple(ids)
         self._holders: dict[str, str] = {}
 
     def needed(self, resource: Resource) -> int:
         """How many a container of that size is given."""
-        return resource.amount(GPU) if self._ids and resource.others else 0
+        return resource.amount(GPU) if self.ids and resource.others else 0
 
     def suffice(self, resource: Resource) -> bool:
         """Whether so many are free."""
-        return self.needed(resource) <= len(self._ids) - len(self._holders.keys() & set(self._ids))
+        return self.needed(resource) <= len(self.ids) - len(self._holders.keys() & set(self.ids))
 
     def give(self, container_id: str, resource: Resource) -> tuple[str, ...]:
         """The first that are free, its own from now on. The caller has asked ``suffice``."""
         number = self.needed(resource)
-        given = tuple([one for one in self._ids if one not in self._holders][:number]) if number else ()
-        assert len(given) == number, f"{container_id} needs {number} GPUs of {self._ids}: {self._holders}"
+        given = tuple([one for one in self.ids if one not in self._holders][:number]) if number else ()
+        assert len(given) == number, f"{container_id} needs {number} GPUs of {self.ids}: {self._holders}"
         self.hold(container_id, given)
         return given
 

@@ -110,14 +110,14 @@ def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[W
 
     Plain numbers in one loop: a node does this for each container that comes.
     """
-    if any(one.needed.others for one in line):
-        return _expected_starts_of_any_types(free, running, line)
     memory, vcores = free.memory, free.vcores
     ends = [(left, at, size.memory, size.vcores) for at, (left, size, _) in enumerate(running)]
     heapq.heapify(ends)
     number, clock = len(ends), 0.0
     starts: list[float] = []
     for left, needed, held, _ in line:
+        if needed.others:
+            return _expected_starts_of_any_types(free, running, line)
         while needed.memory > memory or needed.vcores > vcores:
             if not ends:
                 return starts + [math.inf] * (len(line) - len(starts))

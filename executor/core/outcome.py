@@ -161,6 +161,12 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
                 "(yarn.nodemanager.container-log-monitor). Hint: write less, write to files of your own, or raise "
                 "dir-size-limit-bytes and total-size-limit-bytes."
             )
+        case CauseKind.EXCESS_DISK:
+            return (
+                f"{_named(container)} has {cause.measured} bytes in its own directory, and {cause.limit} are allowed "
+                "(yopp.nodemanager.container-disk-monitor.size-limit-bytes). Hint: remove what is not needed any more, "
+                "or raise the limit."
+            )
         case CauseKind.PAUSE_FAILED:
             return f"Container could not be paused: {cause.text}"
         case _:

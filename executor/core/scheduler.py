@@ -476,7 +476,7 @@ class ContainerScheduler(PressureActions):
                 container.usage = usage
                 if container.state is not KILLING:
                     self._enforce_memory(container, usage)
-                    self._enforce_logs(container, usage)
+                    self._enforce_disk(container, usage)
 
     def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
         """End a container beyond its memory where the kernel does not: virtual memory is checked first, as in YARN."""
@@ -494,10 +494,14 @@ class ContainerScheduler(PressureActions):
             self._kill(container, int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), cause, force=True)
         container.over_memory = 0 < limit < usage.memory_bytes
 
-    def _enforce_logs(self, container: Container, usage: ContainerUsage) -> None:
+    def _enforce_disk(self, container: Container, usage: ContainerUsage) -> None:
         limit = min(self._settings.log_dir_size_limit_bytes, self._settings.log_total_size_limit_bytes)
         if usage.log_bytes > limit and container.state is not KILLING:
             cause = Cause(CauseKind.EXCESS_LOGS, measured=usage.log_bytes, limit=limit)
+            self._kill(container, int(ContainerExitStatus.KILLED_FOR_EXCESS_LOGS), cause, force=True)
+        limit = self._settings.work_dir_size_limit_bytes
+        if 0 < limit < usage.disk_bytes and container.state is not KILLING:
+            cause = Cause(CauseKind.EXCESS_DISK, measured=usage.disk_bytes, limit=limit)
             self._kill(container, int(ContainerExitStatus.KILLED_FOR_EXCESS_LOGS), cause, force=True)
 
     def _on_recovered(self, event: events.ContainerRecovered) -> None:

@@ -89,6 +89,14 @@ class Accounts:
         return Account(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, strict)
 
 
+def user_id(name: str) -> int | None:
+    """The uid of a user of this host, None if there is none of that name."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except (KeyError, ValueError):
+        return None
+
+
 def _own_name() -> str:
     """As the kernel and passwd(5) tell it, never the environment: containers of that name run as this process."""
     try:

@@ -39,6 +39,7 @@ from ..settings import ExecutorSettings
 from .accounts import Accounts
 from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
+from .cgroups.devices import DeviceGroups
 from .cgroups.weights import NodeWeight
 from .confining import kept_from_containers
 from .context import ExecutorContext, LiveContainer
@@ -47,11 +48,13 @@ from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
 from .health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
 from .host import HostReader
-from .monitor import Monitor
+from .measuring import bytes_stored, bytes_written
+from .monitor import Monitor, Seldom
 from .pausing import Pauser
 from .pool import Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
+from .rotation import rotate
 from .shim import (
     RETRY_SECONDS,
     CannotLaunchError,
@@ -77,7 +80,8 @@ class LinuxContainerExecutor:
 
     ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and ``state_dir``
     belong to this node alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST, NM_PORT and NM_HTTP_PORT,
-    ``device_vendor`` whose GPUs the node gives one by one, "" for none.
+    ``device_vendor`` whose GPUs the node gives one by one, "" for none, ``device_groups`` what keeps the others from
+    containers.
     The machine is measured below ``proc``; processes that run one of ``own_markers`` as a program or module do not
     count as pressure, nor do ``own_pids``. Raises OSError or StateStoreError if a directory cannot be made.
     """
@@ -93,6 +97,7 @@ class LinuxContainerExecutor:
         cgroups: CgroupDriver,
         node_environment: Mapping[str, str] | None = None,
         device_vendor: str = "",
+        device_groups: DeviceGroups | None = None,
         report: Callable[[ContainerStatus], None] | None = None,
         proc: str = "/proc",
         own_markers: tuple[str, ...] = (),
@@ -107,6 +112,7 @@ class LinuxContainerExecutor:
         self._cgroups = cgroups
         self._node_environment = dict(node_environment or {})
         self._device_vendor = device_vendor
+        self._device_groups = device_groups
         # Once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
         self._user, self._home = _account()
@@ -128,8 +134,12 @@ class LinuxContainerExecutor:
             virtual_memory=settings.vmem_check_enabled,
             interval_ms=settings.monitor_interval_ms,
             make_host=self._host_reader,
-            log_directory=self._logs_of if settings.log_monitor_enabled else None,
-            log_interval_ms=settings.log_monitor_interval_ms,
+            written=Seldom(self._written, settings.log_monitor_interval_ms)
+            if settings.log_monitor_enabled or settings.log_rotation_bytes
+            else None,
+            stored=Seldom(self._stored, settings.work_dir_interval_ms)
+            if settings.work_dir_size_limit_bytes
+            else None,
         )
         self._weights = NodeWeight(cgroups.weights(), loop)
         self._finder = Finder(context)
@@ -147,7 +157,8 @@ class LinuxContainerExecutor:
         self._pauser = Pauser(context, freezes=settings.pause_mechanism == "freezer")
         self._pool = Pool(
             context,
-            most_slots(settings.pooled_groups, os.uname().release),
+            # Who starts a container in a slot cannot put it into the group of its GPUs.
+            most_slots(settings.pooled_groups if device_groups is None else 0, os.uname().release),
             began=self._began,
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
@@ -185,6 +196,8 @@ class LinuxContainerExecutor:
         self._weights.finish()
         await self._preparer.close()
         await self._pool.close(self._store.is_open)
+        if self._device_groups is not None:
+            self._device_groups.remove()
         self._pauser.give_up()
         await self._context.finish()
         self._pauser.close()
@@ -240,9 +253,15 @@ class LinuxContainerExecutor:
     def _running(self) -> list[str]:
         return [held.container_id for held in self._held.values() if held.pid and not held.ended]
 
-    def _logs_of(self, container_id: str) -> str:
-        held = self._held.get(container_id)
-        return "" if held is None else held.logs
+    def _written(self, container_id: str, processes: list[int]) -> int:
+        held, settings = self._held.get(container_id), self._settings
+        logs = "" if held is None else held.logs
+        if settings.log_rotation_bytes and logs.startswith(f"{self._directories.logs}/"):
+            rotate(logs, settings.log_rotation_bytes, settings.log_rotation_files)
+        return bytes_written(logs, processes) if settings.log_monitor_enabled else 0
+
+    def _stored(self, container_id: str, processes: list[int]) -> int:
+        return bytes_stored(self._directories.private(container_id), processes)
 
     # ---- commands
 
@@ -423,7 +442,7 @@ class LinuxContainerExecutor:
     def _launch_by_shim(self, request: LaunchRequest, limits: CgroupLimits) -> tuple[LaunchRequest, Launched]:
         join = self._cgroups.create(request.container_id, limits)
         exit_file = self._directories.next_exit_file(request.container_id)
-        request = replace(request, join=join, exit_file=exit_file)
+        request = replace(request, join=(*join, *request.join), exit_file=exit_file)
         return request, self._launcher.launch(request)
 
     def _launched_by_shim(self, request: LaunchRequest, launched: Launched, ready: Ready | None) -> None:
@@ -484,9 +503,13 @@ class LinuxContainerExecutor:
             stdout=os.path.join(logs, "stdout"),
             stderr=os.path.join(logs, "stderr"),
             exit_file="" if join is None else self._directories.next_exit_file(spec.container_id),
-            join=join or (),
+            join=(*(join or ()), *self._gpu_groups(spec)),
             account=None if account is None else account.ids,
         )
+
+    def _gpu_groups(self, spec: ContainerSpec) -> tuple[str, ...]:
+        """The file to join for the GPUs that it has, where the kernel keeps the others from it."""
+        return () if self._device_groups is None else (self._device_groups.join_file(spec.devices),)
 
     def _live(self, container_id: str) -> LiveContainer | None:
         """A container whose end is not reported yet. Others take no signals, which is no error: a container may end

@@ -13,8 +13,6 @@ import itertools
 import logging
 import os
 import re
-import stat
-from collections.abc import Iterable
 from pathlib import Path
 
 from ..records import ContainerSpec
@@ -338,27 +336,3 @@ def _attributes(directory: str) -> tuple[str, ...]:
 def _remove_tree(path: str) -> None:
     for error in remove_tree(path):
         LOG.warning("cannot remove %s: %s", error.filename, error)
-
-
-def bytes_written(logs: str, processes: Iterable[int]) -> int:
-    """The size of the output of a container: of what is in its log directory, and of what these processes have as
-    standard output or error that was removed."""
-    total, waiting = 0, [logs]
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-                    elif entry.is_file(follow_symlinks=False):
-                        total += entry.stat(follow_symlinks=False).st_size
-        except OSError as error:  # it has just been removed, for instance
-            LOG.debug("some output is not measured: %s", error)
-    removed: dict[tuple[int, int], int] = {}
-    for pid in processes:
-        for stream in (1, 2):
-            with contextlib.suppress(OSError):
-                found = os.stat(f"/proc/{pid}/fd/{stream}")
-                if found.st_nlink == 0 and stat.S_ISREG(found.st_mode):
-                    removed[found.st_dev, found.st_ino] = found.st_size
-    return total + sum(removed.values())

@@ -16,7 +16,6 @@ from ..core.events import NodeUtilizationSampled, UsageSampled
 from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext
-from .directories import bytes_written
 from .host import HostReader, node_utilization
 from .procfs import runnable_threads, virtual_bytes
 from .threads import beside
@@ -30,12 +29,25 @@ OFTEN_SECONDS = 0.005
 """Passes that take longer keep to their interval while the machine is watched."""
 
 
+class Seldom:
+    """A measurement of containers, by name and processes, that is made each ``interval_ms`` at most."""
+
+    def __init__(self, measure: Callable[[str, list[int]], int], interval_ms: int) -> None:
+        self.measure = measure
+        self.measured_at = 0.0
+        self._interval = interval_ms / 1000
+
+    def is_due(self, now: float) -> bool:
+        """Whether the last one is long enough ago."""
+        return now - self.measured_at >= self._interval
+
+
 class Monitor:
     """Posts a UsageSampled each ``interval_ms`` until it is stopped, and with ``watch`` the machine's figures.
 
     ``containers`` lists those to measure. ``make_host`` makes the reader of the machine; it is given the CPU time of
-    the containers so far, for hosts where no group counts that. ``log_directory`` tells where a container's output
-    is; it is None if output is not measured.
+    the containers so far, for hosts where no group counts that. ``written`` and ``stored`` measure the output and the
+    own directory of a container, of which they are given the name and the processes.
     """
 
     def __init__(
@@ -47,8 +59,8 @@ class Monitor:
         interval_ms: int,
         virtual_memory: bool,
         make_host: Callable[[Callable[[], float]], HostReader],
-        log_directory: Callable[[str], str] | None = None,
-        log_interval_ms: int = 0,
+        written: Seldom | None = None,
+        stored: Seldom | None = None,
     ) -> None:
         self._cgroups = context.cgroups
         self._clock = context.clock
@@ -57,9 +69,9 @@ class Monitor:
         self._post = post
         self._make_host = make_host
         self._interval = interval_ms / 1000
-        self._log_directory = log_directory
-        self._log_interval = log_interval_ms / 1000
-        self._logs_at = context.clock()
+        self._written, self._stored = written, stored
+        for one in self._seldom():
+            one.measured_at = context.clock()
         self._virtual_memory = virtual_memory  # only if needed: it costs one file a process
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -140,26 +152,28 @@ class Monitor:
         """One pass over these containers and the machine."""
         begun = time.perf_counter()
         now = self._sampled_at = self._clock()
-        logs = self._logs_are_due()
-        if logs:
-            self._logs_at = now
-        usages = {name: self._usage(name, now, logs=logs) for name in names}
+        due = [one for one in self._seldom() if one.is_due(now)]
+        usages = {name: self._usage(name, now, due) for name in names}
+        for one in due:
+            one.measured_at = now
         node = node_utilization()
         self._last_seconds = time.perf_counter() - begun
         return UsageSampled(usages, node)
 
-    def _logs_are_due(self) -> bool:
-        return self._log_directory is not None and self._clock() - self._logs_at >= self._log_interval
+    def _seldom(self) -> list[Seldom]:
+        return [one for one in (self._written, self._stored) if one is not None]
 
     def _is_quick(self) -> bool:
         """Whether a pass may be made on the loop. A directory may have any number of entries."""
-        return self._last_seconds < INLINE_SECONDS and not self._logs_are_due()
+        now = self._clock()
+        return self._last_seconds < INLINE_SECONDS and not any(one.is_due(now) for one in self._seldom())
 
-    def _usage(self, name: str, now: float, *, logs: bool) -> ContainerUsage:
+    def _usage(self, name: str, now: float, due: list[Seldom]) -> ContainerUsage:
         usage = self._cgroups.usage(name, now)
-        if logs and self._log_directory is not None:
-            written = bytes_written(self._log_directory(name), self._cgroups.processes(name))
-            usage = replace(usage, log_bytes=written)
+        if self._written is not None and self._written in due:
+            usage = replace(usage, log_bytes=self._written.measure(name, self._cgroups.processes(name)))
+        if self._stored is not None and self._stored in due:
+            usage = replace(usage, disk_bytes=self._stored.measure(name, self._cgroups.processes(name)))
         if self._virtual_memory:
             usage = replace(usage, virtual_bytes=virtual_bytes(self._cgroups.processes(name)))
         if (

@@ -17,6 +17,8 @@ from yarnopp_cli.rpc import codec, plain
 from yarnopp_cli.settings.queues import QueueSettings
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, asks, done, status
+from .test_rm_preemption import INTERVAL, WAIT, preempting
+from .test_rm_queues import two
 
 GPU, LICENCE = "yarn.io/gpu", "license"
 
@@ -173,3 +175,34 @@ def test_it_crosses_the_wire_and_an_older_line_has_none() -> None:
         plain.decode(ResourceRequest, older),
     ):
         assert read.capability == of()
+
+
+def test_a_queue_gets_its_gpus_back_from_one_that_has_more_than_its_share() -> None:
+    cluster = a_cluster(queues=two(), capacity=preempting(), am_expiry_interval_ms=10_000_000)
+    node = cluster.node("h1:1", of(8000, 16, gpus=2))
+    b = cluster.master(queue="b")
+    plain = list(b.allocate(asks(1, of(), GUARANTEED)).allocated)
+    holders = list(b.allocate(asks(2, of(gpus=1), GUARANTEED)).allocated)
+    node.beat(*map(status, plain + holders))
+    a = cluster.master(queue="a")
+    a.allocate(asks(2, of(gpus=1), GUARANTEED))
+    cluster.at(INTERVAL)
+    assert b.allocate().preempting == (holders[1].id,), "one GPU is a's, and who has none gives none"
+    cluster.at(INTERVAL + WAIT)
+    node.beat(status(plain[0]), status(holders[0]), done(holders[1]))
+    (served,) = a.allocate().allocated
+    assert served.resource == of(gpus=1)
+
+
+def test_who_holds_gpus_waits_behind_who_holds_none() -> None:
+    """Opportunistic containers go by the dominant share of their users, which may be that of the GPUs."""
+    cluster = a_cluster()
+    node = cluster.node("h1:1", of(8000, 80, gpus=2), queue_capacity=1)
+    rich, poor = cluster.master("ada"), cluster.master("bob")
+    held = list(rich.allocate(asks(2, of(gpus=1), OPPORTUNISTIC)).allocated)
+    held += poor.allocate(asks(10, of(), OPPORTUNISTIC)).allocated
+    assert len(held) == 12
+    node.beat(*map(status, held))
+    shares = cluster.context.shares
+    total = of(8000, 80, gpus=2)
+    assert shares.of_user("ada", total) > shares.of_user("bob", total), "2 of 2 GPUs against 10 of 80 vcores"

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from executor.records import PREEMPTION_STATUSES, ContainerStatus, Resource
+from executor.records import GPU, PREEMPTION_STATUSES, ContainerStatus, Resource, counted
 from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, KillApplicationRequest
 from yarnopp_cli.records.master_protocol import AllocateResponse
 from yarnopp_cli.records.requests import (
@@ -24,7 +24,14 @@ from yarnopp_cli.records.requests import (
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, Cluster, Master, Node, asks, done, queued, status
 
 EXPIRY_S = 30.0
-SIZES = (Resource(100, 1), Resource(300, 1), Resource(50, 2), Resource(10, 0))
+SIZES = (
+    Resource(100, 1),
+    Resource(300, 1),
+    Resource(50, 2),
+    Resource(10, 0),
+    Resource(50, 1, counted({GPU: 1})),
+    Resource(10, 0, counted({GPU: 2})),
+)
 
 
 @dataclass
@@ -199,6 +206,7 @@ class Life(RuleBasedStateMachine):
             client_am_grace_ms=5_000_000,
             sorting_nodes_interval_ms=100,
             nodes_used=2,
+            resource_types=GPU,
         )
         self.nodes: list[LivingNode] = []
         self.masters: list[LivingMaster] = []
@@ -216,7 +224,7 @@ class Life(RuleBasedStateMachine):
     @rule(memory=st.sampled_from((300, 1000)), vcores=st.integers(2, 4), queue=st.integers(0, 4))
     def a_node_comes(self, memory: int, vcores: int, queue: int) -> None:
         name = f"h{len(self.nodes) + 1}:1"
-        node = self.cluster.node(name, Resource(memory, vcores), queue_capacity=queue)
+        node = self.cluster.node(name, Resource(memory, vcores, counted({GPU: 2})), queue_capacity=queue)
         self.nodes.append(LivingNode(node))
 
     @precondition(lambda self: len(self.masters) < 4)

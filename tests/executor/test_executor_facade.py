@@ -24,6 +24,7 @@ from executor import (
     InvalidResourceError,
     Resource,
 )
+from executor.causes import CauseKind
 
 from .linux.node import running
 
@@ -398,6 +399,41 @@ def test_output_beyond_its_bound_ends_it(tmp_path: Path, mount: str, first: str)
             assert status.exit_status == ContainerExitStatus.KILLED_FOR_EXCESS_LOGS
             assert f"{bound} are allowed" in status.diagnostics
             assert modest.status.state is ContainerState.RUNNING
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("mount", ["none", "auto"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "mkdir -p a/b; dd if=/dev/zero of=a/b/c bs=1M count=5; exec sleep 1000",
+        "exec 9>gone; rm gone; dd if=/dev/zero bs=1M count=5 >&9; exec sleep 1000",
+        "for i in $(seq 9); do dd if=/dev/zero of=f$i bs=1M count=1; done; exec sleep 1000",
+        "d=$(printf %0200d 0); while mkdir $d && cd ./$d; do :; done; exec sleep 1000",
+    ],
+    ids=["below", "removed", "many", "too deep"],
+)
+def test_a_directory_beyond_its_bound_ends_its_container(tmp_path: Path, mount: str, script: str) -> None:
+    bound = 3 << 20
+
+    async def scenario() -> None:
+        async with an_executor(
+            tmp_path,
+            cgroups_mount=mount,
+            monitor_interval_ms=20,
+            work_dir_size_limit_bytes=bound,
+            work_dir_interval_ms=40,
+        ) as executor:
+            # What it has twice by name, and holes, are no more than what they take; so is what is written elsewhere.
+            modest = "dd if=/dev/zero of=a bs=1M count=2; ln a b; truncate -s 1G c"
+            elsewhere = f"dd if=/dev/zero of={tmp_path}/d bs=1M count=9"
+            neighbour = executor.submit(["sh", "-c", f"{modest}; {elsewhere}; exec sleep 1000"])
+            status = await executor.submit(["sh", "-c", script]).wait()
+            assert status.exit_status == ContainerExitStatus.KILLED_FOR_EXCESS_LOGS
+            assert status.cause is not None and status.cause.kind is CauseKind.EXCESS_DISK
+            assert f"{bound} are allowed" in status.diagnostics and "own directory" in status.diagnostics
+            assert neighbour.status.state is ContainerState.RUNNING
 
     asyncio.run(scenario())
 

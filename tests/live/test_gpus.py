@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 from typing import Any
 
 import pytest
@@ -105,3 +106,21 @@ def test_what_is_not_there_is_refused_with_what_to_type(yopp: Yopp) -> None:
     assert "fpga, which is no resource type of this cluster" in unknown.stderr
     assert "name it in yarn.resource-types" in unknown.stderr
     assert yopp("run", "--resource", "license=1", "--memory", "64", "echo", "had it").stdout == "had it\n"
+
+
+def test_the_kernel_keeps_a_container_from_gpus_that_are_not_its_own(yopp: Yopp) -> None:
+    if os.getuid() != 0 or not os.access("/sys/fs/cgroup/devices/devices.deny", os.W_OK):
+        pytest.skip("needs root, and the devices hierarchy of cgroup v1")
+    allowed = gpus(2)
+    nodes = [yopp.home / f"gpu{index}" for index in range(2)]
+    for path, device in zip(nodes, allowed.split(","), strict=True):
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(195, int(device.partition(":")[2])))
+    up(yopp, 2, "-Dyopp.nodemanager.gpu-isolation=cgroup")
+    opened = "; ".join(f"true < {path}" for path in nodes)
+    for number, refused in ((0, 2), (1, 1), (2, 0)):
+        ended = yopp("run", "--gpus", str(number), "--memory", "64", "sh", "-c", opened, code=None)
+        assert ended.stderr.count("Operation not permitted") == refused, ended.stderr
+        assert ended.stderr.count("No such device") == 2 - refused, "allowed, and there is no such card"
+    made = [path for path, *_ in os.walk("/sys/fs/cgroup/devices") if "gpus-" in path]
+    yopp("down")
+    assert made and not any(map(os.path.exists, made)), made

@@ -10,9 +10,11 @@ from tests.core.test_explain import NODE, NOW
 from tests.tui.fake import INFO
 from yarnopp_cli.client import documents
 from yarnopp_cli.explain.snapshot import Picture
+from yarnopp_cli.records.container_protocol import GetNodeInfoResponse
 from yarnopp_cli.records.reports import ContainerReport
 from yarnopp_cli.views import containers, nodes
 from yarnopp_cli.views.resources import entries_document, resource_document
+from yarnopp_cli.views.rest import node as node_view
 from yarnopp_cli.views.top.lines import of_node
 from yarnopp_cli.views.top.tables import queue_columns
 from yarnopp_cli.web.pages.tables import resource_tiles
@@ -71,3 +73,18 @@ def test_pages_have_a_tile_for_each_type() -> None:
     assert [name for name, _, _ in tiles] == ["Memory", "VCores", "license", "yarn.io/gpu"]
     _, bar, text = tiles[-1]
     assert re.sub(r"<[^>]*>", "", str(bar)).strip() == "1 of 2" and text == "guaranteed · 1 opportunistic"
+
+
+def test_the_gpus_of_a_node_and_who_has_them_in_yarns_words() -> None:
+    size = Resource(4096, 2, TWO)
+    node = GetNodeInfoResponse(
+        "h1:1", 1, size, size, BUSY.opportunistic, BUSY.node_utilization, BUSY.containers_utilization, NOW, "1", "v1",
+        devices=("0:0", "1:5"),
+    )  # fmt: skip
+    ended = replace(WAITS, container_id="ended", state=ContainerState.DONE, devices=("1:5",))
+    holder = replace(WAITS, state=ContainerState.PAUSED)
+    assert node_view.resource("yarn.io/gpu", node, [ended, holder]) == {
+        "totalGpuDevices": [{"index": 0, "minorNumber": 0}, {"index": 1, "minorNumber": 5}],
+        "assignedGpuDevices": [{"index": 0, "minorNumber": 0, "containerId": WAITS.container_id}],
+    }
+    assert node_view.resource("license", node, [holder]) == {}

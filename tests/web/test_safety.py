@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import stat
 import subprocess
 import sys
 import zlib
@@ -174,6 +175,53 @@ print(json.dumps(found))
     )  # fmt: skip
     assert json.loads(ended.stdout) == [200, 403, 403, 200, 403, 200] + [403] * 6, ended
     assert web.rm.get(f"{APPS}/{job}/state").json == {"state": "RUNNING"}
+
+
+def as_nobody(urls: list[str], *, method: str = "GET", token: str = "") -> list[int]:
+    """What another user's requests are answered with."""
+    code = """
+import json, os, sys, urllib.error, urllib.request, encodings.idna
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+method, token, *urls = sys.argv[1:]
+for url in urls:
+    request = urllib.request.Request(url, method=method, headers={"Authorization": token} if token else {})
+    try:
+        print(urllib.request.urlopen(request, timeout=10).status)
+    except urllib.error.HTTPError as error:
+        print(error.code)
+"""
+    words = [sys.executable, "-I", "-c", code, method, token, *urls]
+    return [
+        int(line) for line in subprocess.run(words, capture_output=True, text=True, timeout=60).stdout.split()
+    ]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+def test_who_has_the_token_of_the_run_directory_is_its_owner_and_nobody_else_is(web: WebCluster) -> None:
+    file = web.yopp.run_dir / "rest.token"
+    token = file.read_text().strip()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600 and len(token) >= 32
+    logs, new = [f"{site.url}/logs/" for site in (web.rm, web.nm)], f"{web.rm.url}{APPS}/new-application"
+    assert as_nobody(logs, token=f"Bearer {token}") == [200, 200]
+    assert as_nobody([new], method="POST", token=f"bearer {token}") == [200]
+    for wrong in (
+        "",
+        "Bearer",
+        "Bearer ",
+        f"Basic {token}",
+        f"Bearer {token[:-1]}",
+        f"Bearer {token}x",
+        token,
+    ):
+        assert as_nobody([*logs, new], token=wrong)[:2] == [403, 403], wrong
+        assert as_nobody([new], method="POST", token=wrong) == [403], wrong
+    other = {"Origin": "http://evil.example", "Authorization": f"Bearer {token}"}
+    assert web.rm("POST", f"{APPS}/new-application", headers=other).status == 403, "a page that knew it, too"
+    file.chmod(0o644)
+    assert as_nobody(logs, token=f"Bearer {token}") == [403, 403], "others may have read it"
+    file.unlink()
+    assert as_nobody(logs, token=f"Bearer {token}") == [403, 403], "it is taken back"
+    assert as_nobody(logs, token="Bearer ") == [403, 403]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")

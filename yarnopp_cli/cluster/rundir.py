@@ -492,7 +492,8 @@ def running_configuration(run_dir: RunDir) -> Configuration | None:
 
 def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
     """Remove the files that describe a cluster that has ended. Logs stay."""
-    for path in (run_dir.site_file, *(() if keep_plan else (run_dir.nodes_file,))):
+    token = os.path.join(run_dir.path, "rest.token")
+    for path in (run_dir.site_file, *(() if keep_plan else (run_dir.nodes_file, token))):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             os.unlink(path)
     if run_dir.socket_dir != run_dir.path:

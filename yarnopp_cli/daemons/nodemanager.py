@@ -27,6 +27,7 @@ from executor.driver import Driver
 from executor.errors import StateStoreError
 from executor.light import replace
 from executor.linux.cgroups import CgroupDriver, discover
+from executor.linux.cgroups.devices import DeviceGroups, device_groups
 from executor.linux.container_executor import LinuxContainerExecutor
 from executor.linux.host import HostLimits, host_limits
 from executor.linux.shim import command_pid
@@ -34,7 +35,7 @@ from executor.records import GPU, CgroupLimits, Resource, counted
 from executor.settings import ExecutorSettings
 
 from .. import __version__
-from ..cluster.gpus import Claims
+from ..cluster.gpus import Claims, gpus_of_machine
 from ..cluster.rundir import FIRST_PORT, RunDir
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from ..machine.calls import Reply, ReplyError, StopDaemon
@@ -92,6 +93,11 @@ class NodeManagerDaemon:
         size = _size(Resource(arguments.memory, arguments.vcores), host, configuration)
         self._gpus = Claims()
         gpus, held = self._gpus.take(gpu_devices(arguments.gpus))
+        self._device_groups: DeviceGroups | None = None
+        if self._settings.allowed_gpu_devices and self._executor_settings.gpu_isolation == "cgroup":
+            group = process.run_dir.nm_group(port).replace("/", "-")
+            everybodys = gpus_of_machine(configuration)
+            self._device_groups = device_groups(group, everybodys, self._executor_settings.gpu_vendor)
         if held:
             LOG.warning(
                 "another NodeManager of this host has the GPUs %s: they are not given here", ", ".join(held)
@@ -189,6 +195,7 @@ class NodeManagerDaemon:
                     "NM_PORT": str(node_id.port),
                     "NM_HTTP_PORT": str(http_port),
                 },
+                device_groups=self._device_groups,
                 device_vendor=self._executor_settings.gpu_vendor
                 if self._settings.allowed_gpu_devices
                 else "",

@@ -6,9 +6,14 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from ..errors import YoppError
+from executor.linux.accounts import user_id
+from executor.settings import ExecutorSettings
+
+from ..cluster.resttoken import keep_token, read_token
+from ..errors import InvalidPropertyError, YoppError
 from ..machine.calls import CallReceived, PagesServed
 from ..settings.declarations import WebSettings
 from ..settings.loading import Configuration
@@ -17,6 +22,26 @@ from ..web.listening import WebListener, listen
 from .process import DaemonProcess
 
 LOG = logging.getLogger(__name__)
+
+
+def _runs_as_others(configuration: Configuration) -> bool:
+    """Whether what other users submit runs as another user than this one. Raises YoppError where it would not."""
+    executor = configuration.settings(ExecutorSettings)
+    name = "yopp.webapp.submitters"
+    if os.geteuid() != 0:
+        raise InvalidPropertyError(
+            f"{name} = all is refused",
+            because="this cluster is not root's, so the containers of others would run as you",
+            hint=f"-D{name}=owner, or have root run the cluster",
+        )
+    if executor.limit_users and user_id(executor.local_user) in (0, None):
+        raise InvalidPropertyError(
+            f"{name} = all is refused",
+            because="with nonsecure-mode.limit-users the containers of others would run as "
+            f"{executor.local_user}, who is root or nobody of this host",
+            hint="set yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users to false",
+        )
+    return True
 
 
 class DaemonWeb:
@@ -38,6 +63,7 @@ class DaemonWeb:
         self._post = post
         self._process = process
         self._settings = configuration.settings(WebSettings)
+        self._others_submit = self._settings.submitters == "all" and _runs_as_others(configuration)
         self._property = f"yarn.{daemon}.webapp.address"
         self._module = f"yarnopp_cli.web.{daemon}"
         self._offset = offset
@@ -65,7 +91,11 @@ class DaemonWeb:
             fallback=self._gives_way,
         )
         self.listener.for_owner_only = self._settings.readers == "owner"
-        self._process.run_dir.write(f"{self._process.name}.http", self.listener.address + "\n")
+        self.listener.others_submit = self._others_submit
+        run_dir = self._process.run_dir
+        keep_token(run_dir)
+        self.listener.token = partial(read_token, run_dir)
+        run_dir.write(f"{self._process.name}.http", self.listener.address + "\n")
         return self.listener
 
     def serve(self, *arguments: Any) -> None:

@@ -142,6 +142,7 @@ class NodeReporter:
             warnings=self._facts.warnings,
             log_dir=self._log_dir,
             rm_connected=link.is_registered,
+            devices=self._scheduler.devices,
             rm_lost_at_ms=0 if link.lost_at is None else int((link.lost_at + wall_offset) * 1000),
         )
 

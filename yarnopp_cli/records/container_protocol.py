@@ -120,7 +120,8 @@ class GetNodeInfoRequest(Request["GetNodeInfoResponse"]):
 class GetNodeInfoResponse(Record):
     """``cgroups`` is what limits containers here ("v1", "v2", "hybrid", "none"); ``warnings`` what is weaker.
 
-    ``rm_lost_at_ms`` is since when the RM cannot be reached, epoch milliseconds, 0 where it can.
+    ``rm_lost_at_ms`` is since when the RM cannot be reached, epoch milliseconds, 0 where it can. ``devices`` are its
+    GPUs (``index:minor``), where they are known one by one.
     """
 
     node_id: str
@@ -137,6 +138,7 @@ class GetNodeInfoResponse(Record):
     log_dir: str = ""
     rm_connected: bool = True
     rm_lost_at_ms: int = 0
+    devices: tuple[str, ...] = ()
 
 
 class GetUsageTracesRequest(Request["GetUsageTracesResponse"]):

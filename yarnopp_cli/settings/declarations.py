@@ -368,6 +368,10 @@ class WebSettings(Record, kw_only=True):
     readers: str = setting("yopp.webapp.readers", "all", choices=("all", "owner"))
     """Who may look at the REST APIs, pages and metrics. all: every user of this machine; the output of containers,
     and every change, are for the cluster's own user and root all the same. owner: those two alone."""
+    submitters: str = setting("yopp.webapp.submitters", "owner", choices=("owner", "all"))
+    """Who may submit applications over REST: the cluster's own user and root, or all users of this machine. Others'
+    containers run as these users, so only root's cluster takes all. They may end their own applications and read
+    their own output, and change nothing else. Their masters run in the ResourceManager."""
 
 
 def by_port(text: str) -> dict[int | None, str]:

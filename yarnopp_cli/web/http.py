@@ -8,6 +8,7 @@ cannot use up the daemon's file descriptors.
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ipaddress
 import json
 import logging
@@ -55,6 +56,14 @@ HEADERS: Final = {
 }
 """Headers of every answer that has none of its own of that name."""
 _STATUSES = {EXIT_NO_SUCH: 404, EXIT_NOT_PERMITTED: 403, EXIT_UNREACHABLE: 503}
+OPEN_TO_SUBMITTERS: Final = frozenset(
+    {
+        ("POST", "/ws/v1/cluster/apps/new-application"),
+        ("POST", "/ws/v1/cluster/apps"),
+        ("PUT", "/ws/v1/cluster/apps/{app}/state"),
+    }
+)
+"""What users who may submit may ask for; whose application it is, is found out by who answers."""
 _LISTENER = web.AppKey("listener", WebListener)
 _NAMES = web.AppKey("names", frozenset[str])
 
@@ -186,11 +195,42 @@ def caller(request: web.Request) -> int:
     return found.uid() if found is not None and found.on_loopback else -1
 
 
-def require_owner(request: web.Request, what: str) -> None:
-    """Raise 403 unless the caller is the cluster's own user, or root."""
+def has_token(request: web.Request) -> bool:
+    """Whether the caller shows the cluster's bearer token (RFC 6750)."""
+    scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
+    if scheme.lower() != "bearer" or not shown:
+        return False
+    kept = request.app[_LISTENER].token()
+    return bool(kept) and hmac.compare_digest(shown.strip().encode(errors="replace"), kept.encode())
+
+
+def is_owner(request: web.Request) -> bool:
+    """Whether the caller is the cluster's own user, or root, or has its bearer token."""
+    return caller(request) in (os.geteuid(), 0) or has_token(request)
+
+
+def submitter(request: web.Request) -> str:
+    """The user who is calling, if he may submit applications besides the owner; "" if he may not, or is not known."""
     uid = caller(request)
-    if uid in (os.geteuid(), 0):
+    if uid <= 0 or not request.app[_LISTENER].others_submit:
+        return ""
+    name = user_name(uid)
+    return "" if name == str(uid) else name  # the kernel knows him, and this host does not
+
+
+def require_submitter(request: web.Request) -> None:
+    """Raise 403 unless the caller may make this change: its owner, and others where they may submit."""
+    resource = request.match_info.route.resource
+    path = resource.canonical if resource is not None else ""
+    if (request.method, path) not in OPEN_TO_SUBMITTERS or not submitter(request):
+        require_owner(request, "a change")
+
+
+def require_owner(request: web.Request, what: str) -> None:
+    """Raise 403 unless the caller is the cluster's own user, or root, or has its bearer token."""
+    if is_owner(request):
         return
+    uid = caller(request)
     who = (
         f"user {user_name(uid)}"
         if uid >= 0
@@ -199,6 +239,7 @@ def require_owner(request: web.Request, what: str) -> None:
     raise forbidden(
         f"{what} is for this cluster's own user only",
         because=f"it belongs to {user_name(os.geteuid())}, and this is {who}",
+        hint="its user may send `Authorization: Bearer TOKEN`, with what rest.token in the run directory holds",
     )
 
 
@@ -370,9 +411,9 @@ async def _check(request: web.Request) -> None:
         )
     if request.method not in ("GET", "HEAD"):
         _check_write(request)
-        require_owner(request, "a change")
+        require_submitter(request)
         await read_body(request)
-        require_owner(request, "a change")  # while the body came, he may have hung up
+        require_submitter(request)  # while the body came, he may have hung up
     elif request.app[_LISTENER].for_owner_only:
         require_owner(request, "what yopp.webapp.readers = owner keeps")
 

@@ -31,7 +31,8 @@ class Server(Protocol):
 
 class WebListener:
     """A bound socket. ``address`` is where it is reached; ``warning`` is for people, "" for none. With
-    ``for_owner_only`` others may not even look."""
+    ``for_owner_only`` others may not even look; with ``others_submit`` they may submit. ``token`` gives the
+    bearer token that makes a caller its owner, "" for none."""
 
     def __init__(self, bound: socket.socket, host: str, warning: str = "") -> None:
         self._socket = bound
@@ -43,6 +44,8 @@ class WebListener:
         self.address = f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
         self.warning = warning
         self.for_owner_only = False
+        self.others_submit = False
+        self.token: Callable[[], str] = str
 
     def serve(self, module: str, arguments: tuple[Any, ...]) -> None:
         """Wait for the first caller; then ``module``'s ``serve(socket, *arguments)`` takes over."""

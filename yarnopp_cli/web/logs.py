@@ -6,13 +6,14 @@ Reads only regular files directly in a container's own directory, follows no lin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import stat
 from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from .http import not_found
+from .http import caller, is_owner, not_found, require_owner
 from .queries import number, whole
 
 BLOCK: Final = 256 * 1024
@@ -42,8 +43,8 @@ def files_of(directory: str) -> list[LogFile]:
     return sorted(found, key=lambda one: one.name)
 
 
-def open_file(directory: str, name: str) -> int:
-    """A descriptor of one file. Raises 404 for what is not a plain file there."""
+def open_file(directory: str, name: str, owner: int = -1) -> int:
+    """A descriptor of one file. Raises 404 for what is not a plain file there, or not that ``owner``'s (-1: any)."""
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise not_found("no such log file")
     try:
@@ -54,7 +55,8 @@ def open_file(directory: str, name: str) -> int:
         raise not_found(
             f"Cannot find log file {name[:100]}: it has not been written, or was removed"
         ) from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode) or owner not in (-1, facts.st_uid):
         os.close(descriptor)
         raise not_found("no such log file")
     return descriptor
@@ -72,9 +74,22 @@ def span(request: web.Request, size: int) -> tuple[int, int]:
     return (max(0, size - count), size) if wanted.startswith("-") else (0, min(size, count))
 
 
-async def send(request: web.Request, directory: str, name: str) -> web.StreamResponse:
-    """Send what is asked for of a file as plain text."""
-    descriptor = await asyncio.to_thread(open_file, directory, name)
+def require_reader(request: web.Request, directory: str, logs: str) -> int:
+    """Raise 403 unless the caller may read this log directory: the owner of the cluster all of it (-1), a user what
+    belongs to that user (the uid) below the node's own directory of ``logs``, where nobody else puts anything."""
+    uid = caller(request)
+    if not is_owner(request) and uid > 0 and logs and directory.startswith(f"{logs.rstrip('/')}/"):
+        with contextlib.suppress(OSError):
+            facts = os.lstat(directory)
+            if stat.S_ISDIR(facts.st_mode) and facts.st_uid == uid:
+                return uid
+    require_owner(request, "containers' output")
+    return -1
+
+
+async def send(request: web.Request, directory: str, name: str, owner: int = -1) -> web.StreamResponse:
+    """Send what is asked for of a file, which is the ``owner``'s if one is named, as plain text."""
+    descriptor = await asyncio.to_thread(open_file, directory, name, owner)
     try:
         begin, end = span(request, os.fstat(descriptor).st_size)
         response = web.StreamResponse(

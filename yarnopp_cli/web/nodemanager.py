@@ -7,6 +7,7 @@ import socket
 from aiohttp import web
 
 from ..cluster.rundir import RunDir
+from ..errors import YoppError
 from ..records.ids import ApplicationId
 from ..settings.loading import Configuration
 from ..views import containers as container_view
@@ -15,7 +16,7 @@ from . import logs
 from .calls import LocalCalls
 from .data import NodeData, now_ms
 from .figures import figure_routes
-from .http import WebServer, bad_request, not_found, require_owner, start
+from .http import WebServer, bad_request, caller, is_owner, not_found, require_owner, start
 from .instruments import Instruments
 from .listening import WebListener
 from .pages.node import NAVIGATION, NodePages
@@ -87,17 +88,33 @@ class NodeApi:
     @route("GET", CONTAINER + "/logs")
     async def log_files(self, request: web.Request) -> Document:
         """The files of a container's output."""
-        require_owner(request, "containers' output")
         container_id = request.match_info["container"]
-        files = logs.files_of(await self._data.log_directory(container_id))
+        directory, _ = await self._readable(request)
+        files = logs.files_of(directory)
         return view.log_files(container_id, self._data.node_id, files)
 
     @route("GET", CONTAINER + "/logs/{file}", BASE + "/containerlogs/{container}/{file}")
     async def log(self, request: web.Request) -> web.StreamResponse:
         """One file of a container's output."""
-        require_owner(request, "containers' output")
-        directory = await self._data.log_directory(request.match_info["container"])
-        return await logs.send(request, directory, request.match_info["file"])
+        directory, owner = await self._readable(request)
+        return await logs.send(request, directory, request.match_info["file"], owner)
+
+    async def _readable(self, request: web.Request) -> tuple[str, int]:
+        """The log directory, and whose files of it the caller may read (-1: all). Raises 403 and 404."""
+        if not is_owner(request) and caller(request) <= 0:
+            require_owner(request, "containers' output")
+        try:
+            directory = await self._data.log_directory(request.match_info["container"])
+        except YoppError:
+            require_owner(request, "containers' output")  # others are not told whether there is one
+            raise
+        return directory, logs.require_reader(request, directory, (await self._data.info()).log_dir)
+
+    @route("GET", BASE + "/resources/{name:.+}")
+    async def resource(self, request: web.Request) -> Document:
+        """What there is of a resource type, and who has it: of yarn.io/gpu, where GPUs are known one by one."""
+        info, name = await self._data.info(), request.match_info["name"]
+        return view.resource(name, info, await self._data.containers())
 
     @route("GET", BASE + "/auxiliaryservices")
     async def auxiliary_services(self, request: web.Request) -> Document:

@@ -36,13 +36,25 @@ from . import queries
 from .calls import LocalCalls, call_daemon
 from .data import ClusterData, now_ms
 from .figures import figure_routes
-from .http import HttpError, WebServer, bad_request, forbidden, json_body, not_found, start
+from .http import (
+    HttpError,
+    WebServer,
+    bad_request,
+    caller,
+    forbidden,
+    is_owner,
+    json_body,
+    not_found,
+    require_owner,
+    start,
+    submitter,
+)
 from .instruments import Instruments
 from .listening import WebListener
 from .mapreduce import MapReduceApi
 from .pages.cluster import NAVIGATION, ClusterPages
 from .routes import Document, Route, route, routes_of
-from .submitting import submission_context
+from .submitting import hosted_job, submission_context
 
 BASE = "/ws/v1/cluster"
 APP = BASE + "/apps/{app}"
@@ -169,15 +181,20 @@ class ClusterApi:
     @route("POST", BASE + "/apps/new-application")
     async def new_application(self, request: web.Request) -> Document:
         """A fresh id."""
-        answer = await self._write(client.GetNewApplicationRequest())
+        answer = await self._write(client.GetNewApplicationRequest(), request)
         return cluster_view.new_application(answer.application_id, answer.info.maximum)
 
     @route("POST", BASE + "/apps")
     async def submit(self, request: web.Request) -> web.StreamResponse:
         """Run an application: 202, and where to look for it."""
         body = await json_body(request)
-        context = submission_context(body, self._settings, f"unix:{self.data.run_dir.rm_socket}")
-        answer = await self._write(client.SubmitApplicationRequest(context))
+        wish: client.SubmitApplicationRequest | client.SubmitJobRequest
+        if is_owner(request):
+            context = submission_context(body, self._settings, f"unix:{self.data.run_dir.rm_socket}")
+            wish = client.SubmitApplicationRequest(context)
+        else:
+            wish = hosted_job(body, self._settings)
+        answer = await self._write(wish, request)
         place = f"http://{request.headers.get('Host', request.host)}{BASE}/apps/{answer.application_id}"
         return web.Response(status=202, headers={"Location": place})
 
@@ -187,11 +204,16 @@ class ClusterApi:
         body = await json_body(request)
         wanted = queries.target_state(body, set(YarnApplicationState))
         report = await self._application(request)
+        _, user = self._who(request)
+        if not is_owner(request) and report.user != user:
+            raise forbidden(
+                f"{report.application_id} is not yours", because=f"it is {report.user}'s, and you are {user}"
+            )
         ended = report.state in (YarnApplicationState.FINISHED, YarnApplicationState.FAILED)
         if not queries.is_to_be_killed(report.state, wanted) or ended:
             return TOLD["/state"](report)
         diagnostics = str(body.get("diagnostics") or "")[:1000]
-        answer = await self._write(client.KillApplicationRequest(report.application_id, diagnostics))
+        answer = await self._write(client.KillApplicationRequest(report.application_id, diagnostics), request)
         return TOLD["/state"](answer.application)
 
     @route("PUT", APP + "/queue")
@@ -222,12 +244,21 @@ class ClusterApi:
     async def _change(self, request: web.Request, wish: Change, value: object) -> Document:
         """Make a change of an application, and tell what the path names of it."""
         report = await self._application(request)
-        answer = await self._write(wish(report.application_id, value))
+        answer = await self._write(wish(report.application_id, value), request)
         return TOLD["/" + request.path.rpartition("/")[2]](answer.application)
 
-    async def _write(self, wish: Request[ResponseT]) -> ResponseT:
-        uid = os.geteuid()
-        return await self.data.call(wish, uid=uid, user=user_name(uid))
+    def _who(self, request: web.Request) -> tuple[int, str]:
+        """As whom a change is made: the cluster's user for its owner, else the caller. Raises 403."""
+        if is_owner(request):
+            return os.geteuid(), user_name(os.geteuid())
+        uid, name = caller(request), submitter(request)
+        if not name or uid <= 0:
+            require_owner(request, "a change")
+        return uid, name
+
+    async def _write(self, wish: Request[ResponseT], request: web.Request) -> ResponseT:
+        uid, user = self._who(request)
+        return await self.data.call(wish, uid=uid, user=user)
 
     # -- attempts and containers -----------------------------------------------------------------------------
 
@@ -320,7 +351,7 @@ class ClusterApi:
         """Another size of a node, until its process ends."""
         size = resource_of(await json_body(request))
         node = await self.data.node(request.match_info["node"])
-        total = (await self._write(UpdateNodeResourceRequest(node.node_id, size))).total
+        total = (await self._write(UpdateNodeResourceRequest(node.node_id, size), request)).total
         return {"memory": total.memory, "vCores": total.vcores}
 
     # -- what one host has not ---------------------------------------------------------------------------------

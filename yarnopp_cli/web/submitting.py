@@ -10,9 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from executor.light import replace
+from executor.records import ExecutionType, Resource
 
 from ..cluster.launching import daemon_environment
+from ..errors import UsageError
+from ..masters.commands import plan_run
 from ..masters.submission import Submission, read
+from ..records.client_protocol import SubmitJobRequest
+from ..records.jobs import TaskSpec
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ..rpc.plain import encode
 from ..settings.declarations import ApplicationSettings
@@ -33,6 +38,31 @@ def submission_context(
         context = replace(context, am_resource=settings.am_resource)
     runs = _launch_context(wanted, rm_address)
     return replace(context, am_container_spec=runs, command_line=_shown(wanted))
+
+
+def hosted_job(body: Mapping[str, Any], settings: ApplicationSettings) -> SubmitJobRequest:
+    """The same for a caller who is not the owner: the RM hosts the master, so that none of our programs runs as that
+    user, who reaches no socket of ours. A command is one task. Raises UsageError."""
+    program = "bash" if shutil.which("bash") else "sh"
+    wanted = read(body, shell_program=program, max_preemptions=settings.max_preemptions)
+    job = wanted.job
+    if job is None:
+        if wanted.environment.get(REGISTERS_ITSELF, "").lower() == "true":
+            raise UsageError(
+                "an application master cannot be submitted by another user than the cluster's",
+                because="it has to reach the ResourceManager's socket, which is closed to others",
+                hint="submit a command, or the command line of the distributed shell's master",
+            )
+        size = wanted.context.am_resource
+        job = plan_run(
+            (program, "-c", wanted.command),
+            TaskSpec(1, Resource(size.memory, max(1, size.vcores)), ExecutionType.GUARANTEED),
+            name=wanted.context.name,
+            environment=wanted.environment,
+            timeout_ms=wanted.context.timeout_ms,
+        )
+    context = replace(wanted.context, command_line=_shown(wanted), unmanaged=True)
+    return SubmitJobRequest(context, job, attached=False)
 
 
 def _launch_context(wanted: Submission, rm_address: str) -> ContainerLaunchContext:

@@ -193,6 +193,12 @@ def test_ends_that_the_node_decides_say_which_limit_and_by_how_much() -> None:
         Cause(CauseKind.EXCESS_LOGS, measured=10**9 + 1, limit=10**9),
     )
     assert f"{10**9 + 1} bytes of logs" in chatty.diagnostics and "Hint: " in chatty.diagnostics
+    bounded = World(work_dir_size_limit_bytes=1000)
+    bounded.schedule("c0", O)
+    bounded.tell(UsageSampled({"c0": ContainerUsage(disk_bytes=1000)}))
+    assert bounded.state("c0") is ContainerState.RUNNING
+    bounded.tell(UsageSampled({"c0": ContainerUsage(disk_bytes=1001)}))
+    assert bounded.status("c0").cause == Cause(CauseKind.EXCESS_DISK, measured=1001, limit=1000)
     assert world.status("slow").cause == Cause(CauseKind.TIMED_OUT, limit=5000)
     world.schedule("huge", O, memory=10_000)
     assert kind_of(world, "huge") is CauseKind.TOO_LARGE

@@ -49,6 +49,7 @@ from executor.core.queues import ORDERS
 from executor.core.reclaim import POLICIES
 from executor.core.scheduler import ContainerScheduler
 from executor.records import (
+    GPU,
     ContainerQueuingLimit,
     ContainerRecord,
     ContainerState,
@@ -63,6 +64,7 @@ from .recovering import Finding, reconcile
 from .world import a_scheduler, a_spec
 
 TOTAL = Resource(2048, 4)
+DEVICES = ("0:0", "1:1")
 
 
 @dataclass
@@ -107,6 +109,7 @@ class RandomWorld(RuleBasedStateMachine):
                 "pressure_quiet_ms": st.just(300),
                 "utilization_tracker": st.sampled_from(["ALLOCATION", "ALLOCATION", "UTILIZATION"]),
                 "overallocation_ramp_ms": st.just(200),
+                "paused_resources": st.sampled_from(["kill", "keep"]),
             }
         ),
     )
@@ -118,6 +121,7 @@ class RandomWorld(RuleBasedStateMachine):
             "max_queue_length": queue,
             "max_overtakes": overtakes,
             "polling": polling,
+            "devices": DEVICES,
             **policies,
         }
         self.now = 0.0
@@ -188,12 +192,20 @@ class RandomWorld(RuleBasedStateMachine):
         guaranteed=st.booleans(),
         memory=st.sampled_from([256, 512, 0, 1024, 2048, 3000]),
         vcores=st.sampled_from([1, 2, 0, 4]),
+        gpus=st.sampled_from([0, 0, 0, 1, 1, 2, 3]),
         timeout=st.sampled_from([0, 0, 0, 3000]),
         hint=st.sampled_from([0, 0, 500, 5000]),
         crash_after=st.sampled_from([None] * 8 + [0, 1, 2, 3]),
     )
     def schedule(
-        self, guaranteed: bool, memory: int, vcores: int, timeout: int, hint: int, crash_after: int | None
+        self,
+        guaranteed: bool,
+        memory: int,
+        vcores: int,
+        gpus: int,
+        timeout: int,
+        hint: int,
+        crash_after: int | None,
     ) -> None:
         self.count += 1
         kind = ExecutionType.GUARANTEED if guaranteed else ExecutionType.OPPORTUNISTIC
@@ -203,6 +215,7 @@ class RandomWorld(RuleBasedStateMachine):
             kind,
             memory,
             vcores,
+            gpus,
             timeout_ms=timeout,
             duration_hint_ms=hint,
             application_id=f"application_{self.count % 3}",
@@ -239,7 +252,7 @@ class RandomWorld(RuleBasedStateMachine):
     def update(self, number: int, kind: ExecutionType | None, memory: int | None, vcores: int) -> None:
         status = self.machine.status(self.some(number))
         if status is not None:
-            resource = None if memory is None else Resource(memory, vcores)
+            resource = None if memory is None else Resource(memory, vcores, status.resource.others)
             self.grew = self.grew or resource is not None
             self.tell(ContainerUpdated(status.container_id, status.version + 1, kind, resource))
 
@@ -415,6 +428,15 @@ class RandomWorld(RuleBasedStateMachine):
         lent = 2 if self.node["utilization_tracker"] == "UTILIZATION" else 1
         assert memory <= lent * TOTAL.memory, memory
         assert vcores <= lent * TOTAL.vcores, vcores
+
+    @invariant()
+    def no_gpu_is_given_to_two(self) -> None:
+        if not hasattr(self, "machine"):
+            return
+        specs = [record.spec for name, record in self.records.items() if name in self.processes]
+        given = [device for spec in specs for device in spec.devices]
+        assert len(given) == len(set(given)) and set(given) <= set(DEVICES), given
+        assert all(len(spec.devices) == spec.resource.amount(GPU) for spec in specs)
 
     @invariant()
     def reports_tell_the_truth(self) -> None:

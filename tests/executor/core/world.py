@@ -28,6 +28,7 @@ from executor.core.events import (
 )
 from executor.core.scheduler import ContainerScheduler
 from executor.records import (
+    GPU,
     ContainerExitStatus,
     ContainerRecord,
     ContainerSpec,
@@ -36,6 +37,7 @@ from executor.records import (
     ContainerUsage,
     ExecutionType,
     Resource,
+    counted,
 )
 from executor.settings import ExecutorSettings
 
@@ -45,23 +47,36 @@ EPOCH = 1_700_000_000.0
 
 
 def a_spec(
-    container_id: str, execution_type: ExecutionType = O, memory: int = 512, vcores: int = 1, **rest: Any
+    container_id: str,
+    execution_type: ExecutionType = O,
+    memory: int = 512,
+    vcores: int = 1,
+    gpus: int = 0,
+    **rest: Any,
 ) -> ContainerSpec:
     """A container that sleeps."""
-    return ContainerSpec(container_id, ("sleep", "10"), Resource(memory, vcores), execution_type, **rest)
+    size = Resource(memory, vcores, counted({GPU: gpus}))
+    return ContainerSpec(container_id, ("sleep", "10"), size, execution_type, **rest)
 
 
 def a_scheduler(
-    memory: int = 2048, vcores: int = 4, *, polling: bool = False, cores: int = 0, **settings: Any
+    memory: int = 2048,
+    vcores: int = 4,
+    *,
+    polling: bool = False,
+    cores: int = 0,
+    devices: tuple[str, ...] = (),
+    **settings: Any,
 ) -> ContainerScheduler:
     """The node of YARN's own queuing tests, unless told otherwise: 2048 MB, 4 vcores, queue of 10."""
     settings.setdefault("max_queue_length", 10)
     return ContainerScheduler(
-        Resource(memory, vcores),
+        Resource(memory, vcores, counted({GPU: len(devices)})),
         ExecutorSettings(**settings),
         physical_cores=cores or vcores,
         wall_offset=EPOCH,
         enforce_memory_by_polling=polling,
+        devices=devices,
     )
 
 

@@ -46,7 +46,11 @@ def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[st
     try:
         pwd.getpwnam(user)
     except (KeyError, ValueError):
-        raise UsageError(f"there is no user {user!r}", because="this host has none of that name") from None
+        raise UsageError(
+            f"there is no user {user!r}",
+            because="this host has none of that name",
+            hint="`getent passwd` lists the users of this host",
+        ) from None
     asked = assignments(env)
     refuse_owned(asked)
     return asked, None if cwd is None else check_directory(cwd)

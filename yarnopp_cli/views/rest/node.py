@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from executor.records import ContainerState
+from executor.records import GPU, ContainerState
 from executor.settings import ExecutorSettings
 
 from ...records.container_protocol import GetNodeInfoResponse
@@ -100,3 +100,26 @@ def log_files(container_id: str, node_id: str, files: Sequence[tuple[str, int, i
             "nodeId": node_id,
         }
     }
+
+
+def resource(name: str, node: GetNodeInfoResponse, containers: Iterable[ContainerReport]) -> dict[str, Any]:
+    """YARN's NMGpuResourceInfo; of what is only counted, and of what there is not, nothing, as in YARN."""
+    if name != GPU or not node.devices:
+        return {}
+    assigned = {
+        device: one.container_id
+        for one in containers
+        if one.state is not ContainerState.DONE
+        for device in one.devices
+    }
+    return {
+        "totalGpuDevices": [_gpu(device) for device in node.devices],
+        "assignedGpuDevices": [
+            _gpu(device) | {"containerId": assigned[device]} for device in sorted(assigned)
+        ],
+    }
+
+
+def _gpu(device: str) -> dict[str, Any]:
+    index, _, minor = device.partition(":")
+    return {"index": int(index), "minorNumber": int(minor)}

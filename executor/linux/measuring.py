@@ -1,0 +1,77 @@
+"""How much a container has on disk: its output, and its own directory. Follows no link, and changes nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import stat
+from collections.abc import Iterable
+
+LOG = logging.getLogger(__name__)
+
+BLOCK_BYTES = 512
+"""The unit of ``st_blocks`` (stat(2))."""
+
+UNMEASURABLE = 1 << 62
+"""What a directory counts that is nested deeper than a path is long: nothing but an attempt to hide."""
+
+
+def bytes_written(logs: str, processes: Iterable[int]) -> int:
+    """The size of the output of a container: of what is in its log directory, and of what these processes have as
+    standard output or error that was removed."""
+    total, waiting = 0, [logs]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif entry.is_file(follow_symlinks=False):
+                        total += entry.stat(follow_symlinks=False).st_size
+        except OSError as error:  # it has just been removed, for instance
+            LOG.debug("some output is not measured: %s", error)
+    removed: dict[tuple[int, int], int] = {}
+    for pid in processes:
+        for stream in (1, 2):
+            with contextlib.suppress(OSError):
+                found = os.stat(f"/proc/{pid}/fd/{stream}")
+                if found.st_nlink == 0 and stat.S_ISREG(found.st_mode):
+                    removed[found.st_dev, found.st_ino] = found.st_size
+    return total + sum(removed.values())
+
+
+def bytes_stored(directory: str, processes: Iterable[int]) -> int:
+    """What a directory takes of the disk with all below it, each file once, and what these processes hold open of files
+    of that disk that were removed. Holes in files take nothing."""
+    try:
+        device = os.lstat(directory).st_dev
+    except OSError:
+        return 0
+    counted: dict[tuple[int, int], int] = {}
+    total, waiting = 0, [directory]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    with contextlib.suppress(FileNotFoundError):
+                        facts = entry.stat(follow_symlinks=False)
+                        if stat.S_ISDIR(facts.st_mode):
+                            waiting.append(entry.path)
+                        if facts.st_nlink > 1 and not stat.S_ISDIR(facts.st_mode):
+                            counted[facts.st_dev, facts.st_ino] = facts.st_blocks * BLOCK_BYTES
+                        else:
+                            total += facts.st_blocks * BLOCK_BYTES
+        except OSError as error:
+            if error.errno == errno.ENAMETOOLONG:
+                return UNMEASURABLE
+            LOG.debug("a directory is not measured: %s", error)
+    for pid in processes:
+        with contextlib.suppress(OSError):
+            for number in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    facts = os.stat(f"/proc/{pid}/fd/{number}")
+                    if facts.st_nlink == 0 and facts.st_dev == device and stat.S_ISREG(facts.st_mode):
+                        counted[facts.st_dev, facts.st_ino] = facts.st_blocks * BLOCK_BYTES
+    return total + sum(counted.values())
