@@ -31,6 +31,7 @@ PROGRAMS: dict[str, Sequence[str]] = {
     "launch": (),
     "core": ("--budget", "2"),
     "tui": (),
+    "sweeps": (),
     "outside": ("--trials", "3", "--seconds", "3"),
 }
 """What the whole run gives each of them."""

@@ -195,7 +195,7 @@ class LinuxContainerExecutor:
         self._window.stop()
         self._weights.finish()
         await self._preparer.close()
-        await self._pool.close()
+        await self._pool.close(self._store.is_open)
         if self._device_groups is not None:
             self._device_groups.remove()
         self._pauser.give_up()

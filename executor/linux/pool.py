@@ -200,8 +200,10 @@ class Pool:
         self._adopted.append(held)
         self._check_soon()
 
-    async def close(self) -> None:
-        """End idle slots. Launchers of containers that still run end with them."""
+    async def close(self, is_open: Callable[[str], bool] = lambda container_id: False) -> None:
+        """End idle slots. Launchers of containers that still run end with them. A journal stays that has a container
+        which ``is_open``: its end was told here and is written down nowhere else.
+        """
         self._limit = 0
         if self._checking is not None:
             self._checking.cancel()
@@ -211,7 +213,7 @@ class Pool:
                 idle.append(slot)  # it is being made
         for slot in list(self._slots):
             self._forget(slot)
-        await asyncio.gather(*(beside(None, self._remove, slot) for slot in idle))
+        await asyncio.gather(*(beside(None, self._remove, slot, is_open) for slot in idle))
         if self._zygote is not None:
             await beside(None, self._zygote.close)
 
@@ -313,7 +315,7 @@ class Pool:
         self._forget(slot)
         self._context.spawn(beside(None, self._remove, slot))
 
-    def _remove(self, slot: Slot) -> None:
+    def _remove(self, slot: Slot, is_open: Callable[[str], bool] = lambda container_id: False) -> None:
         """Remove a slot whose launcher has ended, or is about to. Blocks.
 
         What somebody else has put into it is not ended, and keeps it.
@@ -333,7 +335,8 @@ class Pool:
                 self._context.kill(slot.group.name)
                 if not self._cgroups.remove(slot.group.name, 1.0):
                     LOG.warning("the group %s cannot be removed", slot.group.name)
-        remove_journal(slot.journal)
+        if not any(is_open(one.container_id) for one in read_journal(slot.journal).begun):
+            remove_journal(slot.journal)
 
     def _check_soon(self) -> None:
         if self._checking is None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import marshal
+import os
+import subprocess
+import sys
+import tempfile
 import time
 
 from ..light import Record
 from ..records import CgroupLimits, ContainerUsage
+from . import launcher
 from .cgroups.base import CgroupDriver
 from .confining import kept_from_containers
 from .context import ExecutorContext, LiveContainer
@@ -26,6 +32,28 @@ class Tried(Record):
 
     trouble: str = ""
     confined: bool = False
+
+
+def try_without_slot(cgroups: CgroupDriver, directory: str) -> bool:
+    """Whether a command that has no slot, started as root's node confines it, could write neither the groups of
+    ``cgroups`` nor ``directory``. Raises OSError if it cannot be started. Blocks, mostly for some 20 ms."""
+    kept = (*dict.fromkeys(cgroups.describe().locations.values()), directory)
+    command = ["/bin/sh", "-c", _TRY, "sh", *(path for path in kept if os.path.exists(path))]
+    request = (list(kept_from_containers(directory)), None, command, {"PATH": "/usr/bin:/bin"}, "/", "", "")
+    with tempfile.TemporaryFile() as told:
+        told.write(marshal.dumps(request))
+        told.flush()
+        words = [sys.executable, "-I", "-S", launcher.__file__, launcher.ENTER, str(told.fileno())]
+        ended = subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(told.fileno(),),
+            timeout=SECONDS,
+            check=False,
+        )
+    return ended.returncode == 0
 
 
 def try_slot(cgroups: CgroupDriver, directory: str) -> Tried:

@@ -231,6 +231,11 @@ class StateStore:
                 self._known[container_id] = known
             raise _store_error(f"cannot write {self._journal.path}", error) from error
 
+    def is_open(self, container_id: str) -> bool:
+        """Whether there is a record of a container that does not say how it ended."""
+        known = self._known.get(container_id)
+        return known is not None and known[0].state is not ContainerState.DONE
+
     def forget(self, container_id: str) -> None:
         """Remove a record, if there is one. Raises StateStoreError if that cannot be written; it is then written with
         the next line."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from executor.records import ExecutionType, Resource
+from yarnopp_cli.daemons import state_file
 from yarnopp_cli.daemons.state_file import CHECKPOINT_RECORDS, FORMAT, GARBLED, StateFile
 from yarnopp_cli.errors import YoppError
 from yarnopp_cli.masters.commands import plan_run
@@ -195,6 +196,30 @@ def test_records_are_written_while_another_thread_moves_the_log_into_the_file(tm
     assert os.path.getsize(f"{path_in(tmp_path)}-wal") <= log, "the log begins anew"
     file.close()
     assert {one.node_id for one in read(tmp_path) if isinstance(one, StoredNode)} == {"h:1", "h:3", "h:4"}
+
+
+def test_the_log_stays_short_while_somebody_writes_all_the_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state_file, "LONGEST_LOG", 200_000)
+    file, log, written_to = written(tmp_path), Path(f"{path_in(tmp_path)}-wal"), 0
+
+    def write() -> None:
+        nonlocal written_to
+        written_to += 1
+        assert file.write([StoreRecord(StoredNode(f"h:{written_to % 50}"))])
+
+    with ThreadPoolExecutor() as threads:
+        for _ in range(20):
+            while log.stat().st_size < 300_000:
+                write()
+            moved = threads.submit(file.checkpoint)
+            while not moved.done():
+                write()
+            moved.result()
+            assert log.stat().st_size < 300_000, "it begins anew"
+    file.close()
+    assert len(read(tmp_path)) >= 50 and written_to >= 50
 
 
 def test_a_file_that_was_forgotten_is_not_made_again_by_a_late_checkpoint(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import Yopp, wait_until
+from tests.live.conftest import ROOT, Yopp, wait_until
 
 from .conftest import WebCluster, started
 
@@ -89,6 +89,45 @@ def test_what_another_user_submits_runs_as_that_user_who_reads_its_output(open_w
     assert shown == (200, f"{entry.pw_uid}\n{entry.pw_gid}\n{entry.pw_dir}\nrefused\n")
     assert third[0] == 403
     assert web.nm.get(f"/ws/v1/node/containers/{container['id']}/logs/stdout").status == 200, "root reads all"
+
+
+def a_python_for_all() -> str:
+    """A Python of this version, whose modules all users can read; "" if there is none."""
+    found = f"/usr/bin/python{sys.version_info[0]}.{sys.version_info[1]}"
+    return (
+        found
+        if os.path.exists(found) and as_other(found, "-c", "import yarnopp_cli.cli.app").returncode == 0
+        else ""
+    )
+
+
+def as_other(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run a program as another user, with this source and what it needs."""
+    entry = pwd.getpwnam(OTHER)
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    return subprocess.run(
+        words, user=entry.pw_uid, group=entry.pw_gid, extra_groups=[], cwd="/", capture_output=True, text=True,
+        env={"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONDONTWRITEBYTECODE": "1",
+             "PYTHONPATH": ":".join([str(ROOT), *packages])},
+    )  # fmt: skip
+
+
+def test_another_users_yopp_runs_jobs_in_roots_cluster_and_shows_their_output(open_web: WebCluster) -> None:
+    python = a_python_for_all()
+    if not python:
+        pytest.skip("NOT TESTED: no other user can run this Python")
+    entry, there = pwd.getpwnam(OTHER), ("--engine", "yarn", "--rm", open_web.rm.url)
+    yopp = (python, "-m", "yarnopp_cli")
+    ran = as_other(*yopp, "run", *there, "-O", "-n", "2", "id", "-u")
+    assert ran.returncode == 0, ran.stderr
+    (app,) = open_web.rm.get(APPS).json["apps"]["app"]
+    assert (app["user"], app["finalStatus"]) == (OTHER, "SUCCEEDED")
+    told = as_other(*yopp, "logs", *there, app["id"])
+    assert told.returncode == 0 and told.stdout.count(str(entry.pw_uid)) == 2, told
+    roots = open_web.yopp("run", "-q", "-d", "sleep", "60").stdout.split()[-1]
+    assert as_other(*yopp, "app", "kill", roots, *there, "-y").returncode == 77
+    assert as_other(*yopp, "logs", *there, roots).stdout == ""
+    assert open_web.rm.get(f"{APPS}/{roots}/state").json != {"state": "KILLED"}
 
 
 def test_another_user_changes_only_what_is_his(open_web: WebCluster) -> None:

@@ -29,6 +29,10 @@ FORMAT = 1
 GARBLED = ".garbled"
 CHECKPOINT_RECORDS = 5000
 """After so many records, what SQLite's log has is due to be moved into the file: the log is some 20 MB then."""
+LONGEST_LOG = 32 << 20
+"""Bytes of SQLite's log from which on it is made to begin anew."""
+BUSY_SECONDS = 0.5
+"""How long a write waits for that."""
 _TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, key TEXT, document BLOB, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.value: msgspec.json.Decoder(record) for record, kind in KINDS.items()
@@ -69,7 +73,7 @@ class StateFile:
 
     def _open(self) -> None:
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
-        self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=0.05)
+        self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_SECONDS)
         (found,) = database.execute("PRAGMA user_version").fetchone()
         if found > FORMAT:
             database.close()
@@ -132,14 +136,18 @@ class StateFile:
 
     def checkpoint(self) -> None:
         """Move what SQLite's log has into the file, which waits for the disk. ``write`` goes on meanwhile: this may be
-        called in any thread. What cannot be moved now stays in the log.
+        called in any thread. What cannot be moved now stays in the log. A log that has become long begins anew: while
+        somebody writes it never does so by itself.
         """
         path = f"file:{quote(self.path)}?mode=rw"  # it may be forgotten meanwhile, and is not made again
         with (
-            contextlib.suppress(sqlite3.Error),
+            contextlib.suppress(sqlite3.Error, OSError),
             contextlib.closing(sqlite3.connect(path, uri=True)) as database,
         ):
             database.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            if os.stat(f"{self.path}-wal").st_size > LONGEST_LOG:
+                # Little is left to be moved. Whoever writes now waits for that; then the log begins anew.
+                database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
         """Write nothing more."""

@@ -26,7 +26,7 @@ from executor.core.commands import (
     SetLimits,
     StoreContainer,
 )
-from executor.core.events import ContainerExited, ContainerLaunchFailed
+from executor.core.events import ContainerExited, ContainerLaunchFailed, ContainerRecovered
 from executor.errors import CgroupError
 from executor.linux import pool
 from executor.linux.cgroups import CgroupDriver, NoCgroups
@@ -693,6 +693,36 @@ def test_many_at_a_time_end_each_with_its_own_code(tmp_path: Path, cgroups: Grou
             assert len({one.pid for one in launched}) == len(names)
             for name in names:
                 assert (await node.told(ContainerExited, name)).exit_code == int(name[1:])
+
+    asyncio.run(scenario())
+
+
+def test_an_end_that_a_node_has_not_taken_before_it_ends_in_order_is_known_to_the_next(
+    tmp_path: Path, cgroups: GroupDriver
+) -> None:
+    """The event was on its way when the node stopped: nothing is written down of it but in the slot's journal."""
+
+    async def scenario() -> None:
+        node = Node(tmp_path, cgroups, SETTINGS)
+        node.executor.start()
+        for name, state, code in (("c1", ContainerState.LAUNCHING, 0), ("c2", ContainerState.DONE, 7)):
+            spec = a_spec(name, "sh", "-c", f"echo x >> {tmp_path}/began; exit {code}")
+            node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
+            assert (await node.run(spec)).exit_code == code
+            node.executor.perform(
+                StoreContainer(ContainerRecord(spec, state, exit_status=code, exit_code=code))
+            )
+        await node.executor.close()
+        second = Node(tmp_path, type(cgroups)(*_made_of(cgroups)), SETTINGS)
+        first, _ = second.executor.recover()
+        assert isinstance(first, ContainerRecovered)
+        assert (first.record.spec.container_id, first.alive, first.exit_code) == ("c1", False, 0)
+        for name in ("c1", "c2"):
+            second.executor.perform(CleanUpContainer(name))
+            second.executor.perform(ForgetContainer(name))
+        await second.executor.close()
+        second.executor.remove_everything()
+        assert not list((tmp_path / "state").glob("*.journal")), "then nobody needs it"
 
     asyncio.run(scenario())
 

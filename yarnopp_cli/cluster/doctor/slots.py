@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import tempfile
 from collections.abc import Iterator
 
@@ -13,7 +14,7 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.files import group_processes, root_of
 from executor.linux.cgroups.slots import SLOT_PREFIX
 from executor.linux.pool import most_slots
-from executor.linux.slot_trial import Tried, try_slot
+from executor.linux.slot_trial import Tried, try_slot, try_without_slot
 from executor.linux.slots import journal_path, read_journal
 from executor.settings import ExecutorSettings
 
@@ -31,7 +32,8 @@ def slots(examined: Examined) -> Iterator[Check]:
     most = most_slots(settings.pooled_groups, os.uname().release)
     if not most:
         before = " before Linux 6.6" if settings.pooled_groups else ""
-        yield Check("slots", OK, f"none{before}: {PROPERTY} = {settings.pooled_groups}")
+        held = _held_without(settings, examined)
+        yield Check("slots", OK, f"none{before}: {PROPERTY} = {settings.pooled_groups}; {held}")
         return
     run_dir = examined.run_dir
     ports = [daemon.port for daemon in run_dir.daemons() if daemon.port]
@@ -79,13 +81,31 @@ def _tried(name: str, driver: CgroupDriver, most: int) -> Check:
 
 def _held(tried: Tried) -> str:
     if tried.confined:
-        return "containers there cannot change their limits, groups or records"
+        return "containers cannot change their limits, groups or records"
     why = (
         "a kernel without mount namespaces, or not permitted"
         if os.geteuid() == 0
         else "yopp does not run as root"
     )
     return f"containers can change their own limits and records: {why}"
+
+
+def _held_without(settings: ExecutorSettings, examined: Examined) -> str:
+    """What holds of containers that have no slot."""
+    if not settings.confined_containers:
+        return "containers can change their own limits and records: yopp.nodemanager.confined-containers is false"
+    if os.geteuid() != 0:
+        return _held(Tried())
+    try:
+        driver = discover(settings, group=f"{examined.run_dir.key}/doctor-{os.getpid()}")
+        driver.create_parent()
+        try:
+            with tempfile.TemporaryDirectory(prefix="yopp-doctor-") as directory:
+                return _held(Tried(confined=try_without_slot(driver, directory)))
+        finally:
+            driver.remove_parent()
+    except (ExecutorError, OSError, subprocess.TimeoutExpired) as error:
+        return f"whether containers can change their limits is not known: {str(error).splitlines()[0]}"
 
 
 class Strangers(Record):
