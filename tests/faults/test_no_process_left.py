@@ -1,0 +1,128 @@
+"""A node that may have no more processes: its user has as many as RLIMIT_NPROC allows, or the group of the daemon is
+full. Real nodes and the kernel's limits, each node in a process of its own.
+
+``test_health.py`` has the errors of the call alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import shutil
+import tempfile
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.core.commands import LaunchContainer
+from executor.core.events import ContainerExited, ContainerLaunched, ContainerLaunchFailed, NodeHealthChanged
+from executor.linux import health
+from executor.linux.cgroups import CgroupDriver, discover
+from executor.records import CgroupLimits, ContainerExitStatus
+from executor.settings import ExecutorSettings
+from tests.executor.linux.node import Node, a_group, a_node, a_spec, soon
+from tests.strangers import NOBODY_UID
+
+pytestmark = [
+    pytest.mark.timeout(60),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a limit for another user, or a group"),
+]
+
+
+async def live(
+    directory: Path, cgroups: CgroupDriver, settings: ExecutorSettings, limit: Callable[[bool], None]
+) -> None:
+    """One container runs while none can be started. Nothing of it is lost, and what came then starts later."""
+    async with a_node(directory, cgroups, settings) as node:
+        assert (await node.run(a_spec("before", "sh", "-c", "exit 3"))).exit_code == 3
+        fifo = directory / "go"
+        os.mkfifo(fifo)
+        await node.launch(a_spec("meanwhile", "sh", "-c", f"read line < {fifo}; exit 4"))
+        limit(True)
+        node.executor.perform(LaunchContainer(a_spec("after", "sh", "-c", "exit 5"), CgroupLimits()))
+        failed = await node.told(ContainerLaunchFailed, "after")
+        assert failed.node_status == int(ContainerExitStatus.ABORTED), failed
+        fifo.write_text("\n")
+        assert (await node.told(ContainerExited, "meanwhile")).exit_code == 4
+        assert reports(node) == [], "it does not believe itself to be well"
+        limit(False)
+        await soon(lambda: reports(node) == [""], "it is well again")
+        assert node.found(ContainerLaunched, "after") is None
+        assert (await node.run_again(a_spec("after", "sh", "-c", "exit 5"))).exit_code == 5
+
+
+def reports(node: Node) -> list[str]:
+    return [one.report for one in node.events if isinstance(one, NodeHealthChanged)]
+
+
+def a_life(begin: Callable[[], None], life: Callable[[], None]) -> int:
+    """Run it in a process of its own; how that ended, as ``waitpid`` says it."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            health.AGAIN_SECONDS = 0.05
+            begin()
+            life()
+            code = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(code)
+    return os.waitpid(child, 0)[1]
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A directory of another user, below directories that all may enter."""
+    made = Path(tempfile.mkdtemp(prefix="yopp-test-"))
+    os.chown(made, NOBODY_UID, NOBODY_UID)
+    try:
+        yield made
+    finally:
+        shutil.rmtree(made)
+
+
+def test_as_many_processes_as_its_user_may_have(place: Path) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    settings = ExecutorSettings(cgroups_mount="none")
+
+    def become_another() -> None:
+        os.setgroups([])
+        os.setgid(NOBODY_UID)
+        os.setuid(NOBODY_UID)
+
+    def limit(on: bool) -> None:
+        resource.setrlimit(resource.RLIMIT_NPROC, (1 if on else most, most))
+
+    def life() -> None:
+        asyncio.run(live(place, discover(settings, group="none"), settings, limit))
+
+    assert a_life(become_another, life) == 0
+
+
+@pytest.mark.cgroup
+@pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
+def test_the_group_of_the_daemon_is_full(tmp_path: Path, slots: int) -> None:
+    settings = ExecutorSettings(pooled_groups=slots)
+    with a_group(settings) as around, a_group(settings) as cgroups:
+        groups = around.describe().locations
+        above = groups.get("pids") or next(iter(groups.values()))
+        if not os.path.exists(f"{above}/pids.max"):
+            pytest.skip("no limit of processes here")
+        group = Path(above, "daemon")
+        group.mkdir()
+        try:
+
+            def begin() -> None:
+                (group / "cgroup.procs").write_text(str(os.getpid()))
+
+            def limit(on: bool) -> None:
+                (group / "pids.max").write_text("1" if on else "max")
+
+            assert a_life(begin, lambda: asyncio.run(live(tmp_path, cgroups, settings, limit))) == 0
+        finally:
+            group.rmdir()
