@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from .executor import Executor, ExecutorStats, Job
     from .linux.cgroups import CgroupReport, discover
-    from .linux.host import HostLimits, host_limits
+    from .linux.watching.host import HostLimits, host_limits
     from .records import (
         CgroupLimits,
         ContainerExitStatus,
@@ -74,7 +74,7 @@ _MODULES = {
     ),
     "settings": "ExecutorSettings",
     "executor": "Executor ExecutorStats Job",
-    "linux.host": "HostLimits host_limits",
+    "linux.watching.host": "HostLimits host_limits",
     "linux.cgroups": "CgroupReport discover",
 }
 __all__ = [

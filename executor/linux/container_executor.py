@@ -46,15 +46,10 @@ from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
-from .health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
-from .host import HostReader
-from .measuring import bytes_stored, bytes_written
-from .monitor import Monitor, Seldom
 from .pausing import Pauser
 from .pool import Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
-from .rotation import rotate
 from .shim import (
     RETRY_SECONDS,
     CannotLaunchError,
@@ -70,7 +65,12 @@ from .shim import (
 )
 from .slots import code_of, forget_launchers
 from .store import StateStore
-from .window import WindowKeeper
+from .watching.health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
+from .watching.host import HostReader
+from .watching.measuring import bytes_stored, bytes_written
+from .watching.monitor import Monitor, Seldom
+from .watching.rotation import rotate
+from .watching.window import WindowKeeper
 
 LOG = logging.getLogger(__name__)
 

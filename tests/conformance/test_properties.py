@@ -14,8 +14,8 @@ from executor.core.events import UsageSampled
 from executor.core.limits import cgroup_limits
 from executor.linux.cgroups import base as cgroups_base
 from executor.linux.cgroups import discover
-from executor.linux.host import HostLimits
 from executor.linux.procfs import virtual_bytes
+from executor.linux.watching.host import HostLimits
 from executor.records import (
     ContainerState,
     ContainerUsage,

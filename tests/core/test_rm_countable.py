@@ -206,3 +206,12 @@ def test_who_holds_gpus_waits_behind_who_holds_none() -> None:
     shares = cluster.context.shares
     total = of(8000, 80, gpus=2)
     assert shares.of_user("ada", total) > shares.of_user("bob", total), "2 of 2 GPUs against 10 of 80 vcores"
+
+
+def test_who_has_more_gpus_than_his_share_may_have_a_container_without() -> None:
+    cluster = a_cluster(queues=two(30, user_limit_factor=1.0, maximum_capacity=90.0))
+    node = cluster.node("h1:1", of(8000, 16, gpus=2))
+    master = cluster.master(queue="a")
+    (holder,) = master.allocate(asks(2, of(gpus=1), GUARANTEED)).allocated
+    node.beat(status(holder))
+    assert [one.resource for one in master.allocate(asks(1, of(), GUARANTEED)).allocated] == [of()]

@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 
-from executor.records import Resource
+from executor.records import GPU, Resource
 from yarnopp_cli.records.client_protocol import GetQueueInfoRequest, MoveApplicationRequest
 
 from .rm_harness import Cluster
@@ -37,6 +37,7 @@ class LifeWithQueues(Life):
             client_am_grace_ms=5_000_000,
             sorting_nodes_interval_ms=100,
             nodes_used=2,
+            resource_types=GPU,
         )
 
     @precondition(lambda self: len(self.masters) < 5)

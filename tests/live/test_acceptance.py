@@ -218,7 +218,7 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("top", shape={"top": {"t": int, "containers": [dict]}, **nodes})
     say("app kill", first, shape={"state": "KILLED", **app})
 
-    for words in (("pi", "2", "10"), ("dshell", "--shell-command", "echo hello")):
+    for words in (("pi", "2", "10"), ("dshell", "--shell-command", "echo hello"), ("rerun", "last")):
         ended = say(words[0], *words[1:], shape=app)["app"]
         assert (ended["yopp"]["exit"], ended["finalStatus"]) == (0, "SUCCEEDED")
         task = {"container": schema.CONTAINER_ID, "executionType": schema.TYPES, "exit": 0, "preemptions": 0}

@@ -21,7 +21,7 @@ import pytest
 
 from executor import ContainerState, ExecutionType, Executor, ExecutorSettings, Job, Resource
 from executor.linux.cgroups import discover
-from executor.linux.host import HostReader
+from executor.linux.watching.host import HostReader
 from executor.records import ContainerUsage
 
 from ..executor.linux.fake_proc import FakeProc

@@ -17,7 +17,7 @@ from ..settings.declarations import HardwareSettings, NodeManagerSettings
 from ..views.text import number_of
 
 if TYPE_CHECKING:
-    from executor.linux.host import HostLimits
+    from executor.linux.watching.host import HostLimits
 
     from ..settings.loading import Configuration
 
@@ -232,7 +232,7 @@ def share_host(
 
 def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource = Resource()) -> CapacityPlan:
     """The sizes of the nodes on this machine; ``taken`` is what other nodes were promised already."""
-    from executor.linux.host import host_limits
+    from executor.linux.watching.host import host_limits
 
     node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)
     return share_host(host_limits(), node, hardware, wish, taken=taken)

@@ -29,8 +29,8 @@ from executor.light import replace
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.devices import DeviceGroups, device_groups
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.host import HostLimits, host_limits
 from executor.linux.shim import command_pid
+from executor.linux.watching.host import HostLimits, host_limits
 from executor.records import GPU, CgroupLimits, Resource, counted
 from executor.settings import ExecutorSettings
 

@@ -23,7 +23,7 @@ from executor.linux.cgroups.files import (
     read_mounts,
     read_own_paths,
 )
-from executor.linux.host import host_limits
+from executor.linux.watching.host import host_limits
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 

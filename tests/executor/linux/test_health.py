@@ -16,9 +16,9 @@ import pytest
 
 from executor.core.commands import CleanUpContainer, ForgetContainer, LaunchContainer, StoreContainer
 from executor.core.events import ContainerLaunchFailed, NodeHealthChanged
-from executor.linux import health
 from executor.linux.cgroups import CgroupDriver
-from executor.linux.health import node_status
+from executor.linux.watching import health
+from executor.linux.watching.health import node_status
 from executor.records import CgroupLimits, ContainerExitStatus, ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from executor.linux.host import HostReader, WaitingProcesses
+from executor.linux.watching.host import HostReader, WaitingProcesses
 from executor.records import HostUtilization
 
 from ...steps import steps
@@ -144,7 +144,7 @@ def test_where_nobodys_wait_is_told_they_are_asked_once_a_second(tmp_path: Path)
     proc = FakeProc(tmp_path)
     proc.process(7, "make all", 1.0, 1000)
     waiting = WaitingProcesses(str(tmp_path), lambda pid: False)
-    with mock.patch("executor.linux.host.waited_ns", return_value=0) as asked:
+    with mock.patch("executor.linux.watching.host.waited_ns", return_value=0) as asked:
         assert [waiting.cores(now) for now in (10.0, 10.25, 10.5, 11.0, 11.25)] == [-1.0] * 5
     assert asked.call_count == 2
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from executor.linux import rotation
 from executor.linux.cgroups.none import NoCgroups
-from executor.linux.rotation import rotate
+from executor.linux.watching import rotation
+from executor.linux.watching.rotation import rotate
 from executor.settings import ExecutorSettings
 
 from .node import a_node, a_spec

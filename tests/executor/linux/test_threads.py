@@ -13,8 +13,8 @@ import pytest
 
 from executor.core.events import NodeUtilizationSampled, UsageSampled
 from executor.linux.context import ExecutorContext
-from executor.linux.monitor import Monitor
 from executor.linux.threads import beside
+from executor.linux.watching.monitor import Monitor
 
 from .node import soon
 

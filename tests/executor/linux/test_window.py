@@ -6,7 +6,7 @@ import asyncio
 from datetime import datetime, timedelta
 
 from executor.core.events import OpportunisticWindowChanged
-from executor.linux.window import WindowKeeper
+from executor.linux.watching.window import WindowKeeper
 
 
 def test_each_change_is_told_once_at_its_time() -> None:

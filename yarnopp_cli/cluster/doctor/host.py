@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 
-from executor.linux.host import host_limits
+from executor.linux.watching.host import host_limits
 
 from ... import __version__
 from ...errors import YoppError

@@ -17,7 +17,7 @@ from ...allocation.asks import Ask, could_serve
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
-from .queues import QUEUE_CAPACITY, LeafQueue, dominant_share
+from .queues import QUEUE_CAPACITY, LeafQueue, dominant_share, with_more
 
 PREEMPTED = "Container preempted by scheduler"
 _NOTHING = Resource()
@@ -205,7 +205,7 @@ class _Simulation:
         for ask in group:
             want = _Want(leaf, attempt, ask)
             for _ in range(ask.outstanding):
-                if not (leaf.used + ask.resource).fits_in(leaf.guaranteed):
+                if not with_more(leaf.used, ask.resource).fits_in(leaf.guaranteed):
                     return True
                 # A full queue above it may be made room in.
                 refused = leaf.refuses(attempt.app.user, ask.resource, master=want.master)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
+from executor.light import replace
 from executor.records import Resource, counted
 
 from ...allocation.asks import Ask, AskKey, AskTable
@@ -75,6 +76,15 @@ def dominant_share(used: Resource, total: Resource) -> float:
         if has := total.amount(one.name):
             share = max(share, one.value / has)
     return share
+
+
+def with_more(used: Resource, need: Resource) -> Resource:
+    """What is used with ``need`` beside it: of memory, of vcores, and of those further types that it asks for. Who has
+    more GPUs than his share may have another container that takes none."""
+    grown = used + need
+    if grown.others:
+        grown = replace(grown, others=tuple(one for one in grown.others if need.amount(one.name)))
+    return grown
 
 
 def total_of(resources: Iterable[Resource]) -> Resource:
@@ -147,7 +157,7 @@ class Queue:
 
     def is_full_for(self, need: Resource) -> bool:
         """Whether its maximum stands against ``need`` more. What may have everything is bounded by nodes alone."""
-        return self.maximum_share < 1 and not (self.used + need).fits_in(self.maximum)
+        return self.maximum_share < 1 and not with_more(self.used, need).fits_in(self.maximum)
 
     def line(self) -> Iterator[Queue]:
         """This queue and those above it."""
@@ -286,12 +296,12 @@ class LeafQueue(Queue, Generic[AttemptT]):
         if any(queue.is_full_for(need) for queue in self.line()):
             return QUEUE_CAPACITY
         if master:
-            full = self.masters and not (self.masters_used + need).fits_in(self.am_limit())
+            full = self.masters and not with_more(self.masters_used, need).fits_in(self.am_limit())
             return AM_LIMIT if full and self._am_percent < 1 else ""
         use = self.users.get(user)
         if use is not None and use.workers:
             limit = self.user_limit(need, self.active_users() if active is None else active)
-            if not (use.used + need).fits_in(limit):
+            if not with_more(use.used, need).fits_in(limit):
                 return USER_LIMIT
         return ""
 

@@ -15,9 +15,9 @@ import os
 import time
 from collections.abc import Callable, Collection
 
-from ..light import Record
-from ..records import HostUtilization, ResourceUtilization
-from .cgroups.files import (
+from ...light import Record
+from ...records import HostUtilization, ResourceUtilization
+from ..cgroups.files import (
     CpuFiles,
     MemoryFiles,
     Mount,
@@ -27,8 +27,8 @@ from .cgroups.files import (
     read_mounts,
     read_own_paths,
 )
-from .cgroups.v1 import UNLIMITED
-from .procfs import read_bytes, read_stat, waited_ns
+from ..cgroups.v1 import UNLIMITED
+from ..procfs import read_bytes, read_stat, waited_ns
 
 BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq and softirq of a cpu line; steal counts for nobody here, and guests are in user already."""

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from .. import windows
-from ..core.events import OpportunisticWindowChanged
+from ... import windows
+from ...core.events import OpportunisticWindowChanged
 
 LOOK_SECONDS = 30.0
 """How often the clock is looked at, at least: it may be set, and the machine may sleep."""

@@ -15,12 +15,12 @@ import os
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 
-from ..core.events import NodeHealthChanged
-from ..records import ContainerExitStatus
-from ..settings import ExecutorSettings
-from .context import ExecutorContext
-from .directories import make_safe
-from .shim import SHELL
+from ...core.events import NodeHealthChanged
+from ...records import ContainerExitStatus
+from ...settings import ExecutorSettings
+from ..context import ExecutorContext
+from ..directories import make_safe
+from ..shim import SHELL
 
 LOG = logging.getLogger(__name__)
 

@@ -12,13 +12,13 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from ..core.events import NodeUtilizationSampled, UsageSampled
-from ..light import replace
-from ..records import ContainerUsage
-from .context import ExecutorContext
+from ...core.events import NodeUtilizationSampled, UsageSampled
+from ...light import replace
+from ...records import ContainerUsage
+from ..context import ExecutorContext
+from ..procfs import runnable_threads, virtual_bytes
+from ..threads import beside
 from .host import HostReader, node_utilization
-from .procfs import runnable_threads, virtual_bytes
-from .threads import beside
 
 LOG = logging.getLogger(__name__)
 
