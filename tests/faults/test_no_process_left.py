@@ -1,5 +1,5 @@
-"""A node that may have no more processes: its user has as many as RLIMIT_NPROC allows, or the group of the daemon is
-full. Real nodes and the kernel's limits, each node in a process of its own.
+"""A node whose user has as many processes as RLIMIT_NPROC allows: a real node and the kernel's limit, in a process of
+its own.
 
 ``test_health.py`` has the errors of the call alone.
 """
@@ -23,12 +23,12 @@ from executor.linux import health
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.records import CgroupLimits, ContainerExitStatus
 from executor.settings import ExecutorSettings
-from tests.executor.linux.node import Node, a_group, a_node, a_spec, soon
+from tests.executor.linux.node import Node, a_node, a_spec, soon
 from tests.strangers import NOBODY_UID
 
 pytestmark = [
     pytest.mark.timeout(60),
-    pytest.mark.skipif(os.geteuid() != 0, reason="only root makes a limit for another user, or a group"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user"),
 ]
 
 
@@ -38,14 +38,18 @@ async def live(
     """One container runs while none can be started. Nothing of it is lost, and what came then starts later."""
     async with a_node(directory, cgroups, settings) as node:
         assert (await node.run(a_spec("before", "sh", "-c", "exit 3"))).exit_code == 3
-        fifo = directory / "go"
-        os.mkfifo(fifo)
-        await node.launch(a_spec("meanwhile", "sh", "-c", f"read line < {fifo}; exit 4"))
+        go, begun = directory / "go", directory / "begun"
+        os.mkfifo(go)
+        script = f"exec < {go}; : > {begun}; read line; exit 4"
+        await node.launch(a_spec("meanwhile", "sh", "-c", script))
+        writing = os.open(go, os.O_RDWR)
+        await soon(begun.exists, "its own process runs: its shim forks no more")
         limit(True)
         node.executor.perform(LaunchContainer(a_spec("after", "sh", "-c", "exit 5"), CgroupLimits()))
         failed = await node.told(ContainerLaunchFailed, "after")
         assert failed.node_status == int(ContainerExitStatus.ABORTED), failed
-        fifo.write_text("\n")
+        os.write(writing, b"\n")
+        os.close(writing)
         assert (await node.told(ContainerExited, "meanwhile")).exit_code == 4
         assert reports(node) == [], "it does not believe itself to be well"
         limit(False)
@@ -102,27 +106,3 @@ def test_as_many_processes_as_its_user_may_have(place: Path) -> None:
         asyncio.run(live(place, discover(settings, group="none"), settings, limit))
 
     assert a_life(become_another, life) == 0
-
-
-@pytest.mark.cgroup
-@pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
-def test_the_group_of_the_daemon_is_full(tmp_path: Path, slots: int) -> None:
-    settings = ExecutorSettings(pooled_groups=slots)
-    with a_group(settings) as around, a_group(settings) as cgroups:
-        groups = around.describe().locations
-        above = groups.get("pids") or next(iter(groups.values()))
-        if not os.path.exists(f"{above}/pids.max"):
-            pytest.skip("no limit of processes here")
-        group = Path(above, "daemon")
-        group.mkdir()
-        try:
-
-            def begin() -> None:
-                (group / "cgroup.procs").write_text(str(os.getpid()))
-
-            def limit(on: bool) -> None:
-                (group / "pids.max").write_text("1" if on else "max")
-
-            assert a_life(begin, lambda: asyncio.run(live(tmp_path, cgroups, settings, limit))) == 0
-        finally:
-            group.rmdir()
