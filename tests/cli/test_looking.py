@@ -279,8 +279,12 @@ def test_queues_as_yarn_shows_them(cli: Cli, cluster: Cluster) -> None:
     )
     assert (document["numActiveApplications"], document["numPendingApplications"]) == (1, 1)
     [user] = document["users"]["user"]
-    assert (user["username"], user["resourcesUsed"]) == ("ada", {"memory": 512, "vCores": 1})
-    assert document["yopp"]["guaranteed"] == {"memory": 700, "vCores": 1}
+    used = user["resourcesUsed"]
+    assert (user["username"], used["memory"], used["vCores"]) == ("ada", 512, 1)
+    told = {one["name"]: one["value"] for one in used["resourceInformations"]["resourceInformation"]}
+    assert told == {"memory-mb": 512, "vcores": 1}
+    guaranteed = document["yopp"]["guaranteed"]
+    assert (guaranteed["memory"], guaranteed["vCores"]) == (700, 1)
     assert cli("queue", "list", "-q").out == "root\nprod\n"
     text = cli("queue", "status", "prod").out
     assert "70.00% (700 MB, 1 vcore)" in text and "User ada" in text
