@@ -19,8 +19,8 @@ import pytest
 
 from executor.core.commands import LaunchContainer
 from executor.core.events import ContainerExited, ContainerLaunched, ContainerLaunchFailed, NodeHealthChanged
-from executor.linux import health
 from executor.linux.cgroups import CgroupDriver, discover
+from executor.linux.watching import health
 from executor.records import CgroupLimits, ContainerExitStatus
 from executor.settings import ExecutorSettings
 from tests.executor.linux.node import Node, a_node, a_spec, soon

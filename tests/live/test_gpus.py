@@ -63,7 +63,8 @@ def test_each_has_its_own_and_who_asks_for_none_sees_none(yopp: Yopp) -> None:
     over.touch()
     assert job.wait(30) == 0
     assert job.stdout is not None
-    assert sorted(line.split("] ")[-1] for line in job.stdout.read().splitlines())[:3] == ["0", "0", "1"]
+    said = sorted(line.split("] ")[-1] for line in job.stdout.read().splitlines())[:3]
+    assert said in (["0", "0", "1"], ["0", "1", "1"]), "the third one has what was free first"
 
 
 def test_after_the_death_of_its_nm_a_gpu_is_still_its_holders(yopp: Yopp) -> None:
