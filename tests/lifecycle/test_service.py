@@ -242,13 +242,24 @@ def test_a_second_time_changes_the_unit_and_says_that_it_runs_on(
     assert "--memory=96" in path.read_text()
 
 
-@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    ("active", "enabled", "undone"),
+    [
+        ("", "", ["disable --now"]),
+        ("active", "enabled", []),
+        ("inactive", "enabled", ["stop"]),
+        ("failed", "disabled", ["disable --now"]),
+        ("active", "disabled", ["disable"]),
+    ],
+)
 def test_where_the_cluster_does_not_start_all_is_as_before(
-    cli: Callable[..., Ended], systemd: Systemd, known: bool
+    cli: Callable[..., Ended], systemd: Systemd, active: str, enabled: str, undone: list[str]
 ) -> None:
+    """What did not run does not, and what was not to be started at boot is not: there may be no unit, too."""
     before = {}
-    if known:
+    if active:
         cli("service", "install", *SMALL)
+        systemd.shows(ActiveState=active, UnitFileState=enabled, MainPID="77")
         before = {path: path.read_text() for path in Path(systemd.host.etc).iterdir()}
     (systemd.root / "broken").touch()
     done = cli("service", "install", "--memory", "96", "--vcores", "1")
@@ -256,7 +267,8 @@ def test_where_the_cluster_does_not_start_all_is_as_before(
     assert [line.split(":")[0].strip() for line in done.err.splitlines()][1:] == ["because", "hint"]
     assert "Job for it failed." in done.err and "journalctl" in done.err
     assert {path: path.read_text() for path in Path(systemd.host.etc).iterdir()} == before
-    assert any(line.startswith("disable --now") for line in systemd.calls()) is not known
+    ended = [line for line in systemd.calls() if line.startswith(("disable", "stop"))]
+    assert [line.rpartition(" ")[0] for line in ended] == undone
 
 
 def test_a_unit_of_others_is_never_overwritten(
@@ -313,7 +325,7 @@ def test_a_user_without_a_service_manager_is_refused(systemd: Systemd, run_dir: 
 def test_a_service_of_a_user_is_asked_of_their_manager(systemd: Systemd, run_dir: Path) -> None:
     one = of_user(systemd, run_dir)
     service.check_install(one, start=True)
-    service.install(one, unit_text(one, [], version=254), start=True)
+    service.install(one, unit_text(one, [], version=254), service.State(None), start=True)
     assert Path(one.path).is_relative_to(systemd.root / "home" / ".config" / "systemd" / "user")
     assert {line.split()[0] for line in systemd.calls()} == {"--user"}
     service.remove(one)
@@ -357,7 +369,7 @@ def test_the_doctor_explains_lingering_and_delegation(
     one = of_user(systemd, run_dir)
     [none] = findings(one, monkeypatch)
     assert (none.status, "yopp service install" in none.found) == ("ok", True)
-    service.install(one, unit_text(one, [], version=254), start=True)
+    service.install(one, unit_text(one, [], version=254), service.State(None), start=True)
     systemd.shows(ActiveState="active", UnitFileState="enabled", MainPID="77")
     group = Path(systemd.host.cgroups, "user.slice/user-1000.slice/user@1000.service")
     group.mkdir(parents=True)

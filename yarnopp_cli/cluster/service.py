@@ -29,6 +29,7 @@ SUBGROUP = "yopp-self"
 """The group that nodes, too, take for themselves in a delegated one."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./~-]+")
 _SHOWN = ("ActiveState", "UnitFileState", "MainPID")
+_RUNS = ("active", "reloading")
 
 
 class Host(Record):
@@ -248,7 +249,7 @@ def check_install(service: Service, *, start: bool) -> State:
         )
     state = state_of(service)
     there = service.run_dir.daemons() if service.run_dir.exists() else ()
-    if start and there and state.active not in ("active", "reloading"):
+    if start and there and state.active not in _RUNS:
         raise InvalidStateError(
             "a cluster is already running here",
             because=f"{there[0].name} is process {there[0].process.pid}, which the service did not start",
@@ -257,13 +258,13 @@ def check_install(service: Service, *, start: bool) -> State:
     return state
 
 
-def install(service: Service, text: str, *, start: bool) -> None:
-    """Write the unit, and have systemd start it at boot and, with ``start``, now. Call ``check_install`` before.
+def install(service: Service, text: str, before: State, *, start: bool) -> None:
+    """Write the unit, and have systemd start it at boot and, with ``start``, now. ``before`` is from ``check_install``.
 
     Raises YoppError where systemd refuses it, or the cluster does not start; all is then as it was before.
     """
     with contextlib.ExitStack() as undo:
-        undo.callback(_undo, service, _content(service.path))
+        undo.callback(_undo, service, before, _content(service.path))
         try:
             os.makedirs(os.path.dirname(service.path), exist_ok=True)
             write_whole(service.path, text.encode("utf-8", "surrogateescape"), mode=0o644, durable=True)
@@ -313,14 +314,19 @@ def _content(path: str) -> bytes | None:
         return None
 
 
-def _undo(service: Service, content: bytes | None) -> None:
-    """Have the unit file as it was before it was written; None for none, and nothing runs of it."""
+def _undo(service: Service, before: State, content: bytes | None) -> None:
+    """Have the unit file as it was before it was written, None for none. What did not run or was not to be started at
+    boot is neither now: systemd would start it again and again.
+    """
+    words = ["disable"] * (content is None or before.enabled != "enabled")
+    words += ["--now" if words else "stop"] * (content is None or before.active not in _RUNS)
+    if words:
+        with contextlib.suppress(YoppError):
+            _systemctl(service, *words, service.unit)
     if content is not None:
         with contextlib.suppress(OSError):
             write_whole(service.path, content, mode=0o644, durable=True)
     else:
-        with contextlib.suppress(YoppError):
-            _systemctl(service, "disable", "--now", service.unit)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(service.path)
     _reload(service)

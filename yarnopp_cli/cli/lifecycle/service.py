@@ -56,7 +56,7 @@ def install(
     if session.dry_run:
         _tell(session, one, before, text, text=text)
         return
-    services.install(one, text, start=not no_start)
+    services.install(one, text, before, start=not no_start)
     state = services.state_of(one)
     if before.pid and before.pid == state.pid:
         session.printer.note(f"it runs on as it was started: `{' '.join(one.systemctl)} restart {one.unit}`")
