@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 
 from executor.light import replace
@@ -13,6 +14,7 @@ from ..frame.command import Needs, command
 from ..frame.naming import applications, one_of
 from ..frame.options import Annotated, Live, argument, option
 from ..frame.session import Session
+from .inputs import READS
 from .joblog import ranges_of
 from .run import Detach, NoPrefix
 from .sweep import numbers_of
@@ -71,8 +73,16 @@ def rerun(
 
 def _phase_of(application_id: str, found: GetJobResponse) -> PhaseSpec:
     """What all its tasks are of. Raises UsageError for a job of several parts."""
+    phase = found.job.phases[0]
+    pieces = phase.sweep is not None and phase.command[: len(READS)] == READS and phase.sweep.sources[0]
+    if pieces and os.path.isabs(pieces[0]) and not os.path.exists(pieces[0]):
+        raise UsageError(
+            f"{application_id} cannot be run again",
+            because="its tasks read files that are gone, as the pieces of what was piped in (--pipe) are",
+            hint="pipe it in again: `yopp run --pipe …`",
+        )
     if len(found.job.phases) == 1 and found.job.pi is None:
-        return found.job.phases[0]
+        return phase
     raise UsageError(
         f"{application_id} cannot be run again",
         because="a `pi` job is made of maps and a reduce, and its files are gone",
