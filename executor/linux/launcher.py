@@ -141,6 +141,7 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str]) -> None:
     ``root`` is the root directory as it was before ``confine``: below it, the group and the journal can be written.
     """
     before = f"/proc/self/fd/{root}"
+    commands = _socket.socket(fileno=fd)
     os.setsid()
     _signal.signal(_signal.SIGCHLD, _signal.SIG_DFL)
     for number in IGNORED:
@@ -149,6 +150,8 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str]) -> None:
         for path in joins:
             _write(before + path, b"0")
         pid, start = os.getpid(), _start_of(os.getpid())
+        if _is_alone(commands):
+            return  # its node has died: the journal of this name may be the next one's
         journal = JournalFile(before + journal_path, b"launcher %d %d\n" % (pid, start))
         os.close(root)
         shield = Shield()
@@ -158,7 +161,6 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str]) -> None:
         return
     _tell(fd, ("ready", pid, start))
     room = bytearray(LARGEST)
-    commands = _socket.socket(fileno=fd)
     while length := commands.recv_into(room):
         begins = room.index(b"\n") + 1
         begin = memoryview(room)[:begins]
@@ -188,6 +190,14 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str]) -> None:
         journal.note(b"end %d\n" % code)
         _tell(fd, ("ended", name, code, 0))
         os.chdir("/")
+
+
+def _is_alone(commands: _socket.socket) -> bool:
+    """Whether the other end of the socket is closed."""
+    try:
+        return not commands.recv(1, _socket.MSG_PEEK | _socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return False
 
 
 class JournalFile:
