@@ -46,7 +46,7 @@ from yarnopp_cli.resourcemanager.context import ForgetState, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues
 
-from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Node, asks
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Master, Node, asks
 
 DONE, RUNNING = ContainerState.DONE, ContainerState.RUNNING
 
@@ -441,25 +441,45 @@ def test_a_master_that_unregisters_without_having_registered_again_has_ended() -
     assert cluster.app(master.app_id).state is YarnApplicationState.FINISHED
 
 
-def test_a_masters_container_is_found_or_another_attempt_begins() -> None:
-    for found in (True, False):
-        cluster = Kept()
-        node = cluster.node()
-        app_id = cluster.submit()
-        (start,) = node.beat().containers_to_start
-        status = ContainerStatus(start.container.id, RUNNING, GUARANTEED, SMALL, application_id=app_id)
-        node.beat(status)
+@pytest.mark.parametrize("deaths", [1, 2, 3])
+@pytest.mark.parametrize("found", [True, False])
+def test_a_masters_container_is_found_or_another_attempt_begins(found: bool, deaths: int) -> None:
+    cluster = Kept()
+    node = cluster.node()
+    app_id = cluster.submit()
+    (start,) = node.beat().containers_to_start
+    status = ContainerStatus(start.container.id, RUNNING, GUARANTEED, SMALL, application_id=app_id)
+    node.beat(status)
+    for _ in range(deaths):
         cluster.restart()
-        if not found:
-            node.statuses.clear()
-        node.register()
-        app = cluster.app(app_id)
-        if found:
-            assert app.am_container_id == start.container.id and app.attempts == 1
-            continue
-        assert app.attempts == 2
-        (again,) = node.beat().containers_to_start
-        assert again.container.id != start.container.id
+    if not found:
+        node.statuses.clear()
+    node.register()
+    app = cluster.app(app_id)
+    if found:
+        assert app.am_container_id == start.container.id and app.attempts == 1
+        assert not node.beat().containers_to_start
+        return
+    assert app.attempts == 2
+    (again,) = node.beat().containers_to_start
+    assert again.container.id != start.container.id
+
+
+def test_a_master_that_comes_before_its_node_is_known_to_every_life() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    app_id = cluster.submit()
+    (start,) = node.beat().containers_to_start
+    node.beat(ContainerStatus(start.container.id, RUNNING, GUARANTEED, SMALL, application_id=app_id))
+    attempt = cluster.context.live[app_id].attempt
+    master = Master(cluster, app_id, attempt.id, attempt.token, cluster.connection())
+    master.register()
+    for _ in range(2):
+        cluster.restart()
+        master.register()
+    node.register()
+    assert cluster.app(app_id).am_container_id == start.container.id
+    assert not node.beat().containers_to_start
 
 
 def test_a_drained_node_stays_drained_until_it_is_resumed() -> None:

@@ -117,13 +117,20 @@ def test_a_drain_waits_for_what_runs_and_a_resume_takes_new_work(cluster: Yopp) 
     assert cluster("rmadmin", "-getServiceState").stdout == "active\n"
 
 
-def test_a_drain_that_does_not_wait_is_why_a_job_ended(cluster: Yopp) -> None:
+def test_a_drain_that_does_not_wait_ends_a_master_and_not_its_job(cluster: Yopp) -> None:
     own_container = "-Dyopp.resourcemanager.hosted-masters=false"
     cluster("run", own_container, "-d", "-n", "1", "--memory", "32", "sleep", "60")
     wait_until(lambda: len(cluster.containers("--state", "RUNNING")) == 2, what="the master and its task")
     assert "DECOMMISSIONED" in cluster("node", "drain", "45454", "--kill-after", "0.1s").stdout
-    assert "its master received SIGTERM: its node is drained" in cluster("wait", "last", code=143).stderr
+    app = cluster.json("app", "status", "last")["app"]
+    assert (app["state"], app["finalStatus"]) == ("ACCEPTED", "UNDEFINED")
     cluster("node", "resume", "45454")
+    wait_until(
+        lambda: len(cluster.containers("--state", "RUNNING")) == 2, what="another master and the task again"
+    )
+    attempts = cluster.json("attempt", "list", "last")
+    assert len(attempts["appAttempts"]["appAttempt"]) == 2
+    cluster("app", "kill", "last")
 
 
 def test_a_dry_run_says_what_then_happens_and_changes_nothing(cluster: Yopp) -> None:

@@ -19,7 +19,6 @@ from ..jobs import progress
 from ..jobs.loop import MasterLoop
 from ..jobs.pifiles import read_result, remove_directory
 from ..jobs.taskrecords import TaskRecords
-from ..jobs.watching import Left, SignalWatch
 from ..masters import messages as m
 from ..masters.jobmaster import JobMaster
 from ..masters.pi import last_lines
@@ -81,14 +80,15 @@ def _read_json(path: str) -> object:
         raise MessageError(f"cannot read {path}", because=str(error)) from None
 
 
-TERMINATED = "its master received SIGTERM: its node is drained or stopped, or somebody ended its container"
-
-
 def run_job(
     job: JobSpec, attempt_id: str, token: Token, observer: LogObserver, scheduler_address: str = ""
 ) -> m.EndMaster:
-    """See a job through. Raises YoppError where the RM cannot be reached at all."""
-    with SignalWatch() as signals, Connection(job.rm_address) as connection:
+    """See a job through. Raises YoppError where the RM cannot be reached at all.
+
+    SIGTERM ends this process as it ends any: somebody ends the container, and nothing is said about the job. The RM
+    begins another attempt, which goes on with what the records of this one say.
+    """
+    with Connection(job.rm_address) as connection:
         master = JobMaster(job, attempt_id, token)
         logs, application = (
             os.environ.get("LOG_DIRS"),
@@ -98,9 +98,7 @@ def run_job(
             master,
             connection,
             observer,
-            signals,
-            scheduler_address,
-            terminated=TERMINATED,
+            scheduler_address=scheduler_address,
             records=TaskRecords(os.path.dirname(logs), application) if logs else None,
             crash_dir=logs,
         ).run()
@@ -140,8 +138,6 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         ended = True
         if job.pi is not None:
             report_pi(job, end, environ[ATTEMPT_VARIABLE], time.monotonic() - started)
-    except Left:
-        ended = True
     except YoppError as error:
         observer.notice(str(error))
         return EXIT_FAILURE

@@ -28,9 +28,8 @@ _LONGEST_WAIT = 60.0
 class MasterLoop:
     """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
 
-    ``scheduler_address`` is where its scheduler is, "" for the RM itself; ``terminated`` what a SIGTERM to its process
-    means to whoever asks why the job has ended. ``records`` has what earlier attempts wrote, and gets what
-    this one does. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
+    ``scheduler_address`` is where its scheduler is, "" for the RM itself. ``records`` has what earlier attempts wrote, and
+    gets what this one does. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
     """
 
     def __init__(
@@ -41,7 +40,6 @@ class MasterLoop:
         signals: SignalWatch | None = None,
         scheduler_address: str = "",
         *,
-        terminated: str = "received SIGTERM",
         records: TaskRecords | None = None,
         crash_dir: str | None = None,
         validate: bool = False,
@@ -60,7 +58,7 @@ class MasterLoop:
         )
         self._news: deque[TaskReport | str] = deque()
         self._end: m.EndMaster | None = None
-        self._stops = Stops(observer, signals, terminated)
+        self._stops = Stops(observer, signals)
 
     def run(self) -> m.EndMaster:
         """Until the master has ended. Raises Left when the user asks a second time to stop."""

@@ -74,17 +74,12 @@ def _noted(number: int, frame: object) -> None:
 
 
 class Stops:
-    """What the signals of ``signals`` ask of a job. ``terminated`` is what a SIGTERM to this process means to whoever
-    asks why the job has ended.
-    """
+    """What the signals of ``signals`` ask of a job."""
 
-    def __init__(
-        self, observer: Observer, signals: SignalWatch | None, terminated: str = "received SIGTERM"
-    ) -> None:
+    def __init__(self, observer: Observer, signals: SignalWatch | None) -> None:
         self._observer = observer
         self._signals = signals
         self._interrupts = 0
-        self._terminated = terminated
 
     def received(self) -> Iterator[StopRequested]:
         """What is asked since the last time; the observer knows. Raises Left at the second Ctrl-C."""
@@ -94,7 +89,7 @@ class Stops:
                 raise Left
             reason = {
                 signal.SIGINT: "interrupted by Ctrl-C",
-                signal.SIGTERM: self._terminated,
+                signal.SIGTERM: "received SIGTERM",
                 signal.SIGHUP: "terminal closed (SIGHUP)",
             }[number]
             self._observer.stopping(reason)

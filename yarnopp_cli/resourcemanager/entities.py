@@ -420,7 +420,8 @@ class RMAppAttempt(Listener):
     ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal`` is
     what is wrong with asks that were taken and no node can serve: the answer to its master's next call.
     ``numbers_taken``: no container's number above it was ever given out.
-    ``paused_told`` is how many paused containers its master knows of.
+    ``paused_told`` is how many paused containers its master knows of. ``am_expected`` are the ids of the master's
+    container and its node, as an earlier life of the RM wrote them; ``am_container`` is found when that node registers.
     """
 
     id: str
@@ -430,6 +431,7 @@ class RMAppAttempt(Listener):
     state: AttemptState = AttemptState.NEW
     am_ask: Ask | None = None
     am_container: RMContainer | None = None
+    am_expected: tuple[str, str] = ("", "")
     since_call: int = 0
     last_container: int = 0
     numbers_taken: int = 0

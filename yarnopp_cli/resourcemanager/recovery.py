@@ -171,6 +171,7 @@ class Recovery:
             end = rm.moment(app.timed_from_ms + app.context.timeout_ms)
             rm.deadlines.set(Due(DueKind.LIFETIME, app.id), end)
         if life.am_container_id:
+            attempt.am_expected = life.am_container_id, life.am_node_id
             self._rm.move(attempt, AttemptEvent.START)
             self._rm.move(attempt, AttemptEvent.CONTAINER_ALLOCATED)
             manager.expect_master(attempt)

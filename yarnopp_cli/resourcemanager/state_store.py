@@ -135,13 +135,14 @@ class RMStateStore:
     def life(self, app: RMApp) -> StoredLife:
         """How far an application is."""
         attempt, master = app.attempt, app.attempt.am_container
-        allocated = master is not None and attempt.state is not AttemptState.SCHEDULED
+        where = attempt.am_expected
+        if master is not None and attempt.state is not AttemptState.SCHEDULED:
+            where = master.id, master.node.node_id
         stop, end = self._hosting.end_of(app.id)
         return StoredLife(
             app.id,
             len(app.attempts),
-            am_container_id=master.id if master is not None and allocated else "",
-            am_node_id=master.node.node_id if master is not None and allocated else "",
+            *where,
             stop=stop,
             end=end,
             last_container=attempt.numbers_taken,
