@@ -28,8 +28,8 @@ _LONGEST_WAIT = 60.0
 class MasterLoop:
     """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
 
-    ``scheduler_address`` is where its scheduler is, "" for the RM itself. ``records`` has what earlier attempts wrote, and
-    gets what this one does. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
+    ``scheduler_address`` is where its scheduler is, "" for the RM itself. ``records`` has what earlier attempts
+    wrote, and gets what this one does. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
     """
 
     def __init__(
