@@ -11,133 +11,32 @@ short tasks beside a load are timed against GNU parallel.
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import shlex
 import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+
+import psutil
 
 from .cluster import ROOT, Cluster
 from .harness import Rounds, Sample, Table, program, quantile
+from .loads import COMPILING, HELD_MB, HOLDER, LOADS, MEMORY, NEEDED_MB, SPIN, WAKING, Load
 from .machine import CORES, busy_seconds, own_seconds, processes, tree
 
-SPIN = ["sh", "-c", "while :; do :; done"]
 SITE = str(ROOT / "configs" / "yarn-site.toml")
 SHIPPED = "yopp.nodemanager.pressure.enabled=true"
+FLOOR = "yopp.nodemanager.pressure.memory-available-mb"
 SETTLING_SECONDS = 1.5
 """What is promised is promised from the second second on: so long after the submission the window begins."""
 
 NOISY_CORES = 0.08
 """Other programs that use more than this spoil a trial."""
-
-WAKER = """
-import sys, time
-clock, late = time.perf_counter, []
-def work():
-    total = 0
-    for one in range(15000): total += one
-report = open(sys.argv[1], "w", buffering=1)
-due = clock() + 0.01
-while True:
-    time.sleep(max(0.0, due - clock()))
-    work()
-    report.write(f"{(clock() - due) * 1000:.3f}\\n")
-    due = max(due + 0.01, clock())
-"""
-"""Wakes every 10 ms, works for about one, and writes down how many milliseconds after it was due that was done."""
-
-MAKEFILE = """
-all: $(foreach n,$(shell seq 1 400),unit$(n).o)
-unit%.o:
-\t@i=0; while [ $$i -lt 20000 ]; do i=$$((i+1)); done
-\t@head -c 400000 /dev/zero | od -v > $@.tmp; mv $@.tmp $@; echo >> done
-"""
-"""Like a compiler: many short processes that compute, read and write files; each leaves a line when it is done."""
-
-
-@dataclass
-class Load:
-    """A load outside yopp, under way: its processes, and how much work it has done so far."""
-
-    roots: list[int]
-    work: Callable[[], float]
-    lateness: Callable[[], list[float]] = list
-    settled: float = 0.5
-    """It is at work once it has done so much."""
-
-
-@contextlib.contextmanager
-def _running(*commands: list[str], **options: object) -> Iterator[list[int]]:
-    """Commands in sessions of their own, as programs of other terminals are; ended with all that they started."""
-    started = [
-        subprocess.Popen(words, start_new_session=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
-        for words in commands
-    ]
-    try:
-        yield [process.pid for process in started]
-    finally:
-        for process in started:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, 9)
-            process.wait()
-
-
-@contextlib.contextmanager
-def spinners(number: int) -> Iterator[Load]:
-    """So many endless loops: their work is their CPU time."""
-    with _running(*[SPIN] * number) as roots:
-        yield Load(roots, lambda: own_seconds(roots))
-
-
-@contextlib.contextmanager
-def compiling() -> Iterator[Load]:
-    """``make -j2``, again and again: its work is what has been made."""
-    with tempfile.TemporaryDirectory(prefix="yobench-make") as folder:
-        Path(folder, "Makefile").write_text(MAKEFILE)
-        endless = "while :; do make -s -j2 all; rm -f unit*.o; done"
-        with _running(["sh", "-c", endless], cwd=folder) as roots:
-            done = Path(folder, "done")
-            yield Load(roots, lambda: float(done.stat().st_size if done.exists() else 0), settled=10)
-
-
-@contextlib.contextmanager
-def waking() -> Iterator[Load]:
-    """A process that wakes every 10 ms: its work is how often it was in time, before it is due again."""
-    with tempfile.TemporaryDirectory(prefix="yobench-wake") as folder:
-        path = Path(folder, "late")
-        path.touch()
-        with _running([sys.executable, "-S", "-E", "-c", WAKER, str(path)]) as roots:
-
-            def lateness() -> list[float]:
-                text = path.read_text()
-                return [float(line) for line in text[: text.rfind("\n") + 1].split()]
-
-            yield Load(roots, lambda: float(sum(late < 10.0 for late in lateness())), lateness, settled=10)
-
-
-@contextlib.contextmanager
-def nothing() -> Iterator[Load]:
-    """No load: all is left."""
-    yield Load([], lambda: 0.0)
-
-
-SPINNING = ("two spinners", "one spinner", "nothing")
-LOADS: dict[str, Callable[[], contextlib.AbstractContextManager[Load]]] = {
-    "two spinners": partial(spinners, 2),
-    "one spinner": partial(spinners, 1),
-    "make -j2": compiling,
-    "wakes every 10 ms": waking,
-    "nothing": nothing,
-}
 
 
 @dataclass
@@ -146,9 +45,12 @@ class Window:
 
     seconds: float
     work: float
+    own: float
     inside: float
     busy: float
     late: list[float]
+    available: float
+    """The least memory that was available, in MB."""
 
 
 def container_seconds(clusters: list[Cluster]) -> float:
@@ -171,20 +73,31 @@ def until_at_work(load: Load, seconds: float = 10.0) -> None:
 def window(load: Load, clusters: list[Cluster], seconds: float) -> Window:
     """Let that long pass."""
 
-    def now() -> tuple[float, float, float, float, int]:
+    def now() -> tuple[float, float, float, float, float, int]:
         return (
             time.monotonic(),
             load.work(),
+            own_seconds(load.roots),
             container_seconds(clusters),
             busy_seconds(),
             len(load.lateness()),
         )
 
-    before = now()
-    time.sleep(seconds)
+    before, least, end = now(), float("inf"), time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(0.05, left))
+        least = min(least, available_mb())
     after = now()
-    passed, work, inside, busy, _ = (end - begin for begin, end in zip(before, after, strict=True))
-    return Window(passed, work / passed, inside / passed, busy / passed, load.lateness()[before[4] :])
+    passed, work, own, inside, busy, _ = (end - begin for begin, end in zip(before, after, strict=True))
+    return Window(
+        passed,
+        work / passed,
+        own / passed,
+        inside / passed,
+        busy / passed,
+        load.lateness()[before[5] :],
+        least,
+    )
 
 
 @dataclass(frozen=True)
@@ -208,31 +121,31 @@ class Case:
 
 
 CASES = [
-    *(
-        case
-        for load in LOADS
-        for case in (
-            Case(load, floor=True),
-            Case(load),
-            Case(load, detached=True),
-            Case(load, detached=True, guaranteed="idle"),
-        )
-    ),
-    Case("two spinners", clusters=3),
-    Case("one spinner", clusters=3),
-    Case("wakes every 10 ms", clusters=3),
-    Case("two spinners", detached=True, guaranteed="busy"),
+    case
+    for load in LOADS
+    for case in (
+        Case(load, floor=True),
+        Case(load),
+        Case(load, detached=True),
+        Case(load, detached=True, guaranteed="idle"),
+        Case(load, detached=True, guaranteed="busy") if load == MEMORY else Case(load, clusters=3),
+        *([Case(load, detached=True, guaranteed="busy")] if load == "two spinners" else []),
+    )
 ]
+
+LEAST_MEDIAN, LEAST_WORST, LEAST_LEFT = 0.97, 0.90, 0.90
+"""What is aimed at: of what the load does alone, and of what it leaves."""
 
 
 def start_job(cluster: Cluster, case: Case, stack: ExitStack) -> None:
     """Opportunistic spinners, as many as there are cores, until the stack is left."""
-    words = ["run", "-q", "-O", "-n", str(CORES), "--memory", "32"]
+    memory, command = (HELD_MB + 64, HOLDER) if case.load == MEMORY else (32, SPIN)
+    words = ["run", "-q", "-O", "-n", str(CORES), "--memory", str(memory)]
     if case.detached:
-        cluster.run(*words, "-d", *SPIN)
+        cluster.run(*words, "-d", *command)
         stack.callback(cluster.run, "app", "kill", "last", "-y")
     else:
-        stack.callback(_end, cluster.start(*words, *SPIN))
+        stack.callback(_end, cluster.start(*words, *command))
 
 
 def _end(job: subprocess.Popen[bytes]) -> None:
@@ -240,16 +153,30 @@ def _end(job: subprocess.Popen[bytes]) -> None:
     job.wait()
 
 
-def trial(case: Case, clusters: list[Cluster], seconds: float, attempts: int) -> Sample:
+def trial(case: Case, clusters: Sequence[Cluster], seconds: float, attempts: int) -> Sample:
     """One trial; it is repeated while other programs spoil it."""
     for _ in range(attempts):
-        sample = _trial(case, clusters[: case.clusters], seconds)
+        with ExitStack() as stack:
+            if case.load == MEMORY:
+                clusters = [stack.enter_context(short_of_memory())]
+            sample = _trial(case, clusters[: case.clusters], seconds)
         if sample.others <= NOISY_CORES:
             break
     return sample
 
 
-def _trial(case: Case, clusters: list[Cluster], seconds: float) -> Sample:
+def available_mb() -> float:
+    """The memory that is available now."""
+    return psutil.virtual_memory().available / (1 << 20)
+
+
+def short_of_memory() -> Cluster:
+    """A cluster whose machine is short of memory where the load has what it needs and more than one container runs."""
+    floor = int(available_mb()) - NEEDED_MB - HELD_MB * 3 // 2
+    return Cluster(SHIPPED, f"{FLOOR}={floor}", words=("--conf", SITE), vcores=CORES)
+
+
+def _trial(case: Case, clusters: Sequence[Cluster], seconds: float) -> Sample:
     with ExitStack() as stack:
         if case.guaranteed:
             command = SPIN if case.guaranteed == "busy" else ["sleep", "600"]
@@ -270,33 +197,44 @@ def _trial(case: Case, clusters: list[Cluster], seconds: float) -> Sample:
     if alone.work:
         figures["of alone"] = beside.work / alone.work
     left = CORES - alone.busy
-    if not case.floor and left > 0.2 and case.load != "wakes every 10 ms":
+    if not case.floor and left > 0.2 and case.load not in (WAKING, MEMORY):
         figures["of what is left"] = (beside.inside - alone.inside) / left
     if alone.late and beside.late:
         for name, share in (("median", 0.5), ("99 %", 0.99)):
             figures[name] = quantile(beside.late, share) - quantile(alone.late, share)
+    if case.load == MEMORY and not case.floor:
+        figures["spare"] = beside.available - alone.available + HELD_MB * 3 / 2
     figures["inside"] = beside.inside
     return Sample(figures, _others(case, (alone, beside)))
 
 
 def _others(case: Case, windows: tuple[Window, Window]) -> float:
-    """Cores that other programs used meanwhile, where that can be known: the work of spinners is their CPU time."""
-    if case.load not in SPINNING:
+    """Cores that other programs used meanwhile, where that can be known: a compiler's processes come and go."""
+    if case.load == COMPILING:
         return 0.0
-    return max(0.0, *(one.busy - one.work - one.inside for one in windows))
+    return max(0.0, *(one.busy - one.own - one.inside for one in windows))
 
 
 def noticed(cases: list[Case], trials: int, seconds: float, attempts: int, define: list[str]) -> Table:
     """The table of all cases."""
     table = Table(
         f"What a load outside gets with opportunistic containers beside it, {trials} trials of {seconds:g} s",
-        ("load: job", "of alone", "worst", "of what is left", "worst left", "later by, ms", "99 %"),
+        (
+            "load: job",
+            "of alone",
+            "worst",
+            "of what is left",
+            "worst left",
+            "later by, ms",
+            "99 %",
+            "MB to spare",
+        ),
     )
     with ExitStack() as stack:
         words = ("--conf", SITE)
         clusters = [
             stack.enter_context(Cluster(SHIPPED, *define, words=words, vcores=CORES))
-            for _ in range(max(case.clusters for case in cases))
+            for _ in range(max(0 if case.load == MEMORY else case.clusters for case in cases))
         ]
         rounds = Rounds(
             {str(case): partial(trial, case, clusters, seconds, attempts) for case in cases},
@@ -309,10 +247,31 @@ def noticed(cases: list[Case], trials: int, seconds: float, attempts: int, defin
             (rounds.label(name),
              rounds.median(name, "of alone"), min(done, default=None),
              rounds.median(name, "of what is left"), min(left, default=None),
-             rounds.median(name, "median"), rounds.median(name, "99 %"))
+             rounds.median(name, "median"), rounds.median(name, "99 %"),
+             min(rounds.values(name, "spare"), default=None))
         )  # fmt: skip
+    for load in dict.fromkeys(case.load for case in cases):
+        names = [str(case) for case in cases if case.load == load and not case.floor]
+        table.notes += _verdicts(load, rounds, names)
     table.notes += rounds.notes()
     return table
+
+
+def _verdicts(load: str, rounds: Rounds, names: list[str]) -> list[str]:
+    """Whether a load has what is aimed at, over all the ways in which yopp was used beside it."""
+    done = [value for name in names for value in rounds.values(name, "of alone")]
+    left = [value for name in names for value in rounds.values(name, "of what is left")]
+    said = []
+    if done:
+        median, worst = statistics.median(done), min(done)
+        held = "held" if median >= LEAST_MEDIAN and worst >= LEAST_WORST else "NOT held"
+        aims = f"{LEAST_MEDIAN} and {LEAST_WORST}"
+        said.append(f"{load}, {len(done)} trials: {median:.2f} of alone, worst {worst:.2f} ({aims}: {held})")
+    if left:
+        median, aim = statistics.median(left), LEAST_MEDIAN if load == "nothing" else LEAST_LEFT
+        held = "held" if median >= aim else "NOT held"
+        said.append(f"containers beside {load}: {median:.2f} of what is left ({aim}: {held})")
+    return said
 
 
 def short_tasks(load: str, tasks: int, trials: int, define: list[str]) -> Table:
@@ -377,8 +336,10 @@ def short_tasks(load: str, tasks: int, trials: int, define: list[str]) -> Table:
 
 def options(parser: argparse.ArgumentParser) -> None:
     """What this program takes besides what all do."""
-    parser.add_argument("--trials", type=int, help="trials of each case (20; short 2)")
-    parser.add_argument("--seconds", type=float, help="the length of a window (10; short 3)")
+    parser.add_argument(
+        "--trials", type=int, help="trials of each case (5, so 20 or more of each load; short 2)"
+    )
+    parser.add_argument("--seconds", type=float, help="the length of a window (3; short 2)")
     parser.add_argument("--load", action="append", choices=tuple(LOADS), help="these loads only")
     parser.add_argument(
         "--case", action="append", default=[], metavar="WORDS", help="only cases whose row has these words"
@@ -389,7 +350,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
     """What is noticed, and short tasks beside each load."""
-    trials, seconds = given.trials or (2 if given.short else 20), given.seconds or (3 if given.short else 10)
+    trials, seconds = given.trials or (2 if given.short else 5), given.seconds or (2 if given.short else 3)
     loads = given.load or list(LOADS)
     cases = [case for case in CASES if case.load in loads]
     if given.short and not given.load:

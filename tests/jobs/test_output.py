@@ -273,3 +273,71 @@ def test_a_progress_line_is_taken_away_before_anything_is_written(tmp_path: Path
     sink.write(b"\n")
     assert sink.at_line_start
     pipe.close()
+
+
+def test_of_several_containers_whole_lines_are_shown_and_nothing_is_added(
+    tmp_path: Path, pipes: tuple[Pipe, Pipe]
+) -> None:
+    follow = OutputFollower(
+        str(tmp_path), Sink(pipes[0].write_end), Sink(pipes[1].write_end), prefixed=False, in_lines=True
+    )
+    for name, number in (("c1", 1), ("c2", 2)):
+        follow.watch(name, number)
+        write(tmp_path, name, b"half of %d" % number)
+    follow.tick(0.0)
+    assert pipes[0].read() == b""
+    write(tmp_path, "c2", b" and the rest\nend")
+    follow.ended("c2", 2)
+    follow.tick(0.0)
+    assert pipes[0].read() == b"half of 2 and the rest\nend"
+    follow.ended("c1", 1)
+    follow.drain(forever)
+    assert pipes[0].read() == b"half of 1"
+
+
+def test_kept_in_order_the_output_of_a_task_waits_for_that_of_those_before_it(
+    tmp_path: Path, pipes: tuple[Pipe, Pipe]
+) -> None:
+    follow = OutputFollower(
+        str(tmp_path),
+        Sink(pipes[0].write_end),
+        Sink(pipes[1].write_end),
+        prefixed=False,
+        order=iter((5, 7, 8, 9)),
+    )
+    write(tmp_path, "c8", b"eight")
+    follow.ended("c8", 8)
+    follow.task_ended(8)
+    write(tmp_path, "c5", b"five")
+    follow.watch("c5", 5)
+    follow.tick(0.0)
+    assert pipes[0].read() == b"five", "what has its turn is shown while it is written"
+    write(tmp_path, "c5", b"!", "stderr")
+    follow.ended("c5", 5)
+    follow.tick(0.0)
+    assert (pipes[0].read(), pipes[1].read()) == (b"", b"!"), "it may be tried again"
+    write(tmp_path, "c5b", b"again")
+    follow.ended("c5b", 5)
+    follow.task_ended(5)
+    follow.tick(0.0)
+    assert pipes[0].read() == b"again"
+    follow.task_ended(7)  # which has never had a container
+    follow.tick(0.0)
+    assert pipes[0].read() == b"eight"
+    write(tmp_path, "c9", b"nine")
+    follow.watch("c9", 9)
+    follow.drain(forever)
+    assert pipes[0].read() == b"nine"
+
+
+def test_what_is_drained_in_order_leaves_out_tasks_that_never_ran(
+    tmp_path: Path, pipes: tuple[Pipe, Pipe]
+) -> None:
+    follow = OutputFollower(
+        str(tmp_path), Sink(pipes[0].write_end), Sink(pipes[1].write_end), prefixed=True, order=range(1, 100_000)
+    )  # fmt: skip
+    for number in (99_998, 3):
+        write(tmp_path, f"c{number}", b"x\n")
+        follow.ended(f"c{number}", number)
+    follow.drain(forever)
+    assert pipes[0].read() == b"[3] x\n[99998] x\n"

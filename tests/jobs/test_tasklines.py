@@ -12,7 +12,7 @@ from yarnopp_cli.cli.jobs.sweep import numbers_of, varied
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import tasklines
 from yarnopp_cli.masters.commands import Tasks
-from yarnopp_cli.records.jobs import Halt
+from yarnopp_cli.records.jobs import Halt, Sweep
 
 pytestmark = pytest.mark.pure
 
@@ -30,6 +30,8 @@ def sweep_of(
     shell: bool = False,
     count: int = 1,
     here: bool = True,
+    null: bool = False,
+    colsep: str | None = None,
 ) -> Tasks:
     tasks = Tasks(tuple(words), (range(1, count + 1),))
     return varied(
@@ -39,6 +41,8 @@ def sweep_of(
         shell=shell,
         environment={"PATH": "/usr/bin:/bin"},
         directory="/" if here else None,
+        null=null,
+        colsep=colsep,
     )
 
 
@@ -196,3 +200,34 @@ def test_a_line_for_the_shell_is_one_word_for_it() -> None:
     assert (tasks.command, tasks.sweep, tasks.name) == (("/bin/sh", "-c", "echo a | cat"), None, "echo")
     assert not any(sweep_of(["echo", ":::"]).numbers), "no values, no tasks"
     assert not any(sweep_of(["echo", ":::"], array="1-2").numbers)
+
+
+def test_values_that_end_with_a_nul_byte_may_have_ends_of_lines(lines: Path) -> None:
+    lines.write_bytes(b"a\nb\0\0c")
+    found = sweep_of(["echo"], lines, null=True)
+    assert found.sweep is not None and found.sweep.sources == (("a\nb", "", "c"),)
+    big = b"x" * tasklines.LONGEST
+    lines.write_bytes(b"\0".join([big] * 3))
+    found = sweep_of(["echo", "::::", str(lines)], null=True)
+    assert found.sweep is not None and found.sweep.sources == ((big.decode(),) * 3,)
+    lines.write_bytes(b"fine\0" + b"x" * 1_000_000)
+    assert "line 2 of" in refused("echo", file=lines, null=True).message
+    assert "-0 needs a COMMAND" in refused(file=lines, null=True).message
+
+
+def test_columns_are_values_that_go_along_with_each_other(lines: Path) -> None:
+    lines.write_text("foo\tbar\nbaz \t quux\n")
+    found = sweep_of(["echo", "{2}", "{1}", ":::", "x", "y"], lines, colsep=r"\t")
+    assert found.sweep == Sweep((("foo", "baz"), ("bar", "quux"), ("x", "y")), linked=(1,))
+    assert found.numbers == (range(1, 5),)
+    along = sweep_of(["echo", ":::", "1", "2", ":::+", "a", "c"], colsep="(,)|;").sweep
+    assert along == Sweep((("1", "2"), ("a", "c")), linked=(1,))
+    both = sweep_of(["echo", ":::", "1,3", "2;4", ":::+", "a,b", "c,d"], colsep="(,)|;").sweep
+    assert both == Sweep((("1", "2"), ("3", "4"), ("a", "c"), ("b", "d")), linked=(1, 2, 3))
+    assert sweep_of(["echo", ":::", "ab"], colsep="x*").sweep == Sweep((("ab",),))
+    lines.write_text("1,2\n1,2,3\n")
+    uneven = refused("echo", file=lines, colsep=",")
+    assert uneven.message == f"line 2 of {lines} has 3 columns" and "has 2" in uneven.because
+    assert "is no regular expression" in refused("echo", ":::", "a", colsep="(").message
+    assert "--colsep needs a COMMAND" in refused("echo", colsep=",").message
+    assert "{3} is no value" in refused("echo", "{3}", ":::", "1,2", colsep=",").message

@@ -76,17 +76,23 @@ def examples(name: str) -> list[str]:
     return [line for block in blocks if isinstance(block, Literal) for line in block.lines]
 
 
+def on_the_path(yopp: Yopp) -> dict[str, str]:
+    """The environment of a shell that finds `yopp`."""
+    folder = yopp.home / "bin"
+    folder.mkdir()
+    program = folder / "yopp"
+    shell = shutil.which("bash")  # which hands on the variables that are functions of bash
+    program.write_text(f'#!{shell or "/bin/sh"}\nexec {sys.executable} -m yarnopp_cli "$@"\n')
+    program.chmod(0o755)
+    return {**yopp.environment, "PATH": f"{folder}:{yopp.environment['PATH']}"}
+
+
 class Stage:
     """One cluster for all pages: two nodes, two jobs that have ended, and two that live, with containers that run."""
 
     def __init__(self, yopp: Yopp) -> None:
         self.yopp = yopp
         self.nodes_known = self.jobs_known = False
-        folder = yopp.home / "bin"
-        folder.mkdir()
-        program = folder / "yopp"
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} -m yarnopp_cli "$@"\n')
-        program.chmod(0o755)
         (yopp.home / "configs").symlink_to(ROOT / "configs")
         training = yopp.home / "train.py"
         training.write_text("#!/bin/sh\nexit 0\n")
@@ -95,7 +101,7 @@ class Stage:
         (yopp.home / "yarn-site.xml").write_text("<configuration></configuration>\n")
         (yopp.home / "exclude").write_text("45455\n")
         (yopp.home / "queues.toml").write_text(CONF)
-        self.environment = {**yopp.environment, "PATH": f"{folder}:{yopp.environment['PATH']}"}
+        self.environment = on_the_path(yopp)
         if (plots := importlib.util.find_spec("matplotlib")) is not None and plots.origin:
             self.environment["PYTHONPATH"] += (
                 f":{Path(plots.origin).parent.parent}"  # wherever it is installed

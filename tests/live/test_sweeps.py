@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -129,3 +130,26 @@ def test_a_bound_and_a_halt(cluster: Yopp, tmp_path: Path) -> None:
     cluster("run", "-n", "4", "-O", "--max-running", "1", "--shell", script)
     ended = cluster("run", "-n", "50", "--max-running", "1", "--halt", "soon,fail=2", "false", code=1)
     assert "halted: 2 of 50 tasks failed" in ended.stderr or "2 failed, 48 stopped" in ended.stderr
+
+
+def test_output_is_in_the_order_of_the_tasks_and_a_dry_run_has_their_commands(cluster: Yopp) -> None:
+    words = ("--shell", "sleep 0.{}; printf {}", ":::", "6", "1", "3")
+    assert cluster("run", "-O", "-k", "--no-prefix", *words).stdout == "613"
+    assert cluster("rerun", "last", "-k").stdout == "[1] 6\n[2] 1\n[3] 3\n"
+    told = cluster("run", "-O", "--dry-run", *words).stdout.splitlines()
+    assert "    2: sleep 0.1; printf 1" in told
+    plan = json.loads(cluster("run", "--dry-run", "--json", "--results", "x", "echo", ":::", "a b").stdout)
+    assert plan["dryRun"]["commands"] == [{"task": 1, "command": ["echo", "a b"]}]
+    assert (
+        "and 5 more, which --json lists"
+        in cluster("run", "--dry-run", "true", ":::", *"123456789012345").stdout
+    )
+
+
+def test_columns_and_values_with_ends_of_lines(cluster: Yopp, tmp_path: Path) -> None:
+    table = tmp_path / "table.tsv"
+    table.write_text("foo\tbar\nbaz \t quux\n")
+    swept = cluster("run", "-O", "-k", "--colsep", r"\t", "--from", str(table), "echo", "{2}", "{1}").stdout
+    assert swept == "[1] bar foo\n[2] quux baz\n"
+    nul = cluster("run", "-O", "-0", "--from", "-", "printf", "<%s>", input="a\nb\0c").stdout
+    assert sorted(nul.splitlines()) == ["[1] <a", "[1] b>", "[2] <c>"]

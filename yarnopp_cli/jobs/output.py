@@ -1,7 +1,8 @@
 """Copies what containers write, from their log files to the client's own output, while they write it.
 
 The log files are the buffer: when whoever reads our output is slow, we read less, and nothing waits for
-anything else. Bytes go through as they are; with a prefix, whole lines do.
+anything else. Bytes of one container go through as they are; of several, whole lines do. Or that of each task is whole,
+one after the other: then the next one's waits in its file.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import select
 import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 
 CHUNK = 65_536
 _ATOMIC = select.PIPE_BUF
@@ -118,10 +119,11 @@ def _is_slow(descriptor: int) -> bool:
 class _Stream:
     """One log file on its way to one sink."""
 
-    def __init__(self, path: str, sink: Sink, prefix: bytes) -> None:
+    def __init__(self, path: str, sink: Sink, prefix: bytes, *, in_lines: bool) -> None:
         self._path = path
         self._sink = sink
         self._prefix = prefix
+        self._lines = in_lines
         self._descriptor = -1
         self._line = bytearray()
 
@@ -139,7 +141,7 @@ class _Stream:
         except OSError:
             return False
         if data:
-            shown = self._in_lines(data) if self._prefix else data
+            shown = self._in_lines(data) if self._lines else data
             if shown:
                 self._sink.write(shown)
             else:
@@ -152,19 +154,24 @@ class _Stream:
         if not end:
             if len(self._line) < CHUNK:
                 return b""
-            self._line += b"\n"  # a line longer than this is shown in pieces
+            if self._prefix:
+                self._line += b"\n"  # a line longer than this is shown in pieces
             end = len(self._line)
         whole = bytes(self._line[:end])
         del self._line[:end]
         return self._prefixed(whole)
 
     def _prefixed(self, lines: bytes) -> bytes:
+        if not self._prefix:
+            return lines
         return b"".join(self._prefix + line for line in lines.splitlines(keepends=True))
 
     def finish(self) -> None:
         """Everything has been read: show an unfinished last line, and let go of the file."""
         if self._line:
-            self._sink.write(self._prefixed(bytes(self._line) + b"\n"))
+            if self._prefix:
+                self._line += b"\n"
+            self._sink.write(self._prefixed(bytes(self._line)))
             self._line.clear()
         self.close()
 
@@ -175,17 +182,65 @@ class _Stream:
             self._descriptor = -1
 
 
-class OutputFollower:
-    """Copies stdout and stderr of a job's containers. ``log_directory`` holds one directory a container."""
+class _Turns:
+    """Whose output is shown where that of each task is to be whole: one task after the other, in their order."""
 
-    def __init__(self, log_directory: str, out: Sink, err: Sink, *, prefixed: bool) -> None:
+    def __init__(self, numbers: Iterable[int]) -> None:
+        self._numbers = iter(numbers)
+        self._ended: set[int] = set()
+        self._containers: dict[int, list[str]] = {}
+        self._now = next(self._numbers, None)
+        self._all_ended = False
+
+    def add(self, container_id: str, number: int) -> None:
+        """Another container of a task, which may have had others before."""
+        self._containers.setdefault(number, []).append(container_id)
+
+    def task_ended(self, number: int) -> None:
+        """No other container of this task will come."""
+        self._ended.add(number)
+
+    def all_ended(self) -> None:
+        """No other container of any task will come."""
+        self._all_ended = True
+
+    def shown(self, left: Collection[str]) -> list[str]:
+        """The containers whose turn it is; ``left`` are those whose output is still to be shown."""
+        while self._now is not None:
+            if found := [one for one in self._containers.get(self._now, ()) if one in left]:
+                return found[:1]
+            if self._now not in self._ended and not self._all_ended:
+                break
+            self._ended.discard(self._now)
+            self._containers.pop(self._now, None)
+            self._now = next(self._numbers, None)
+        return list(left) if self._now is None else []
+
+
+class OutputFollower:
+    """Copies stdout and stderr of a job's containers. ``log_directory`` holds one directory a container. ``in_lines``:
+    lines of several containers are not mixed. ``order``: the output of these tasks is whole, in this order.
+    """
+
+    def __init__(
+        self,
+        log_directory: str,
+        out: Sink,
+        err: Sink,
+        *,
+        prefixed: bool,
+        in_lines: bool = False,
+        order: Iterable[int] | None = None,
+    ) -> None:
         self._log_directory = log_directory
         self._out = out
         self._err = err
         self._prefixed = prefixed
+        self._in_lines = prefixed or (in_lines and order is None)
+        self._turns = None if order is None else _Turns(order)
         self._one_reader = out.target is not None and out.target == err.target
         self._streams: dict[str, tuple[_Stream, _Stream]] = {}
-        self._ended: list[str] = []
+        self._ended: dict[str, None] = {}
         self._done: set[str] = set()
 
     @property
@@ -206,15 +261,22 @@ class OutputFollower:
             prefix = b"[%d] " % number if self._prefixed else b""
             directory = f"{self._log_directory}/{container_id}"
             self._streams[container_id] = (
-                _Stream(f"{directory}/stdout", self._out, prefix),
-                _Stream(f"{directory}/stderr", self._err, prefix),
+                _Stream(f"{directory}/stdout", self._out, prefix, in_lines=self._in_lines),
+                _Stream(f"{directory}/stderr", self._err, prefix, in_lines=self._in_lines),
             )
+            if self._turns is not None:
+                self._turns.add(container_id, number)
 
     def ended(self, container_id: str, number: int) -> None:
         """This container has ended: copy the rest, then forget it."""
         self.watch(container_id, number)
-        if container_id in self._streams and container_id not in self._ended:
-            self._ended.append(container_id)
+        if container_id in self._streams:
+            self._ended[container_id] = None
+
+    def task_ended(self, number: int) -> None:
+        """This task has ended for good: then the output of the next one is due where they have an order."""
+        if self._turns is not None:
+            self._turns.task_ended(number)
 
     def tick(self, now: float) -> float | None:
         """Copy what there is; when to look again, None for not before something happens."""
@@ -228,9 +290,9 @@ class OutputFollower:
 
     def drain(self, keep_on: Callable[[], bool]) -> None:
         """Copy everything that is left, as fast as it is taken, while ``keep_on`` says so."""
-        for container_id in self._streams:
-            if container_id not in self._ended:
-                self._ended.append(container_id)
+        self._ended.update(dict.fromkeys(self._streams))
+        if self._turns is not None:
+            self._turns.all_ended()
         while (self._streams or not self._out.is_free or not self._err.is_free) and keep_on():
             if not self._pump():
                 for sink in (self._out, self._err):
@@ -248,10 +310,11 @@ class OutputFollower:
         self._out.flush()
         self._err.flush()
         moved = False
-        for streams in self._streams.values():
-            for stream in streams:
+        shown = list(self._streams) if self._turns is None else self._turns.shown(self._streams)
+        for container_id in shown:
+            for stream in self._streams[container_id]:
                 moved |= stream.pump()
-        for container_id in list(self._ended):
+        for container_id in [one for one in shown if one in self._ended]:
             moved |= self._empty(container_id)
         if self._one_reader and (moved or self._err.closed):
             self._out.look()  # `2>&1 | head`, where perhaps nothing is ever written to stdout itself
@@ -269,7 +332,7 @@ class OutputFollower:
             return False
         for stream in streams:
             stream.finish()
-        self._ended.remove(container_id)
+        del self._ended[container_id]
         del self._streams[container_id]
         self._done.add(container_id)
         return True

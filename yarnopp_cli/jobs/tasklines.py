@@ -6,8 +6,10 @@ Reads files. That a line can be run is checked here as far as it can be, before 
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import BinaryIO
 
 from ..errors import UsageError, YoppError
 from ..masters.sweeps import words_of
@@ -18,10 +20,13 @@ LONGEST = 131_071 - len(f"{ARGS_VARIABLE}=")
 """Bytes of a line: Linux takes no longer argument or variable of a command (MAX_ARG_STRLEN, execve(2))."""
 
 STDIN = "-"
+_CHUNK = 1 << 16
 
 
-def values_of(path: str) -> Iterator[tuple[int, str]]:
-    """The lines of a file, numbered from 1, without their ends. Raises UsageError for one that no argument can be."""
+def values_of(path: str, *, null: bool = False) -> Iterator[tuple[int, str]]:
+    """The lines of a file, numbered from 1, without their ends; with ``null`` each ends with a NUL byte instead. Raises
+    UsageError for one that no argument can be.
+    """
     if path == STDIN and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(
             "- means lines from standard input, which is a terminal",
@@ -33,14 +38,26 @@ def values_of(path: str) -> Iterator[tuple[int, str]]:
         if path != STDIN:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         with open(descriptor, "rb", closefd=path != STDIN) as file:
-            number = 0
-            while line := file.readline(LONGEST + 2):
-                number += 1
-                yield number, _text(path, number, line)
+            pieces = _between_nuls(file) if null else iter(lambda: file.readline(LONGEST + 2), b"")
+            for number, line in enumerate(pieces, 1):
+                yield number, _text(path, number, line if null else line.removesuffix(b"\n"))
     except OSError as error:
         raise UsageError(
             f"cannot read {named(path)}", because=error.strerror or str(error), hint="name a file of lines"
         ) from None
+
+
+def _between_nuls(file: BinaryIO) -> Iterator[bytes]:
+    """What ends with a NUL byte each, and what follows the last one; of what is too long a piece that is too long."""
+    rest = b""
+    while data := file.read(_CHUNK):
+        *whole, rest = (rest + data).split(b"\0")
+        yield from whole
+        if len(rest) > LONGEST:
+            yield rest
+            rest = b""
+    if rest:
+        yield rest
 
 
 def named(path: str) -> str:
@@ -54,7 +71,6 @@ def bad_line(path: str, number: int, because: str, hint: str) -> UsageError:
 
 
 def _text(path: str, number: int, line: bytes) -> str:
-    line = line.removesuffix(b"\n")
     if len(line) > LONGEST:
         raise bad_line(path, number, f"it has more than {LONGEST:,} bytes", "write it into a script")
     if b"\0" in line:
@@ -112,3 +128,39 @@ def at_most(path: str, lines: Iterable[tuple[int, str]]) -> tuple[str, ...]:
             raise bad_line(path, number, because, "split the file: a job for each part")
         found.append(text)
     return tuple(found)
+
+
+class Columns:
+    """How a value is cut into several: at what a regular expression matches, without the blanks around each, as GNU
+    parallel's ``--colsep`` does. Raises UsageError for what is no expression.
+    """
+
+    def __init__(self, separator: str) -> None:
+        try:
+            self._separator = re.compile(separator)
+        except re.error as error:
+            raise UsageError(
+                f"--colsep {separator} is no regular expression",
+                because=str(error),
+                hint="--colsep ',', or '\\t'",
+            ) from None
+
+    def cut(self, values: Sequence[str], origin: str) -> list[tuple[str, ...]]:
+        """The columns of the values, each as long as these are. ``origin`` names one, with {} for its number."""
+        rows = [self._row(value) for value in values]
+        for number, row in enumerate(rows, 1):
+            if len(row) != len(rows[0]):
+                raise UsageError(
+                    f"{origin.replace('{}', str(number), 1)} has {len(row)} columns",
+                    because=f"{origin.replace('{}', '1', 1)} has {len(rows[0])}, and all have as many",
+                    hint="what --colsep matches stands between two columns",
+                )
+        return list(zip(*rows, strict=True)) or [()]
+
+    def _row(self, value: str) -> list[str]:
+        found, begin = [], 0
+        for match in self._separator.finditer(value):  # split() would have its groups, too
+            if match.end() > match.start():
+                found.append(value[begin : match.start()].strip(" "))
+                begin = match.end()
+        return [*found, value[begin:].strip(" ")]

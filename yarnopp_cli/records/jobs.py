@@ -121,6 +121,10 @@ class PhaseSpec(Record):
             own_account=self.own_account,
         )
 
+    def numbers(self) -> Iterator[int]:
+        """The numbers of its tasks, in order."""
+        return (number for task in self.tasks for number in task.numbers)
+
     def each(self) -> Iterator[TaskSpec]:
         """Its tasks, one by one."""
         for task in self.tasks:

@@ -17,7 +17,7 @@ from ...jobs.watching import SignalWatch
 from ...masters.ends import EndMaster, StopRequested
 from ...masters.tasks import Tally
 from ...records.client_protocol import SubmitApplicationResponse
-from ...records.jobs import JobSpec, TaskReport, TaskState
+from ...records.jobs import ENDED, JobSpec, TaskReport, TaskState
 from ...records.reports import FinalApplicationStatus
 from ..frame.output import Printer, is_terminal
 
@@ -38,7 +38,8 @@ _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KI
 
 class Shown(Record):
     """How a job is shown. ``stream`` copies the containers' output; ``prefixed`` marks its lines; ``show_summary`` says
-    always which types ran; ``log`` is told of each task that has ended; ``elsewhere``: the output is not in the logs.
+    always which types ran; ``log`` is told of each task that has ended; ``elsewhere``: the output is not in the logs;
+    ``in_order``: that of each task is whole, in the order of the tasks.
     """
 
     stream: bool = False
@@ -46,6 +47,7 @@ class Shown(Record):
     show_summary: bool = False
     log: JobLog | None = None
     elsewhere: bool = False
+    in_order: bool = False
 
 
 class JobConsole:
@@ -84,7 +86,12 @@ class JobConsole:
             self._out = Sink(1, self.hide if is_terminal(sys.stdout) else None)
             self._err = Sink(2, self.hide if is_terminal(sys.stderr) else None)
             self._follower = OutputFollower(
-                response.log_directory, self._out, self._err, prefixed=shown.prefixed
+                response.log_directory,
+                self._out,
+                self._err,
+                prefixed=shown.prefixed,
+                in_lines=job.size > 1,
+                order=job.phases[0].numbers() if shown.in_order else None,
             )
 
     # --- what the loop tells
@@ -97,6 +104,8 @@ class JobConsole:
                 self._follower.watch(task.container_id, task.number)
             elif task.state in _LEFT_CONTAINER:
                 self._follower.ended(task.container_id, task.number)
+        if self._follower is not None and task.state in ENDED:
+            self._follower.task_ended(task.number)
         if self._log is not None and task.state in (TaskState.SUCCEEDED, TaskState.FAILED):
             self._log.ended(task, self._response.log_directory)
             if self._log.problem:

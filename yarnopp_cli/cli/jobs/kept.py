@@ -14,6 +14,15 @@ from ..frame.options import WITHOUT_UPLOAD, Annotated, Options, option
 if TYPE_CHECKING:
     from .joblog import JobLog
 
+NoPrefix = Annotated[
+    bool, option("--no-prefix", "Do not prefix lines with the container's number."), WITHOUT_UPLOAD
+]
+KeepOrder = Annotated[
+    bool,
+    option("-k, --keep-order", "The output of each container is whole, one after the other in their order."),
+    WITHOUT_UPLOAD,
+]
+
 
 class Kept(Options):
     """Where the output of the tasks goes, and how they ended."""

@@ -16,7 +16,8 @@ from ..frame.options import Annotated, Live, argument, option
 from ..frame.session import Session
 from .inputs import READS
 from .joblog import ranges_of
-from .run import Detach, NoPrefix
+from .kept import KeepOrder, NoPrefix
+from .run import Detach
 from .sweep import numbers_of
 
 Job = Annotated[str, argument("ID", "Full id, `last`, unique suffix or name of the job."), Live(("app",))]
@@ -39,6 +40,7 @@ def rerun(
     task: These = None,
     detach: Detach = False,
     no_prefix: NoPrefix = False,
+    keep_order: KeepOrder = False,
 ) -> int:
     """Run a job again, all of it or some tasks, as another application, and exit with its exit code.
 
@@ -63,7 +65,9 @@ def rerun(
     again = _with_tasks(found.job, phase, chosen)
     printer = session.printer
     shown = Shown(
-        stream=not (printer.ids_only or printer.is_json), prefixed=found.job.size > 1 and not no_prefix
+        stream=not (printer.ids_only or printer.is_json),
+        prefixed=found.job.size > 1 and not no_prefix,
+        in_order=keep_order,
     )
     submission = replace(
         found.context, application_id="", begin_at_ms=0, after=(), deadline_at_ms=0, command_line=""
@@ -94,7 +98,7 @@ def _chosen(
     application_id: str, phase: PhaseSpec, found: GetJobResponse, *, failed: bool, task: str | None
 ) -> Sequence[int]:
     """The numbers of the tasks that are to be run, in order. Raises UsageError."""
-    every = [number for spec in phase.tasks for number in spec.numbers]
+    every = list(phase.numbers())
     if task is not None:
         asked = {number for some in numbers_of(task, "--task 3,7, or --task 10-20") for number in some}
         if strange := sorted(asked.difference(every)):

@@ -33,7 +33,7 @@ from ..frame.options import (
     size_mb,
 )
 from ..frame.session import Session
-from .kept import Kept
+from .kept import KeepOrder, Kept, NoPrefix
 from .resources import Gpus, Resources, others_of
 from .variables import assignments, surroundings, surroundings_of, with_values
 
@@ -45,9 +45,6 @@ MOST_CONTAINERS = 100_000
 
 Count = Annotated[int, option("-n, --num-containers N", "Number of containers.", min=1, max=MOST_CONTAINERS)]
 Detach = Annotated[bool, option("-d, --detach", "Return at once; the job continues in the cluster.")]
-NoPrefix = Annotated[
-    bool, option("--no-prefix", "Do not prefix lines with the container's number."), WITHOUT_UPLOAD
-]
 
 
 class Program(Options):
@@ -71,6 +68,18 @@ class Program(Options):
     shell: Annotated[
         bool, option("--shell", "The command, or each line of --from, is a line for /bin/sh.")
     ] = False
+    null: Annotated[
+        bool,
+        option("-0, --null", "Values of --from and :::: end with a NUL byte: find -print0."),
+        WITHOUT_UPLOAD,
+    ] = False
+    colsep: Annotated[
+        str | None,
+        option(
+            "--colsep REGEX", "Cut each value into columns where this matches; they are {1}, {2} and so on."
+        ),
+        WITHOUT_UPLOAD,
+    ] = None
     array: Annotated[
         str | None,
         option(
@@ -125,11 +134,19 @@ class Program(Options):
         """What each runs; ``directory`` is None on other hosts than this one. Raises YoppError."""
         tasks = Tasks(tuple(self.command or ()), (range(1, count + 1),))
         marked = any(word.startswith(":::") for word in tasks.command)
-        if marked or self.lines is not None or self.array is not None or self.shell:
+        given = (self.lines, self.array, self.colsep)
+        if marked or self.shell or self.null or any(one is not None for one in given):
             from .sweep import varied
 
             return varied(
-                tasks, self.lines, self.array, shell=self.shell, environment=environment, directory=directory
+                tasks,
+                self.lines,
+                self.array,
+                shell=self.shell,
+                environment=environment,
+                directory=directory,
+                null=self.null,
+                colsep=self.colsep,
             )
         if not tasks.command:
             raise no_command()
@@ -340,6 +357,7 @@ def run(
     kept: Kept,
     detach: Detach = False,
     no_prefix: NoPrefix = False,
+    keep_order: KeepOrder = False,
 ) -> int:
     """Run a command in containers, and exit with its exit code.
 
@@ -397,6 +415,7 @@ def run(
             stream=not (session.printer.ids_only or session.printer.is_json),
             prefixed=planned.size > 1 and not no_prefix,
             elsewhere=kept.results is not None,
+            in_order=keep_order,
         )
         submission = application.context(session, client, planned.name, words)
         more: dict[str, Any] = {}

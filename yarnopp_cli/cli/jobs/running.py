@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, replace
@@ -156,13 +156,27 @@ def _foretell(
         pass  # a cluster would be started for it
     if printer.is_json:
         printer.document(
-            {"dryRun": consequences.job_document(job, found) | consequences.later_document(submission)}
+            {
+                "dryRun": consequences.job_document(job, found, _commands(job))
+                | consequences.later_document(submission)
+            }
         )
     else:
-        lines = consequences.job_lines(job, progress.kinds_text(job), found)
+        lines = consequences.job_lines(job, progress.kinds_text(job), found, _commands(job))
         printer.text("\n".join((*lines, *consequences.later_lines(submission))))
         printer.note("nothing was changed")
     return EXIT_FAILURE if found is not None and (found.refused or found.impossible) else 0
+
+
+def _commands(job: JobSpec) -> Iterator[tuple[int, Sequence[str]]]:
+    """What the tasks of a sweep would run, by their numbers."""
+    phase = job.phases[0]
+    if phase.sweep is not None:
+        from ...masters.sweeps import launch_of
+
+        sweep = replace(phase.sweep, prefix=())
+        for number in phase.numbers():
+            yield number, launch_of(phase.command, sweep, number)[0]
 
 
 def warn_of_ignored(client: JobClient, printer: Printer) -> None:

@@ -14,7 +14,7 @@ from executor.light import replace
 
 from ...errors import UsageError
 from ...jobs.commands import find_command
-from ...jobs.tasklines import MOST_TASKS, STDIN, at_most, commands_of, named, values_of
+from ...jobs.tasklines import MOST_TASKS, STDIN, Columns, at_most, commands_of, named, values_of
 from ...masters.commands import Tasks, no_command
 from ...masters.sweeps import SHELL, has_mark, highest_source, places_of, unfit
 from ...records.jobs import Sweep
@@ -33,8 +33,11 @@ def varied(
     shell: bool,
     environment: Mapping[str, str],
     directory: str | None,
+    null: bool = False,
+    colsep: str | None = None,
 ) -> Tasks:
     """``tasks`` as these options say. ``directory`` is where they run, None where that is a YARN cluster.
+    ``null``: values in files end with a NUL byte. ``colsep`` is what cuts each value into those of several sources.
 
     Raises UsageError, and YoppError for a program that cannot be run.
     """
@@ -50,7 +53,8 @@ def varied(
     if not command and lines is None and len(rest) == 2 and rest[0] == "::::":
         lines, rest = rest[1], ()  # a file of commands, as for parallel
     origins: list[str] = []
-    sweep = _sweep(command, rest, lines, find, origins, shell=shell)
+    cut = None if colsep is None else Columns(colsep)
+    sweep = _sweep(command, rest, lines, find, origins, shell=shell, null=null, cut=cut)
     if command and find is not None and not has_mark(command[0]):
         find(command[0])
     numbers, name = tasks.numbers, ""
@@ -87,33 +91,52 @@ def _sweep(
     origins: list[str],
     *,
     shell: bool,
+    null: bool,
+    cut: Columns | None,
 ) -> Sweep | None:
     """The values of the tasks; None where all are alike. ``origins`` gets what people call each source."""
+    if (null or cut is not None) and (not command or not (rest or lines is not None)):
+        raise UsageError(
+            f"{'-0' if null else '--colsep'} needs a COMMAND and values for it",
+            because="it says what the values are that --from, ::: and :::: give",
+            hint="yopp run --colsep ',' echo {2} {1} :::: table.csv",
+        )
     if not (rest or lines is not None):
         if not command:
             raise no_command()
         return None
     sources: list[tuple[str, ...]] = []
     linked: list[int] = []
+
+    def add(values: tuple[str, ...], origin: str, *, link: bool = False) -> None:
+        if link:
+            _check_link(sources, values)
+        for at, column in enumerate([values] if cut is None else cut.cut(values, origin)):
+            if link or at:
+                linked.append(len(sources))
+            sources.append(column)
+            origins.append(origin)
+
+    def read(path: str) -> tuple[str, ...]:
+        return at_most(path, values_of(path, null=null))
+
     if lines is not None:
-        sources.append(at_most(lines, values_of(lines) if command or rest else commands_of(lines, find)))
-        origins.append(f"line {{}} of {named(lines)}")
+        add(read(lines) if command or rest else at_most(lines, commands_of(lines, find)), _line_of(lines))
     starts = [at for at, word in enumerate(rest) if word in _MARKS]
     for begin, end in pairwise([*starts, len(rest)]):
         mark, given = rest[begin], rest[begin + 1 : end]
-        files = mark.startswith("::::")
-        if files and not given:
+        link = mark.endswith("+")
+        if not mark.startswith("::::"):
+            add(tuple(given), f"value {{}} after {mark}", link=link)
+            continue
+        if not given:
             raise UsageError(
                 f"{mark} names no file",
                 because="a file of values is wanted after it",
                 hint="yopp run echo :::: FILE, or - for standard input",
             )
-        for values in [at_most(one, values_of(one)) for one in given] if files else [tuple(given)]:
-            if mark.endswith("+"):
-                _check_link(sources, values)
-                linked.append(len(sources))
-            sources.append(values)
-        origins += [f"line {{}} of {named(one)}" for one in given] if files else [f"value {{}} after {mark}"]
+        for one in given:
+            add(read(one), _line_of(one), link=link)
     if (highest := highest_source(command)) > len(sources):
         raise UsageError(
             f"{{{highest}}} is no value of a task",
@@ -121,6 +144,10 @@ def _sweep(
             hint="yopp run echo {1} {2} ::: a b ::: 1 2",
         )
     return Sweep(tuple(sources), shell=shell, linked=tuple(linked))
+
+
+def _line_of(path: str) -> str:
+    return f"line {{}} of {named(path)}"
 
 
 def _check_link(sources: Sequence[Sequence[str]], values: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 from executor.records import ContainerState
@@ -21,6 +22,8 @@ from ..text import are, listed, megabytes, short_span, size_text, timestamp, vco
 from .reasons import text
 
 _NAMED = 3
+MOST_COMMANDS = 10
+"""So many commands of a sweep are shown to people."""
 
 
 def _what(report: ContainerReport, now_ms: int) -> str:
@@ -137,8 +140,12 @@ def kill_applications(reports: Sequence[ApplicationReport]) -> str:
 _REFUSED = "opportunistic containers are switched off on this cluster"
 
 
-def job_document(job: JobSpec, found: Forecast | None) -> dict[str, Any]:
-    """The object of ``--dry-run --json``; ``found`` None where a cluster would be started for the job."""
+def job_document(
+    job: JobSpec, found: Forecast | None, commands: Iterable[tuple[int, Sequence[str]]] = ()
+) -> dict[str, Any]:
+    """The object of ``--dry-run --json``; ``found`` None where a cluster would be started for the job. ``commands``:
+    the words of each task of a sweep, by its number.
+    """
     running, forecast = found is not None, found or Forecast()
     return {
         "name": job.name,
@@ -146,6 +153,7 @@ def job_document(job: JobSpec, found: Forecast | None) -> dict[str, Any]:
         "phases": [
             {"name": phase.name, "tasks": phase.size, "command": list(phase.command)} for phase in job.phases
         ],
+        "commands": [{"task": number, "command": list(words)} for number, words in commands],
         "cluster": "running" if running else "would be started",
         "refused": _REFUSED if forecast.refused else "",
         "nodes": [
@@ -184,14 +192,21 @@ def later_lines(submission: ApplicationSubmissionContext) -> Iterable[str]:
         yield f"  it would be ended at {timestamp(submission.deadline_at_ms)}"
 
 
-def job_lines(job: JobSpec, kinds: str, found: Forecast | None) -> Iterable[str]:
-    """What would become of a job, for people; ``kinds`` are its tasks by type, in words."""
+def job_lines(
+    job: JobSpec, kinds: str, found: Forecast | None, commands: Iterable[tuple[int, Sequence[str]]] = ()
+) -> Iterable[str]:
+    """What would become of a job, for people; ``kinds`` are its tasks by type, in words, ``commands`` as above."""
     first = job.phases[0]
     sizes = sorted({task.resource for task in first.tasks})
     size = " or ".join(size_text(one) for one in sizes)
     yield f"{job.name}: {kinds}, of {size}"
     if first.command:
         yield f"  command: {shlex.join(first.command)}"
+    for number, words in islice(commands, MOST_COMMANDS):
+        line = words[-1] if first.sweep is not None and first.sweep.shell else shlex.join(words)
+        yield f"    {number}: {line}"
+    if first.sweep is not None and first.size > MOST_COMMANDS:
+        yield f"    and {first.size - MOST_COMMANDS:,} more, which --json lists"
     if found is None:
         yield "  no cluster is running: one would be started for it, and end with it"
         return
