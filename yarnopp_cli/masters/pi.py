@@ -6,6 +6,7 @@ opportunistic maps 19, maps 20. The percentage of opportunistic maps is exact an
 
 from __future__ import annotations
 
+from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
@@ -118,6 +119,25 @@ def plan(
             properties=properties,
         ),
     )
+
+
+def moved(job: JobSpec, directory: str) -> JobSpec:
+    """The same job with its files in another directory."""
+    assert job.pi is not None
+    old = job.pi.directory
+
+    def there(word: str) -> str:
+        return directory + word[len(old) :] if word == old or word.startswith(f"{old}/") else word
+
+    phases = tuple(
+        replace(
+            phase,
+            command=tuple(map(there, phase.command)),
+            tasks=tuple(replace(task, arguments=tuple(map(there, task.arguments))) for task in phase.tasks),
+        )
+        for phase in job.phases
+    )
+    return replace(job, phases=phases, pi=replace(job.pi, directory=directory))
 
 
 def _phase(name: str, tasks: tuple[TaskSpec, ...], command: tuple[str, ...], attempts: int) -> PhaseSpec:
