@@ -30,6 +30,7 @@ from ..nodemanager.proxy.interceptors import (
     RequestInterceptor,
     ThrottleInterceptor,
 )
+from ..rpc.crowd import Bounds
 from ..rpc.methods import PROXY_METHODS
 from ..rpc.plain import MessageError, decode, encode
 from ..rpc.server import RpcServer
@@ -60,6 +61,7 @@ class AMRMProxyShell:
         *,
         wall_offset: float,
         post: Post,
+        bounds: Bounds,
     ) -> None:
         self._socket_path = socket_path
         self._state_file = os.path.join(state_dir, STATE_FILE)
@@ -76,7 +78,7 @@ class AMRMProxyShell:
             wall_offset=wall_offset,
             stored=stored,
         )
-        self._server = RpcServer(PROXY_METHODS, post, numbers_from=NUMBERS_FROM)
+        self._server = RpcServer(PROXY_METHODS, post, bounds=bounds, numbers_from=NUMBERS_FROM)
         self.warning = ""
 
     async def listen(self) -> None:

@@ -62,10 +62,11 @@ from ..settings.declarations import (
     ResourceManagerSettings,
     of_node,
 )
+from ..settings.ipc import IpcSettings
 from ..settings.loading import Configuration
 from ..settings.resource_types import gpu_devices
 from ..views.containers import NodeFacts as ContainerLimitFacts
-from .process import DaemonProcess, argument_parser, run
+from .process import DaemonProcess, argument_parser, bounds_of, run
 from .retention import applications_with_records, remove_old_logs
 from .upstream import Upstreams
 from .watcher import Watcher
@@ -146,7 +147,8 @@ class NodeManagerDaemon:
         self._executor = self._make_executor(
             process.run_dir, node_id, listener.port if listener is not None else 0
         )
-        self._server = RpcServer(NM_METHODS, self._driver.post)
+        bounds = bounds_of(configuration.settings(IpcSettings))
+        self._server = RpcServer(NM_METHODS, self._driver.post, bounds=bounds)
         self._upstreams = Upstreams(process.run_dir.rm_socket, self._from_upstream)
         most = configuration.settings(DaemonSettings).restart_max_tries
         self._watcher = Watcher(process, most, lambda told: None)  # the RM that was started again tells of it
@@ -175,6 +177,7 @@ class NodeManagerDaemon:
             configuration.settings(ResourceManagerSettings),
             wall_offset=wall_offset,
             post=self._post,
+            bounds=bounds_of(configuration.settings(IpcSettings)),
         )
 
     def _make_executor(self, run_dir: RunDir, node_id: NodeId, http_port: int) -> LinuxContainerExecutor:

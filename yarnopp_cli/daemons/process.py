@@ -32,7 +32,9 @@ from executor.linux.descriptors import raise_limit
 from ..cluster.notifying import notify
 from ..cluster.rundir import RunDir
 from ..errors import EXIT_FAILURE, YoppError, reason_of
+from ..rpc.crowd import Bounds
 from ..settings.declarations import DaemonSettings
+from ..settings.ipc import IpcSettings
 from ..settings.loading import Configuration
 
 LOG = logging.getLogger(__name__)
@@ -340,6 +342,17 @@ class DaemonProcess:
         root.addHandler(handler)
         root.setLevel(logging.INFO)
         logging.raiseExceptions = False  # a full disk must not end the daemon
+
+
+def bounds_of(settings: IpcSettings) -> Bounds:
+    """What holds for each of a daemon's servers."""
+    return Bounds(
+        most=settings.max_connections,
+        idle_threshold=settings.idle_threshold,
+        idle_seconds=2 * settings.max_idle_time_ms / 1000,  # twice, as Hadoop's server does
+        per_address=settings.max_per_address,
+        held_bytes=settings.max_held_mb << 20,
+    )
 
 
 class Daemon(Protocol):

@@ -32,9 +32,10 @@ from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings
+from ..settings.ipc import IpcSettings
 from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
-from .process import DaemonProcess, argument_parser, run
+from .process import DaemonProcess, argument_parser, bounds_of, run
 from .retention import HistoryFiles
 from .state_file import StateFile
 from .watcher import Watcher
@@ -89,7 +90,8 @@ class ResourceManagerDaemon:
             on_crash=process.crashed,
             validate=process.arguments.validate,
         )
-        self._server = RpcServer(RM_METHODS, self._called)
+        bounds = bounds_of(configuration.settings(IpcSettings))
+        self._server = RpcServer(RM_METHODS, self._called, bounds=bounds)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
         self._web = DaemonWeb(process, configuration, "resourcemanager", self._driver.post)
         most = configuration.settings(DaemonSettings).restart_max_tries

@@ -29,6 +29,7 @@ from ..settings.declarations import (
     ResourceManagerSettings,
     WebSettings,
 )
+from ..settings.ipc import IpcSettings
 from ..settings.loading import describe
 from ..settings.queue_properties import KEYS
 from ..settings.queues import CapacitySchedulerSettings
@@ -47,6 +48,7 @@ TITLES: dict[type, str] = {
     HardwareSettings: "Hardware",
     ApplicationSettings: "Jobs",
     DaemonSettings: "Daemons",
+    IpcSettings: "Callers of daemons",
     WebSettings: "REST API and pages",
     EngineSettings: "A YARN cluster",
 }

@@ -3,7 +3,7 @@ calls.
 
 Each line that is a proper call becomes a CallReceived; Reply and ReplyError become lines again, in whatever order
 they come. A line that is not a call is answered here and never reaches the machine. Only the daemon's own user and
-root are served. Nothing here knows what a method means.
+root are served. ``crowd.py`` bounds how many there are and what they may hold. Nothing here knows what a method means.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pwd
 import socket
 import stat
 import struct
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Final
@@ -23,7 +24,8 @@ from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..records.methods import Methods
 from .codec import decode_call, encode_error, encode_response, encode_wire_error
-from .tcp import TcpCaller, any_address, loopback_address
+from .crowd import Bounds, Crowd
+from .tcp import ACCEPT_AT_ONCE, BACKLOG, TcpCaller, any_address, loopback_address
 from .wire import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Lines, WireError
 
 _log = logging.getLogger(__name__)
@@ -36,6 +38,12 @@ MAX_UNANSWERED: Final = 20_000
 
 _OUTPUT_BYTES: Final = 64 * 1024 * 1024
 """Answers that a connection may leave unread before it is dropped."""
+
+_TURN_SECONDS: Final = 0.005
+"""How long one caller's calls are taken in one turn of the loop, while others wait."""
+
+_TOLD_SECONDS: Final = 60.0
+"""How often the log says that a user was refused."""
 
 _PEERCRED = struct.Struct("3i")
 
@@ -51,10 +59,15 @@ class RpcServer:
         methods: Methods,
         post: Post,
         *,
+        bounds: Bounds | None = None,
         max_line_bytes: int = MAX_LINE_BYTES,
         numbers_from: int = 1,
     ) -> None:
         self._methods = methods
+        self._bounds = bounds or Bounds()
+        self._crowd = Crowd(self._bounds)
+        self._look: asyncio.TimerHandle | None = None
+        self._refused: dict[int, float] = {}
         self.post = post
         self.max_line_bytes = max_line_bytes
         self._calls: dict[int, tuple[_Connection, CallId]] = {}
@@ -87,7 +100,8 @@ class RpcServer:
             raise YoppError(f"cannot listen on {path}", because=reason_of(error)) from None
         accept = partial(_Connection, self)
         loop = asyncio.get_running_loop()
-        self._servers.append(await loop.create_unix_server(accept, sock=listener, backlog=1024))
+        self._servers.append(await loop.create_unix_server(accept, sock=listener, backlog=ACCEPT_AT_ONCE))
+        listener.listen(BACKLOG)
         self._socket_paths.append((path, inode))
 
     async def listen_tcp(self, address: str, *, loopback_only: bool = True) -> str:
@@ -110,6 +124,7 @@ class RpcServer:
         connection, call_id = found
         connection.unanswered.discard(command.call_id)
         if isinstance(command, Reply):
+            connection.known = True  # who has no user has shown a token
             connection.write(encode_response(call_id, command.response))
         else:
             connection.write(encode_error(call_id, command.error))
@@ -126,6 +141,8 @@ class RpcServer:
     async def close(self) -> None:
         """Stop listening, remove the sockets, send what is to be sent, and close every connection."""
         self._closing = True
+        if self._look is not None:
+            self._look.cancel()
         for server in self._servers:
             server.close()
         for path, inode in self._socket_paths:
@@ -143,6 +160,32 @@ class RpcServer:
                 for connection in connections:
                     connection.abort()
 
+    def _admit(self, connection: _Connection) -> str:
+        """Why there is no place for it, "" where it has one."""
+        why = self._crowd.add(connection, asyncio.get_running_loop().time())
+        self._look_later()
+        return why
+
+    def _look_later(self) -> None:
+        """See to it that who is silent for too long is closed, where there may be such."""
+        if self._look is None and self._crowd.wants_look and not self._closing:
+            pause = self._bounds.idle_seconds / 4
+            self._look = asyncio.get_running_loop().call_later(pause, self._look_now)
+
+    def _look_now(self) -> None:
+        self._look = None
+        for connection in self._connections:
+            connection.weigh()
+        self._crowd.look(asyncio.get_running_loop().time())
+        self._look_later()
+
+    def _says_refused(self, uid: int) -> None:
+        """Log that a user was refused: once a minute, or he fills the disk with it."""
+        now = asyncio.get_running_loop().time()
+        if now - self._refused.get(uid, -_TOLD_SECONDS) >= _TOLD_SECONDS:
+            self._refused[uid] = now
+            _log.warning("refused a connection of user %d", uid)
+
     def _opened(self, connection: _Connection, pid: int) -> None:
         self._connections.add(connection)
         connection.id = self._next_connection
@@ -152,6 +195,7 @@ class RpcServer:
 
     def _lost(self, connection: _Connection) -> None:
         self._connections.discard(connection)
+        self._crowd.remove(connection)
         self._client_pids.pop(connection.id, None)
         for call in connection.unanswered:
             self._calls.pop(call, None)
@@ -164,6 +208,8 @@ class RpcServer:
             call_id, request = decode_call(line, self._methods)
         except WireError as error:
             connection.write(encode_wire_error(error))
+            if not connection.known:
+                connection.hang_up()
             return
         if len(connection.unanswered) >= MAX_UNANSWERED:
             refusal = RemoteError("too many calls at once", because=f"{MAX_UNANSWERED} wait for an answer")
@@ -188,12 +234,31 @@ class _Connection(asyncio.Protocol):
         self.known_only = known_only
         self.unanswered: set[int] = set()
         self.gone = asyncio.Event()
+        self.address = ""
+        self.known = True
+        self.held = 0
+        self._now = asyncio.get_running_loop().time
+        self.heard = self._now()
         self._server = server
         self._transport: asyncio.Transport | None = None
         self._lines = Lines(server.max_line_bytes)
+        self._waiting: deque[bytes] = deque()
+        """Calls that have come whole, and are taken when others have had their turn."""
+        self._unread = False
+        self._unread_bytes = 0
         self._tcp: TcpCaller | None = None
         self._output: list[bytes] = []
         self._flush_due = False
+
+    @property
+    def _turn(self) -> float:
+        """Seconds for which its calls are taken at once; for a stranger's, hardly more than one takes."""
+        return _TURN_SECONDS if self.known else _TURN_SECONDS / 10
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for the answer to a call."""
+        return bool(self.unanswered or self._waiting)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -207,8 +272,14 @@ class _Connection(asyncio.Protocol):
             self._tcp = TcpCaller(connection, transport.get_extra_info("peername"))
             uid = self._tcp.accepted_uid
         self._server._opened(self, pid)
-        if self._identify(uid):
-            self.user = user_name(self.uid)
+        if not self._identify(uid):
+            return
+        self.user = user_name(self.uid)
+        if self.uid < 0:
+            self.known = False
+            self.address = str((transport.get_extra_info("peername") or ("an unknown address",))[0])
+        if why := self._server._admit(self):
+            self._refuse(RemoteError("there is no room for another connection", because=why))
 
     def _identify(self, uid: int) -> bool:
         """Whether that user is served here; one who is not is told so, and the connection ends."""
@@ -218,20 +289,25 @@ class _Connection(asyncio.Protocol):
         if served:
             self.uid = uid
             return True
-        _log.warning("refused a connection of user %d", uid)
+        self._server._says_refused(uid)
         you = (
             f"you are {user_name(uid)}"
             if uid >= 0
             else "who you are is not known: the connection is not open"
         )
-        error = YoppError(
-            "this daemon serves its own user only",
-            because=f"it runs as {user_name(os.geteuid())}, and {you}",
-        )
+        because = f"it runs as {user_name(os.geteuid())}, and {you}"
+        self._refuse(YoppError("this daemon serves its own user only", because=because))
+        return False
+
+    def _refuse(self, error: YoppError) -> None:
         self.write(encode_error(None, error))
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """Send what has been answered, take no more, and close."""
+        self._waiting.clear()
         self.flush()
         self.close()
-        return False
 
     def data_received(self, data: bytes) -> None:
         if self._transport is None or self._transport.is_closing():
@@ -239,37 +315,75 @@ class _Connection(asyncio.Protocol):
         # The data is acted on only if the connection still belongs to the user who opened it.
         if self._tcp is not None and not self._identify(self._tcp.uid()):
             return
-        for line in self._lines.add(data):
-            if line.strip():
-                self._server._received(self, line)
-        if self._lines.too_long:
+        waited = bool(self._waiting)
+        self._waiting.extend(line for line in self._lines.add(data) if line.strip())
+        if not waited:
+            self._take(self._now() + self._turn)
+        self.weigh()
+
+    def _take(self, until: float) -> None:
+        """Take the calls that have come, until that time; the others when the loop has come round."""
+        while self._waiting:
+            self._server._received(self, self._waiting.popleft())
+            self.heard = now = self._now()
+            if now >= until and self._waiting:
+                if self._transport is not None:
+                    self._transport.pause_reading()
+                asyncio.get_running_loop().call_soon(self._go_on)
+                return
+        if self._lines.too_long and self._transport is not None:
             message = f"a line is longer than {self._server.max_line_bytes} bytes"
             self.write(encode_wire_error(WireError(INVALID_REQUEST, message)))
             self._lines.clear()
             self.flush()
             self.close()
 
+    def _go_on(self) -> None:
+        """Take the calls that had to wait, if the caller is still the one who made them."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._tcp is not None and not self._identify(self._tcp.uid()):
+            return
+        self._take(self._now() + self._turn)
+        self._listen()
+
+    def _listen(self) -> None:
+        """Read on, unless it has calls enough or does not read its answers."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not self._waiting and not self._unread:
+            self._transport.resume_reading()
+
     def eof_received(self) -> bool:
         # What has been answered is sent; then it counts as gone. A caller that was killed looks the same as
         # one that only stopped sending, and the death of a master in a client must be noticed at once.
+        self._take_rest()
         self.flush()
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._take_rest()
         self._transport = None
         self._output.clear()
         self.gone.set()
         self._server._lost(self)
 
+    def _take_rest(self) -> None:
+        """Take what it has asked for before it went, as long as that is known to have come from it."""
+        if self._tcp is None and self._waiting:
+            self._take(float("inf"))
+
     def pause_writing(self) -> None:
         """The caller does not read its answers: take no more calls of it until it does."""
+        self._unread = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """It reads again."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._unread = False
+        self._listen()
+        self.weigh()
 
     def write(self, line: bytes) -> None:
         """Send a line, together with the others of this turn of the loop."""
@@ -288,13 +402,32 @@ class _Connection(asyncio.Protocol):
         self._transport.write(b"".join(self._output))
         self._output.clear()
         if self._transport.get_write_buffer_size() > _OUTPUT_BYTES:
-            _log.warning("dropped connection %d: it leaves its answers unread", self.id)
-            self.abort()
+            self.end("it leaves its answers unread")
+        else:
+            self.weigh()
+
+    def weigh(self) -> None:
+        """Count what is kept for it."""
+        if self._transport is None:
+            return
+        unread = self._transport.get_write_buffer_size()
+        if unread < self._unread_bytes:
+            self.heard = self._now()  # it reads
+        self._unread_bytes = unread
+        if (held := self._lines.begun + unread) != self.held:
+            self._server._crowd.holds(self, held)
 
     def close(self) -> None:
         """Close when all has been sent."""
         if self._transport is not None:
             self._transport.close()
+
+    def end(self, why: str) -> None:
+        """Close now, and say why."""
+        _log.warning(
+            "closed connection %d%s: %s", self.id, f" of {self.address}" if self.address else "", why
+        )
+        self.abort()
 
     def abort(self) -> None:
         """Close now."""

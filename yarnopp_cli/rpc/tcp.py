@@ -13,6 +13,7 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Callable
+from typing import Final
 
 from executor.light import Record
 
@@ -20,6 +21,10 @@ from ..errors import InvalidPropertyError, YoppError, reason_of
 from .tcp_peers import NOBODY, Peer, is_here, peer_of, plain
 
 _PROPERTY = "yarn.resourcemanager.address"
+BACKLOG: Final = 1024
+"""How many callers the kernel keeps until they are accepted."""
+ACCEPT_AT_ONCE: Final = 16
+"""How many of them are accepted in one turn of the loop: a crowd that comes at once keeps nobody waiting."""
 
 
 class ListenAddress(Record):
@@ -40,7 +45,13 @@ class ListenAddress(Record):
     async def listen(self, factory: Callable[[], asyncio.Protocol]) -> asyncio.Server:
         """Listen there. Raises YoppError, which names who holds a port that is taken."""
         try:
-            return await asyncio.get_running_loop().create_server(factory, self.ip, self.port, backlog=1024)
+            bound = socket.create_server(
+                (self.ip, self.port), family=socket.AF_INET6 if ":" in self.ip else socket.AF_INET
+            )
+            loop = asyncio.get_running_loop()
+            server = await loop.create_server(factory, sock=bound, backlog=ACCEPT_AT_ONCE)
+            bound.listen(BACKLOG)
+            return server
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 raise YoppError(

@@ -67,6 +67,11 @@ class Lines:
         """Whether the line that has come in part is longer than any that is accepted."""
         return len(self._buffer) > self.limit
 
+    @property
+    def begun(self) -> int:
+        """How many bytes of a line have come in part."""
+        return len(self._buffer)
+
     def add(self, data: bytes) -> list[bytes]:
         """The lines that are complete with ``data``, up to one that is too long; without their newlines."""
         self._buffer += data

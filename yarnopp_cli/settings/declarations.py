@@ -10,6 +10,7 @@ from executor.light import Record
 from executor.records import Resource
 from executor.settings import ExecutorSettings, Property, properties_of, setting
 
+from .ipc import IpcSettings
 from .queues import QUEUE_PREFIX, CapacitySchedulerSettings
 
 
@@ -408,6 +409,7 @@ SETTINGS: tuple[type, ...] = (
     HardwareSettings,
     ApplicationSettings,
     DaemonSettings,
+    IpcSettings,
     WebSettings,
     EngineSettings,
 )
