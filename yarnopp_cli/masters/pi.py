@@ -7,7 +7,7 @@ opportunistic maps 19, maps 20. The percentage of opportunistic maps is exact an
 from __future__ import annotations
 
 from executor.light import replace
-from executor.records import ExecutionType, Resource
+from executor.records import ExecutionType, Others, Resource
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
@@ -76,13 +76,16 @@ def plan(
     program: tuple[str, ...],
     settings: ApplicationSettings,
     *,
+    others: Others = (),
     timeout_ms: int = 0,
     exit_rule: str = "highest",
     properties: tuple[JobProperty, ...] = (),
 ) -> JobSpec:
-    """The job: a phase of maps and a phase of one reduce. ``program`` is the command that runs ``jobs/halton.py``."""
-    map_resource = Resource(settings.map_memory_mb, settings.map_vcores)
-    reduce_resource = Resource(settings.reduce_memory_mb, settings.reduce_vcores)
+    """The job: a phase of maps and a phase of one reduce. ``program`` is the command that runs ``jobs/halton.py``;
+    ``others`` are the countable resources of each container.
+    """
+    map_resource = Resource(settings.map_memory_mb, settings.map_vcores, others)
+    reduce_resource = Resource(settings.reduce_memory_mb, settings.reduce_vcores, others)
     kinds = opportunistic_maps(maps, settings.num_opportunistic_maps_percent, settings.opportunistic_maps)
     tasks = tuple(
         TaskSpec(

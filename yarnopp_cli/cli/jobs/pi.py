@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from executor.hints import TYPE_CHECKING, Any
 from executor.light import replace
+from executor.records import Others
 
 from ...masters import pi as masters_pi
 from ...masters.pi import PERCENT
@@ -28,6 +29,7 @@ from ..frame.options import (
     option,
 )
 from ..frame.session import Session
+from .resources import Gpus, Resources, others_of
 from .run import tags
 
 if TYPE_CHECKING:
@@ -60,6 +62,8 @@ class Job(Options):
     """The job that is made of it."""
 
     percent: Percent = None
+    gpus: Annotated[Gpus, HERE_ONLY] = None
+    resource: Annotated[Resources, HERE_ONLY] = None
     detach: Annotated[Detach, HERE_ONLY] = False
     exit_code: Annotated[ExitCode, HERE_ONLY] = ExitRule.highest
     queue: Annotated[Queue, HERE_ONLY] = "default"
@@ -91,6 +95,7 @@ def pi(
     from .running import client_here
 
     masters_pi.check_size(maps, samples)
+    others = others_of(job.gpus, job.resource or ())
     if session.yarn is not None:
         from .on_yarn import hadoops_pi
 
@@ -98,7 +103,7 @@ def pi(
     client = client_here(session)
 
     def planned(directory: str) -> tuple[JobSpec, ApplicationSubmissionContext]:
-        return _planned(session.configuration, client.settings, job, maps, samples, directory)
+        return _planned(session.configuration, client.settings, job, others, maps, samples, directory)
 
     return _with_files(session, client, maps, samples, planned, detach=job.detach)
 
@@ -158,6 +163,7 @@ def _planned(
     configuration: Configuration,
     configured: ApplicationSettings,
     wanted: Job,
+    others: Others,
     maps: int,
     samples: int,
     directory: str,
@@ -172,6 +178,7 @@ def _planned(
         directory,
         program(),
         settings,
+        others=others,
         timeout_ms=round((wanted.timeout or 0) * 1000),
         exit_rule=wanted.exit_code.value,
         properties=_properties(configuration, maps, settings, configured),
