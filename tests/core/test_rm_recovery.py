@@ -12,14 +12,16 @@ import pytest
 
 from bench.world import IDENTITY
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
-from yarnopp_cli.errors import InvalidStateError
+from yarnopp_cli.errors import ApplicationNotFoundError, InvalidStateError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.admin_protocol import DrainNodesRequest, ResumeNodesRequest
 from yarnopp_cli.records.client_protocol import (
     GetApplicationAttemptsRequest,
+    GetJobRequest,
     GetNewApplicationRequest,
     KillApplicationRequest,
     StopJobRequest,
+    SubmitApplicationRequest,
     SubmitJobRequest,
     UpdateApplicationTagsRequest,
     UpdateApplicationTimeoutsRequest,
@@ -27,10 +29,10 @@ from yarnopp_cli.records.client_protocol import (
     WatchJobResponse,
 )
 from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest
-from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
+from yarnopp_cli.records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
-from yarnopp_cli.records.requests import ApplicationSubmissionContext, MapReduceJob
+from yarnopp_cli.records.requests import ApplicationSubmissionContext, ContainerLaunchContext, MapReduceJob
 from yarnopp_cli.records.state import (
     KINDS,
     Kind,
@@ -556,6 +558,50 @@ def test_a_task_of_a_later_phase_and_one_that_failed_for_good() -> None:
     assert response.end is not None and response.end.exit_code == 3
     summary = response.end.summary
     assert (summary.total, summary.completed, summary.failed) == (4, 4, 1)
+
+
+def test_what_a_job_has_run_is_known_to_every_later_life() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    phase = PhaseSpec("run", (TaskSpec(1, SMALL, count=4),), ("true",), environment={"SECRET": "x"})
+    submitted = SubmitJobRequest(
+        ApplicationSubmissionContext("", "mine"), JobSpec("j", "YARN", (phase,)), False
+    )
+    app_id = cluster.ask(submitted, cluster.connection()).application_id
+    tasks = node.beat().tasks_to_start
+    while tasks:
+        codes = [(one, int(one.number == 2)) for one in tasks]
+        ends = [
+            ContainerStatus(
+                one.container_id, DONE, one.execution_type, one.resource, exit_status=code, exit_code=code
+            )
+            for one, code in codes
+        ]
+        tasks = node.beat(*ends).tasks_to_start
+    for _ in range(2):
+        cluster.restart()
+        told = cluster.ask(GetJobRequest(app_id))
+        assert (told.job, told.succeeded, told.ended) == (submitted.job, (1, 1, 3, 4), True)
+        assert told.context.name == "mine"
+
+
+def test_the_job_of_a_master_in_a_container_is_in_its_files_and_one_in_a_client_is_not_known() -> None:
+    cluster = Kept()
+    cluster.node()
+    master = ContainerLaunchContext(command=("true",), files={JOB_FILE: "{}"})
+    contexts = [
+        ApplicationSubmissionContext("", "inside", am_container_spec=master),
+        ApplicationSubmissionContext("", "client", unmanaged=True, command_line="yopp run true"),
+    ]
+    inside, outside = (
+        cluster.ask(SubmitApplicationRequest(one), cluster.connection()).application_id for one in contexts
+    )
+    cluster.restart()
+    told = cluster.ask(GetJobRequest(inside))
+    assert told.job is None and told.context.am_container_spec == master and not told.ended
+    with pytest.raises(ApplicationNotFoundError, match="is not known any more") as caught:
+        cluster.ask(GetJobRequest(outside))
+    assert caught.value.hint == "type it again: yopp run true"
 
 
 def test_a_job_that_is_to_begin_later_begins_in_the_next_life() -> None:

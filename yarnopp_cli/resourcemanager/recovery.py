@@ -115,7 +115,7 @@ class Recovery:
         app = self._application(stored, life, leaf)
         if life.state in FINAL_STATES:
             self._end(app, life)
-            self._hosting.restore_end(app.id, life.end)
+            self._hosting.restore_end(app, stored, life)
             return
         began = self._go_on(app, life)
         for task in tasks:
