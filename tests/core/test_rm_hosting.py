@@ -34,7 +34,7 @@ from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, Sweep, TaskReport, Task
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart
-from yarnopp_cli.resourcemanager.hosting import masters as hosting
+from yarnopp_cli.resourcemanager.hosting import past
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Node
 
@@ -124,7 +124,7 @@ def test_a_job_starts_with_its_nodes_next_answer_and_ends_with_its_last_containe
 
 
 def test_what_a_job_runs_is_kept_when_its_tasks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosting, "MOST_PAST_TASKS", 9)
+    monkeypatch.setattr(past, "MOST_PAST_TASKS", 9)
     cluster, (node,) = cluster_with()
 
     def ran(count: int, *bad: int) -> Job:

@@ -45,6 +45,7 @@ class StoredLife(Record):
     """How far an application is: its attempts, the container of the last one's master, and how it ended.
 
     ``last_container`` is a bound of its containers' numbers. ``stop``: somebody asked its hosted master to end.
+    ``succeeded``: the tasks of its last phase that ended well, in rows, once it has ended.
     """
 
     id: str
@@ -69,6 +70,7 @@ class StoredLife(Record):
     postponed: bool = False
     began_at_ms: int = 0
     expires_at_ms: int = 0
+    succeeded: tuple[int, ...] = ()
 
 
 class StoredTask(Record):

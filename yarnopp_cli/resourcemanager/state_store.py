@@ -147,5 +147,6 @@ class RMStateStore:
             end=end,
             last_container=attempt.numbers_taken,
             state=app.state,
+            succeeded=self._hosting.succeeded(app.id),
             **{name: getattr(app, name) for name in RESTORED},
         )
