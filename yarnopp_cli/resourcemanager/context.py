@@ -32,7 +32,7 @@ from ..machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 from ..masters.tasks import Task
 from ..records.client_protocol import ApplicationResponse
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
-from ..records.history import ApplicationHistory
+from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
@@ -59,6 +59,13 @@ class KeepHistory:
     """What is remembered of an ended application is to be written down, and the oldest of these may go."""
 
     history: ApplicationHistory
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEvents:
+    """These are to be written down before anybody is told of them, where the RM keeps its state."""
+
+    events: tuple[HistoryEvent, ...]
 
 
 SILENT_HEARTBEATS = 3
@@ -149,7 +156,15 @@ class Expected:
 
 
 Command = (
-    Reply | ReplyError | StopDaemon | KeepHistory | KeepCrash | StoreRecord | RemoveRecords | ForgetState
+    Reply
+    | ReplyError
+    | StopDaemon
+    | KeepHistory
+    | KeepEvents
+    | KeepCrash
+    | StoreRecord
+    | RemoveRecords
+    | ForgetState
 )
 EventT = TypeVar("EventT", contravariant=True)
 
@@ -268,7 +283,7 @@ class RMContext:
         self.allocation_expiry = settings.allocation_expiry_interval_ms / 1000
         self.changes = Changes()
         self.deadlines: Deadlines[Due] = Deadlines()
-        self.history = EventHistory(settings.event_history_size)
+        self.history = EventHistory(settings.event_history_size, written=settings.recovery_enabled)
         self.applications: dict[str, RMApp] = {}
         self.live: dict[str, RMApp] = {}
         #: those that are to begin later
