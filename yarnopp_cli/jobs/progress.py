@@ -122,7 +122,8 @@ def end_line(status: FinalApplicationStatus, seconds: float, tally: Tally, diagn
     if status is FinalApplicationStatus.SUCCEEDED:
         return f"done in {duration_text(seconds)}: {states}"
     if status is FinalApplicationStatus.FAILED:
-        return f"failed after {duration_text(seconds)}: {states}"
+        halted = f" ({diagnostics})" if diagnostics.startswith("halted: ") else ""
+        return f"failed after {duration_text(seconds)}{halted}: {states}"
     why = f" ({diagnostics})" if diagnostics else ""
     return f"stopped after {duration_text(seconds)}{why}: {states}"
 
