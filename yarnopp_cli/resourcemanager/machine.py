@@ -231,7 +231,7 @@ class ResourceManager:
         kept = self._history.keep(everything=ending)
         written = self._store.writes()  # before anybody hears of it
         commands, changes.commands = changes.commands, []
-        return [*written, *kept, *commands]
+        return [*kept, *written, *commands]
 
     def _serve_masters(self) -> None:
         """Allocate, and tell masters, until those that live here ask for nothing more in answer."""
