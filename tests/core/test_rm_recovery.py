@@ -29,7 +29,7 @@ from yarnopp_cli.records.client_protocol import (
     WatchJobRequest,
     WatchJobResponse,
 )
-from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest
+from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest, HistoryEvent
 from yarnopp_cli.records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
@@ -45,7 +45,7 @@ from yarnopp_cli.records.state import (
     key_of,
 )
 from yarnopp_cli.records.tracker_protocol import TaskToStart
-from yarnopp_cli.resourcemanager.context import ForgetState, KeepHistory, RMContext
+from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues
 
@@ -67,6 +67,7 @@ class Kept(Cluster):
     def __init__(self, **more: Any) -> None:
         super().__init__(recovery_enabled=True, **more)
         self.records: dict[tuple[Kind, str], Stored] = {}
+        self.events: list[HistoryEvent] = []
         self.writes = 0
         self.dies_at = -1
         self.after = False
@@ -87,6 +88,9 @@ class Kept(Cluster):
         self.writes += bool(written)
         if dies and not self.after:
             raise Died
+        for one in commands:
+            if isinstance(one, KeepEvents):
+                self.events += one.events
         super()._take(commands[len(kept) :])
         if dies:
             raise Died
@@ -116,7 +120,7 @@ class Kept(Cluster):
         self.rm = ResourceManager(self.context, read_queues)
         self._answers.clear()
         self.dies_at = -1
-        self._take(self.rm.recover(list(self.records.values()), self.now))
+        self._take(self.rm.recover(list(self.records.values()), self.now, self.events))
 
 
 class Host:
@@ -354,7 +358,7 @@ def test_after_a_reboot_what_ran_is_told_as_lost_with_it() -> None:
     again = [one for one in from_rows(response.tasks) if one.preemptions]
     assert {one.planned_number for one in again} == set(lost)
     events = cluster.ask(GetEventsRequest()).events
-    (recovered,) = [one for one in events if one.kind is EventKind.RESOURCEMANAGER_RECOVERED]
+    *_, recovered = [one for one in events if one.kind is EventKind.RESOURCEMANAGER_RECOVERED]
     assert recovered.words == {"reboot": "yes"} and recovered.numbers["containers"] == len(lost)
     end = world.finish().end
     assert end is not None and end.exit_code == 0
@@ -502,12 +506,33 @@ def test_a_drained_node_stays_drained_until_it_is_resumed() -> None:
     assert cluster.context.node(node.name).state is NodeState.RUNNING
 
 
-def test_events_go_on_with_higher_numbers() -> None:
+@pytest.mark.parametrize("written", [True, False])
+def test_events_go_on_with_the_next_number_or_above_all_that_were_told(written: bool) -> None:
     cluster = Kept()
     cluster.node()
-    before = cluster.ask(GetEventsRequest()).events[-1].seq
+    before = cluster.context.history.last
+    told = cluster.ask(GetEventsRequest(since=0)).events
+    assert [event.seq for event in cluster.events] == list(range(1, before + 1))
+    if not written:
+        cluster.events.clear()
     cluster.restart()
-    assert cluster.ask(GetEventsRequest(since=before)).events[0].kind is EventKind.RESOURCEMANAGER_RECOVERED
+    answer = cluster.ask(GetEventsRequest(since=0))
+    numbers = [event.seq for event in answer.events]
+    recovered = EventKind.RESOURCEMANAGER_RECOVERED
+    if written:
+        assert answer.events[: len(told)] == told and numbers == list(range(1, numbers[-1] + 1))
+        assert answer.events[len(told)].kind is recovered
+    else:
+        assert answer.events[0].kind is recovered and numbers[0] > before
+
+
+def test_events_of_another_state_are_not_those_of_this_one() -> None:
+    cluster = Kept()
+    cluster.node()
+    cluster.events[-1] = replace(cluster.events[-1], seq=10**9)
+    cluster.restart()
+    events = cluster.ask(GetEventsRequest(since=0)).events
+    assert events[0].kind is EventKind.RESOURCEMANAGER_RECOVERED and events[0].seq < 10**9
 
 
 def test_what_ended_is_kept_where_the_rm_dies_before_its_last_container_has_ended() -> None:

@@ -56,7 +56,10 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
         go.touch()
         wait_until(lambda: "ApplicationFinished" in shown.read_text(), what="the end is told")
         seen.send_signal(signal.SIGINT)
-        assert AGAIN in seen.communicate(timeout=30)[1]
+        told = seen.communicate(timeout=30)[1]
+        assert AGAIN in told and "no longer remembered" not in told
+    numbers = [int(line.split()[0]) for line in shown.read_text().splitlines()]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1)), "each event once"
     wait, logs, events_, ps = looking
     out, err = wait.communicate(timeout=30)
     assert (wait.returncode, out) == (0, f"{job} FINISHED SUCCEEDED, exit 0\n") and err.count(AGAIN) == 1

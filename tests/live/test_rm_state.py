@@ -80,6 +80,8 @@ def test_what_ended_is_kept_though_the_rm_died_before_its_last_container(yopp: Y
     kill_the_rm(yopp)
     kept = json.loads(wait_until(lambda: file.exists() and file.read_text()))["application"]
     assert (kept["application_id"], kept["state"]) == (job, "KILLED")
+    report = yopp.home / yopp("report", job).stdout.strip()
+    assert "container_" in report.read_text()
 
 
 def test_a_job_from_before_a_restart_is_run_again(yopp: Yopp) -> None:

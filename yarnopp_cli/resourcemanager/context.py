@@ -32,7 +32,7 @@ from ..machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 from ..masters.tasks import Task
 from ..records.client_protocol import ApplicationResponse
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
-from ..records.history import ApplicationHistory
+from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
@@ -62,6 +62,13 @@ class KeepHistory:
 
     history: ApplicationHistory
     if_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEvents:
+    """These are to be written down before anybody is told of them, where the RM keeps its state."""
+
+    events: tuple[HistoryEvent, ...]
 
 
 SILENT_HEARTBEATS = 3
@@ -152,7 +159,15 @@ class Expected:
 
 
 Command = (
-    Reply | ReplyError | StopDaemon | KeepHistory | KeepCrash | StoreRecord | RemoveRecords | ForgetState
+    Reply
+    | ReplyError
+    | StopDaemon
+    | KeepHistory
+    | KeepEvents
+    | KeepCrash
+    | StoreRecord
+    | RemoveRecords
+    | ForgetState
 )
 EventT = TypeVar("EventT", contravariant=True)
 
@@ -271,7 +286,7 @@ class RMContext:
         self.allocation_expiry = settings.allocation_expiry_interval_ms / 1000
         self.changes = Changes()
         self.deadlines: Deadlines[Due] = Deadlines()
-        self.history = EventHistory(settings.event_history_size)
+        self.history = EventHistory(settings.event_history_size, written=settings.recovery_enabled)
         self.applications: dict[str, RMApp] = {}
         self.live: dict[str, RMApp] = {}
         #: those that are to begin later

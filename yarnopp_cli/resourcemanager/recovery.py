@@ -17,7 +17,7 @@ from executor.light import Record, field, replace
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType
 
 from ..masters import messages as m
-from ..records.history import EventKind
+from ..records.history import EventKind, HistoryEvent
 from ..records.ids import ApplicationId
 from ..records.jobs import TaskState
 from ..records.reports import FINAL_STATES, YarnApplicationState
@@ -36,7 +36,7 @@ from .hosting.masters import HostedMasters
 from .lives import AppEvent, AttemptEvent
 from .scheduler.queues import LeafQueue
 from .services.queue_service import QueueService
-from .state_store import RESTORED, RMStateStore
+from .state_store import EVENTS_AHEAD, RESTORED, RMStateStore
 
 RESTARTED = "The ResourceManager was restarted."
 NEVER_CAME = "Container not found on its node after the ResourceManager was restarted"
@@ -88,14 +88,14 @@ class Recovery:
         self._queues = queues
         self._store = store
 
-    def restore(self, found: Recovered) -> None:
+    def restore(self, found: Recovered, events: Iterable[HistoryEvent] = ()) -> None:
         """Enter everything into the books of an RM that has just begun."""
         cluster = found.cluster
         if cluster is None:
             return
         rm = self._rm
         rm.rebooted = bool(cluster.boot_id) and cluster.boot_id != rm.identity.boot_id
-        rm.history.last = cluster.last_event
+        rm.history.restore(events, cluster.last_event - EVENTS_AHEAD, cluster.last_event)
         rm.last_application = rm.recovered_applications = cluster.last_application
         rm.drained = set(found.drained)
         self._store.recovered(found.applications, found.drained)

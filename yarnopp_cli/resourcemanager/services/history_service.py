@@ -11,7 +11,7 @@ from executor.light import replace
 from ...machine.calls import CallReceived
 from ...machine.restarts import DaemonGivenUp, DaemonRestarted
 from ...records.history import ApplicationHistory, EventKind, GetEventsRequest, GetEventsResponse
-from ..context import DueKind, KeepHistory, RMContext
+from ..context import DueKind, KeepEvents, KeepHistory, RMContext
 from ..entities import RMApp
 from ..mapreduce import map_reduce_report
 from ..reports import application_report
@@ -62,6 +62,14 @@ class HistoryService:
         if last != self._served or self._rm.ending:
             self._served = last
             self.waits.check()
+
+    def fresh(self) -> list[KeepEvents]:
+        """The events of this step, where they are written down."""
+        history = self._rm.history
+        if not history.fresh:
+            return []
+        events, history.fresh = tuple(history.fresh), []
+        return [KeepEvents(events)]
 
     def keep(self, *, everything: bool) -> list[KeepHistory]:
         """What is to be kept now: applications that have ended, and their containers too; or ``everything`` that is
