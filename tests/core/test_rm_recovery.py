@@ -17,6 +17,7 @@ from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.admin_protocol import DrainNodesRequest, ResumeNodesRequest
 from yarnopp_cli.records.client_protocol import (
     GetApplicationAttemptsRequest,
+    GetClusterInfoRequest,
     GetJobRequest,
     GetNewApplicationRequest,
     KillApplicationRequest,
@@ -44,7 +45,7 @@ from yarnopp_cli.records.state import (
     key_of,
 )
 from yarnopp_cli.records.tracker_protocol import TaskToStart
-from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, RMContext
+from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues
 
@@ -75,7 +76,11 @@ class Kept(Cluster):
     def _take(self, commands: Iterable[Any]) -> None:
         commands = list(commands)
         written = [one for one in commands if isinstance(one, StoreRecord | RemoveRecords)]
-        assert commands[: len(written)] == written, "records are written before anything else is done"
+        kept = [one for one in commands if isinstance(one, KeepHistory)]
+        assert commands[: len(kept + written)] == kept + written, (
+            "a history, and what says that it is kept, come first"
+        )
+        super()._take(kept)
         for one in written:
             self._keep(one)
         self.forgot |= any(isinstance(one, ForgetState) for one in commands)
@@ -86,7 +91,7 @@ class Kept(Cluster):
         for one in commands:
             if isinstance(one, KeepEvents):
                 self.events += one.events
-        super()._take(commands)
+        super()._take(commands[len(kept) :])
         if dies:
             raise Died
 
@@ -528,6 +533,33 @@ def test_events_of_another_state_are_not_those_of_this_one() -> None:
     cluster.restart()
     events = cluster.ask(GetEventsRequest(since=0)).events
     assert events[0].kind is EventKind.RESOURCEMANAGER_RECOVERED and events[0].seq < 10**9
+
+
+def test_what_ended_is_kept_where_the_rm_dies_before_its_last_container_has_ended() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    master = cluster.master()
+    (granted,) = master.allocate(asks(1)).allocated
+    node.beat(ContainerStatus(granted.id, RUNNING, GUARANTEED, SMALL, application_id=master.app_id))
+    cluster.ask(KillApplicationRequest(master.app_id))
+    assert not cluster.kept
+    for _ in range(2):
+        cluster.restart()
+        (kept,) = cluster.kept
+        assert kept.application.application_id == master.app_id and kept.application.finished_at_ms
+        assert kept.application.state is YarnApplicationState.KILLED
+
+
+def test_the_number_of_applications_that_were_submitted_never_goes_down() -> None:
+    cluster = Kept(max_completed_applications=2)
+    cluster.ask(GetNewApplicationRequest())  # which nobody submits
+    for _ in range(4):
+        cluster.ask(KillApplicationRequest(cluster.submit()))
+    cluster.submit(application_id=cluster.ask(GetNewApplicationRequest()).application_id)
+    for _ in range(2):
+        info = cluster.ask(GetClusterInfoRequest())
+        assert (info.applications_finished, info.applications_pending) == (4, 1)
+        cluster.restart()
 
 
 def test_without_recovery_nothing_is_written() -> None:

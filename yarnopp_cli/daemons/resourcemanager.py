@@ -114,8 +114,12 @@ class ResourceManagerDaemon:
             self._watcher.look_at_nodes()
 
     def _perform(self, command: Command) -> None:
-        """Perform a command; after a record, once the records of this turn of the loop are written."""
-        if self._state is not None and isinstance(command, StoreCommand | KeepEvents):
+        """Perform a command; after a record, once the records of this turn of the loop are written. A history is
+        kept at once, and the record that says so is written then.
+        """
+        if isinstance(command, KeepHistory):
+            self._histories.keep(command.history, if_missing=command.if_missing)
+        elif self._state is not None and isinstance(command, StoreCommand | KeepEvents):
             if not self._held:
                 asyncio.get_running_loop().call_soon(self._write)
             self._held.append(command)
@@ -146,8 +150,6 @@ class ResourceManagerDaemon:
                 self._state = None
                 self._events.close()
                 self._process.run_dir.forget_rm_state()
-        elif isinstance(command, KeepHistory):
-            self._histories.keep(command.history)
         elif isinstance(command, KeepCrash):
             crash = command.crash
             path = write_crash_report(self._process.run_dir.path, crash.error, crash.history)

@@ -19,8 +19,9 @@ from .requests import ApplicationSubmissionContext
 
 
 class StoredCluster(Record):
-    """What is the cluster's own. ``secret`` is the root of all keys, ``boot_id`` the kernel's. The numbers are bounds:
-    no id above ``last_application`` and no event above ``last_event`` was ever given out.
+    """What is the cluster's own. ``secret`` is the root of all keys, ``boot_id`` the kernel's. Two numbers are bounds:
+    no id above ``last_application`` and no event above ``last_event`` was ever given out. ``applications_started``
+    counts those that were submitted.
     """
 
     cluster_timestamp: int
@@ -28,6 +29,7 @@ class StoredCluster(Record):
     boot_id: str = ""
     last_application: int = 0
     last_event: int = 0
+    applications_started: int = 0
 
 
 class StoredApplication(Record):
@@ -45,7 +47,8 @@ class StoredLife(Record):
     """How far an application is: its attempts, the container of the last one's master, and how it ended.
 
     ``last_container`` is a bound of its containers' numbers. ``stop``: somebody asked its hosted master to end.
-    ``succeeded``: the tasks of its last phase that ended well, in rows, once it has ended.
+    ``succeeded``: the tasks of its last phase that ended well, in rows, once it has ended. ``history_due``: it has
+    ended, and its history is not kept yet, as containers of it are left.
     """
 
     id: str
@@ -71,6 +74,7 @@ class StoredLife(Record):
     began_at_ms: int = 0
     expires_at_ms: int = 0
     succeeded: tuple[int, ...] = ()
+    history_due: bool = False
 
 
 class StoredTask(Record):

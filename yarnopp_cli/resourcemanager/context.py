@@ -56,9 +56,12 @@ NODES_SETTLE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KeepHistory:
-    """What is remembered of an ended application is to be written down, and the oldest of these may go."""
+    """What is remembered of an ended application is to be written down, and the oldest of these may go. This comes
+    before the record that says so. ``if_missing``: it ended in an earlier life of the RM, which remembered more of it.
+    """
 
     history: ApplicationHistory
+    if_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)

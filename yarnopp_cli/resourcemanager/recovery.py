@@ -102,6 +102,7 @@ class Recovery:
         for stored in sorted(found.applications.values(), key=lambda one: ApplicationId.parse(one.id).id):
             life = found.lives.get(stored.id, StoredLife(stored.id))
             self._restore(stored, life, found.tasks[stored.id])
+        rm.applications_started = max(rm.applications_started, cluster.applications_started)
         words = {"reboot": "yes"} if rm.rebooted else {}
         numbers = {"applications": len(rm.live), "containers": len(rm.expected)}
         rm.history.add(EventKind.RESOURCEMANAGER_RECOVERED, words=words, numbers=numbers)
@@ -199,8 +200,9 @@ class Recovery:
         attempt.diagnostics = app.diagnostics
         rm.deadlines.clear(Due(DueKind.DEADLINE, app.id))
         self._manager.retire(app)
-        rm.retired.pop(app.id, None)  # its history was kept when it ended, with its tasks
-        rm.task_books.pop(app.id, None)
+        if not life.history_due:
+            rm.retired.pop(app.id, None)  # its history was kept when its last container had ended
+            rm.task_books.pop(app.id, None)
 
     # -- what nodes tell ---------------------------------------------------------------------------------------
 

@@ -55,7 +55,7 @@ class RMStateStore:
         self._rm = context
         self._hosting = hosting
         self._last_event = -1
-        self._last_application = -1
+        self._numbering = (-1, -1)
         self._submitted: set[str] = set()
         self._drained: set[str] = set()
 
@@ -79,8 +79,9 @@ class RMStateStore:
     def _written(self) -> list[StoreCommand]:
         changes, out = self._rm.changes, list[StoreCommand]()
         rm = self._rm
-        if rm.history.last >= self._last_event or rm.last_application != self._last_application:
-            self._last_application = rm.last_application
+        numbering = rm.last_application, rm.applications_started
+        if rm.history.last >= self._last_event or numbering != self._numbering:
+            self._numbering = numbering
             out.append(StoreRecord(self._cluster()))
         lives = changes.lives.copy()
         for entity in changes.moved:
@@ -117,6 +118,7 @@ class RMStateStore:
             rm.identity.boot_id,
             rm.last_application,
             self._last_event,
+            rm.applications_started,
         )
 
     def _node(self, node: RMNode) -> list[StoreCommand]:
@@ -148,5 +150,6 @@ class RMStateStore:
             last_container=attempt.numbers_taken,
             state=app.state,
             succeeded=self._hosting.succeeded(app.id),
+            history_due=app.id in self._rm.retired,
             **{name: getattr(app, name) for name in RESTORED},
         )

@@ -85,10 +85,14 @@ class HistoryService:
             ready += self._rm.live.values()
         settings = self._rm.settings
         wanted = settings.retained_histories > 0 and settings.event_history_size > 0
-        kept = [KeepHistory(self._history(app)) for app in ready] if wanted else []
+        kept = [KeepHistory(self._history(app), self._ended_before(app)) for app in ready] if wanted else []
         for app in ready:
             self._rm.task_books.pop(app.id, None)  # what was kept is read from there
+            self._rm.changes.lives[app.id] = app  # that it is kept is written
         return kept
+
+    def _ended_before(self, app: RMApp) -> bool:
+        return app.ended and app.finished_at_ms < self._rm.identity.started_at_ms
 
     def _history(self, app: RMApp) -> ApplicationHistory:
         nodes = [self._rm.nodes[name] for name in sorted(app.nodes) if name in self._rm.nodes]
