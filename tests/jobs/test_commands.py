@@ -194,12 +194,12 @@ def test_directories_of_dead_clients_are_removed_and_no_others(tmp_path: Path) -
     clientfiles.clear_abandoned(str(tmp_path))
     assert os.path.isdir(piped.path) and not os.path.exists(dead_pipe.path)
     piped.remove()
+    assert os.path.isdir(alive.path) and os.path.isdir(handed_over.path) and (tmp_path / "other").is_dir()
+    assert not os.path.exists(dead.path)
     clientfiles.clear_handed_over(str(tmp_path))
     assert (
         os.path.isdir(alive.path) and not os.path.exists(handed_over.path) and (tmp_path / "other").is_dir()
     )
-    assert os.path.isdir(alive.path) and os.path.isdir(handed_over.path) and (tmp_path / "other").is_dir()
-    assert not os.path.exists(dead.path)
     alive.remove()
 
 
