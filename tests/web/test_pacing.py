@@ -37,17 +37,16 @@ def test_a_crowd_of_requests_leaves_the_loop_to_others() -> None:
                 assert await pace.run(request(0.002)) == "answer"
                 taken += 1
 
-        gaps = []
+        turns: list[int] = []
 
         async def other() -> None:
             while loop.time() - begun < 0.5:
-                before = loop.time()
+                turns.append(taken)
                 await asyncio.sleep(0)
-                gaps.append(loop.time() - before)
 
         await asyncio.gather(other(), *(caller() for _ in range(20)))
-        assert taken * 0.002 <= 0.5 * SHARE + 0.05, "their share"
-        assert sorted(gaps)[int(0.99 * len(gaps))] < 0.01, "one request at most lies between"
+        assert taken * 0.002 <= (loop.time() - begun) * SHARE + 0.12, "their share"
+        assert len(turns) > 3 * taken, "others had their turns meanwhile"
 
     asyncio.run(test())
 

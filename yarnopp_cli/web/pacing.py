@@ -29,13 +29,15 @@ class Pace:
 
     async def run(self, handler: Coroutine[Any, Any, T]) -> T:
         """What the handler returns or raises, once it was its turn."""
+        has_turn = False
         try:
             async with self._turn:
                 while (pause := self._free_at - self._now()) > 0:
                     await asyncio.sleep(pause)
-        except BaseException:
-            handler.close()  # its caller has gone meanwhile
-            raise
+                has_turn = True
+        finally:
+            if not has_turn:
+                handler.close()  # its caller has gone meanwhile
         return await _Timed(handler, self)
 
     def took(self, seconds: float) -> None:
@@ -49,23 +51,32 @@ class _Timed(Generic[T]):
     """A coroutine of which each step is timed."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], pace: Pace) -> None:
-        self._coroutine = coroutine
+        self._steps = coroutine.__await__()
         self._pace = pace
 
     def __await__(self) -> Generator[Any, Any, T]:
-        steps = self._coroutine.__await__()
-        sent: Any = None
-        thrown: BaseException | None = None
-        while True:
-            begun = time.perf_counter()
-            try:
-                waits_for = steps.send(sent) if thrown is None else steps.throw(thrown)
-            except StopIteration as end:
-                return end.value  # type: ignore[no-any-return]
-            finally:
-                self._pace.took(time.perf_counter() - begun)
-            sent = thrown = None
-            try:
-                sent = yield waits_for
-            except BaseException as error:
-                thrown = error
+        result: T = yield from self
+        return result
+
+    def __iter__(self) -> _Timed[T]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return self._steps.send(value)
+        finally:
+            self._pace.took(time.perf_counter() - begun)
+
+    def throw(self, *error: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return self._steps.throw(*error)
+        finally:
+            self._pace.took(time.perf_counter() - begun)
+
+    def close(self) -> None:
+        self._steps.close()
