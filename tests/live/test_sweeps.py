@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from .conftest import Yopp
+from .conftest import Yopp, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -129,7 +130,27 @@ def test_a_bound_and_a_halt(cluster: Yopp, tmp_path: Path) -> None:
     script = f"mkdir {tmp_path}/only || exit 9; sleep 0.05; rmdir {tmp_path}/only"
     cluster("run", "-n", "4", "-O", "--max-running", "1", "--shell", script)
     ended = cluster("run", "-n", "50", "--max-running", "1", "--halt", "soon,fail=2", "false", code=1)
-    assert "halted: 2 of 50 tasks failed" in ended.stderr or "2 failed, 48 stopped" in ended.stderr
+    assert " (halted: 2 of 50 tasks failed): 2 failed, 48 stopped" in ended.stderr
+
+
+def test_a_job_log_is_one_jobs_and_no_name_of_a_file_is_too_long(cluster: Yopp, tmp_path: Path) -> None:
+    log, over = tmp_path / "log", tmp_path / "over"
+    words = ("run", "-O", "--joblog", str(log), "sh", "-c", f"until [ -e {over} ]; do sleep 0.02; done")
+    first = cluster.start(*words)
+    wait_until(lambda: cluster.containers("--state", "RUNNING"), what="it runs")
+    refused = cluster(*words, code=2)
+    assert "another job writes it" in refused.stderr and len(log.read_text().splitlines()) == 1
+    over.touch()
+    assert first.wait(30) == 0 and len(log.read_text().splitlines()) == 2
+    piped = cluster("run", "-O", "--joblog", "/dev/stdout", "true", ":::", "a", "b").stdout.splitlines()
+    assert piped[0].startswith("Seq\t") and sorted(line[0] for line in piped[1:]) == ["1", "2"]
+    os.mkfifo(tmp_path / "fifo")
+    assert "nobody reads it" in cluster("run", "--joblog", str(tmp_path / "fifo"), "true", code=2).stderr
+    assert "no space left" in cluster("run", "--joblog", "/dev/full", "true", code=2).stderr
+    long = cluster(
+        "run", "--results", f"{tmp_path}/r/{{1}}", "touch", str(log) + "2", ":::", "x" * 300, code=2
+    )
+    assert "a name of 300 bytes" in long.stderr and not (tmp_path / "r").exists()
 
 
 def test_output_is_in_the_order_of_the_tasks_and_a_dry_run_has_their_commands(cluster: Yopp) -> None:

@@ -31,6 +31,7 @@ READS = ("/bin/sh", "-c", 'exec "$@" <"$0"')
 BLOCK = "1M"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _PIECE = 1 << 16
+_CHUNK = 1 << 20
 
 
 class Block:
@@ -117,20 +118,36 @@ def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
                 )
             paths.append(os.path.join(directory, str(len(paths) + 1)))
             with open(paths[-1], "xb") as piece:
-                taken = 0
-                while line and taken < block.number:
-                    piece.write(line)
-                    ended = line.endswith(b"\n")
-                    taken += ended if block.lines else len(line)
-                    line = source.readline(_PIECE)
-                    while line and not ended:  # the rest of a long line
-                        piece.write(line)
-                        ended = line.endswith(b"\n")
-                        taken += ended if block.lines else len(line)
-                        line = source.readline(_PIECE)
+                if block.lines:
+                    line = _lines(source, piece, line, block.number)
+                else:
+                    line = _bytes(source, piece, line, block.number)
     except OSError as error:
         raise _unwritable(error) from None
     return paths
+
+
+def _bytes(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes:
+    """Copy so many bytes, which begin with ``line``, and the rest of the last line; the beginning of the next one."""
+    piece.write(line)
+    last, left = line, number - len(line)
+    while left > 0 and (data := source.read(min(left, _CHUNK))):
+        piece.write(data)
+        last, left = data, left - len(data)
+    line = source.readline(_PIECE)
+    while line and not last.endswith(b"\n"):
+        piece.write(line)
+        last, line = line, source.readline(_PIECE)
+    return line
+
+
+def _lines(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes:
+    """Copy so many lines, of which ``line`` is the beginning of the first; the beginning of the next one."""
+    while line and number:
+        piece.write(line)
+        number -= line.endswith(b"\n")
+        line = source.readline(_PIECE)
+    return line
 
 
 def _check(tasks: Tasks, file: str, directory: str) -> None:

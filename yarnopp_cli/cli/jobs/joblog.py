@@ -6,8 +6,11 @@ Imported only where one of them is typed.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import shlex
+import stat
 import time
 from collections.abc import Iterable
 from typing import BinaryIO
@@ -158,22 +161,56 @@ class JobLog:
 
 
 def _opened(path: str, *, more: bool) -> BinaryIO:
-    """The log, each line of which is written at once; what was cut short at its end is taken away."""
-    file = open(path, "r+b" if more and os.path.exists(path) else "wb", buffering=0)  # noqa: SIM115 - its owner closes it
+    """The log, each line of which is written at once. What was cut short at its end is taken away; a file is this job's
+    alone while it is open. A pipe or a device gets the lines as they come. Raises OSError.
+    """
+    kind = os.O_RDWR | os.O_CREAT
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            kind = os.O_WRONLY
     try:
-        size = file.seek(0, os.SEEK_END)
-        while size:
-            begin = max(0, size - 4096)
-            file.seek(begin)
-            end = file.read(size - begin).rfind(b"\n")
-            size = begin + end + 1 if end >= 0 else begin
-            if end >= 0:
-                break
-        file.truncate(size)
-        file.seek(size)
+        descriptor = os.open(path, kind | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise OSError(errno.ENXIO, "it is a pipe, and nobody reads it") from None
+    file = open(descriptor, "wb", buffering=0)  # noqa: SIM115 - its owner closes it
+    try:
+        os.set_blocking(descriptor, True)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or _is_ours(descriptor):
+            file.write(HEADER.encode())
+            return file
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(errno.EBUSY, "another job writes it") from None
+        size = _whole(descriptor) if more else 0
+        os.ftruncate(descriptor, size)
         if not size:
             file.write(HEADER.encode())
     except OSError:
         file.close()
         raise
     return file
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Whether our own output goes to the same file, as with /dev/stdout: others write there, too."""
+    here = os.fstat(descriptor)
+    for ours in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(here, os.fstat(ours)):
+                return True
+    return False
+
+
+def _whole(descriptor: int) -> int:
+    """The size of the lines that are whole."""
+    size = os.fstat(descriptor).st_size
+    while size:
+        begin = max(0, size - 4096)
+        end = os.pread(descriptor, size - begin, begin).rfind(b"\n")
+        if end >= 0:
+            return begin + end + 1
+        size = begin
+    return 0
