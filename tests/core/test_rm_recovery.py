@@ -33,7 +33,12 @@ from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduc
 from yarnopp_cli.records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
-from yarnopp_cli.records.requests import ApplicationSubmissionContext, ContainerLaunchContext, MapReduceJob
+from yarnopp_cli.records.requests import (
+    ApplicationSubmissionContext,
+    ContainerLaunchContext,
+    MapReduceJob,
+    TaskAssignment,
+)
 from yarnopp_cli.records.state import (
     KINDS,
     Kind,
@@ -49,7 +54,7 @@ from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHis
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues
 
-from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Master, Node, asks
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Master, Node, asks, done, status
 
 DONE, RUNNING = ContainerState.DONE, ContainerState.RUNNING
 
@@ -777,3 +782,63 @@ def test_the_tasks_of_a_mapreduce_job_that_had_ended_are_those_that_were_kept() 
     before = cluster.ask(request).report
     cluster.restart()
     assert cluster.ask(request).report == before is None, "it is read from what was kept"
+
+
+def told_attempts(cluster: Kept, app_id: str) -> list[tuple[int, bool, int, ContainerState | None, int]]:
+    report = cluster.ask(GetMapReduceJobRequest(app_id)).report
+    assert report is not None
+    return [(one.index, one.is_reduce, one.number, one.state, one.exit_status) for one in report.attempts]
+
+
+def test_the_tasks_of_a_living_mapreduce_job_are_known_to_every_later_life() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    master = cluster.master(map_reduce=MapReduceJob(3))
+    first, second, third = master.allocate(asks(3)).allocated
+    master.allocate(tasks=[TaskAssignment(one.id, index) for index, one in enumerate((first, second, third))])
+    began = {"started_at_ms": 5, "application_id": master.app_id}
+    node.beat(done(first, 1, finished_at_ms=9, **began), status(second, **began), status(third, **began))
+    before = told_attempts(cluster, master.app_id)
+    assert before == [(0, False, 0, DONE, 1), (1, False, 0, RUNNING, -1000), (2, False, 0, RUNNING, -1000)]
+    node.statuses = {second.id: status(second, **began)}
+    for _ in range(2):
+        cluster.restart()
+        assert len(told_attempts(cluster, master.app_id)) == 3, "also before the node has come"
+        node.register()
+        told = told_attempts(cluster, master.app_id)
+        assert told == [*before[:2], (2, False, 0, DONE, int(ContainerExitStatus.ABORTED))]
+        assert cluster.containers()[second.id].task == 2
+    master.register()
+    master.response_id = 0
+    (again,) = master.allocate(asks(1)).allocated
+    master.allocate(tasks=(TaskAssignment(second.id, 1), TaskAssignment(again.id, 2)))
+    assert told_attempts(cluster, master.app_id)[3][:3] == (2, False, 1), "its second attempt"
+    assert [kind for kind, _ in cluster.records].count(Kind.ATTEMPT) == 4
+    cluster.ask(KillApplicationRequest(master.app_id))
+    cluster.restart()
+    (kept,) = cluster.kept
+    assert kept.map_reduce is not None and len(kept.map_reduce.attempts) == 4
+    assert {one.state for one in kept.map_reduce.attempts} == {DONE}
+    assert Kind.ATTEMPT not in [kind for kind, _ in cluster.records]
+
+
+def test_the_tasks_of_a_hosted_pi_job_are_known_to_the_next_life() -> None:
+    world = World(kind=GUARANTEED)
+    cluster = world.cluster
+    for host in world.hosts:
+        host.register()
+    world.spec = replace(world.spec, map_reduce=MapReduceJob(12))
+    context = ApplicationSubmissionContext("", "pi", map_reduce=MapReduceJob(12))
+    world.id = cluster.ask(SubmitJobRequest(context, world.spec, False), cluster.connection()).application_id
+    for _ in range(2):
+        world.turn()
+    before = told_attempts(cluster, world.id)
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+    assert 0 < len(before) < 12
+    assert [one[:3] for one in told_attempts(cluster, world.id)[: len(before)]] == [one[:3] for one in before]
+    world.finish()
+    report = cluster.kept[-1].map_reduce
+    assert {one.index for one in report.attempts if one.exit_status == 0} == set(range(12))
+    assert not [key for kind, key in cluster.records if kind is Kind.ATTEMPT]

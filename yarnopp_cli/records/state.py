@@ -13,6 +13,7 @@ from executor.light import Record
 from executor.records import ContainerExitStatus, ExecutionType
 
 from .client_protocol import JobEnd, StopJobRequest
+from .history import TaskAttempt
 from .jobs import JobSpec, TaskState
 from .reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from .requests import ApplicationSubmissionContext
@@ -105,6 +106,15 @@ class StoredTask(Record):
     upgraded: bool = False
 
 
+class StoredTaskAttempt(Record):
+    """A container of a MapReduce job, the task that it is for, and what became of it. Its state and times are there
+    once it has ended: before that its node tells them.
+    """
+
+    application_id: str
+    attempt: TaskAttempt
+
+
 class StoredNode(Record):
     """A node that somebody drained."""
 
@@ -118,15 +128,17 @@ class Kind(enum.StrEnum):
     APPLICATION = "application"
     LIFE = "life"
     TASK = "task"
+    ATTEMPT = "attempt"
     NODE = "node"
 
 
-Stored = StoredCluster | StoredApplication | StoredLife | StoredTask | StoredNode
+Stored = StoredCluster | StoredApplication | StoredLife | StoredTask | StoredTaskAttempt | StoredNode
 KINDS: dict[type[Record], Kind] = {
     StoredCluster: Kind.CLUSTER,
     StoredApplication: Kind.APPLICATION,
     StoredLife: Kind.LIFE,
     StoredTask: Kind.TASK,
+    StoredTaskAttempt: Kind.ATTEMPT,
     StoredNode: Kind.NODE,
 }
 
@@ -136,6 +148,8 @@ def key_of(record: Stored) -> str:
     match record:
         case StoredTask():
             return f"{record.application_id}/{record.phase_index}/{record.number}"
+        case StoredTaskAttempt():
+            return f"{record.application_id}/{record.attempt.container_id}"
         case StoredNode():
             return record.node_id
         case StoredCluster():

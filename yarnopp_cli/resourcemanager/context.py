@@ -234,6 +234,8 @@ class Changes:
         self.hosted: list[tuple[int, Any]] = []
         #: tasks of hosted masters' jobs that are to be written down, with the ids of their applications
         self.tasks: dict[Task, str] = {}
+        #: books of MapReduce jobs in which something is to be written down, by the ids of their applications
+        self.books: dict[str, TaskBook] = {}
         #: applications of whose submission something was changed, by id
         self.applications: dict[str, RMApp] = {}
         #: applications of whose life the store has to know more than their state, by id

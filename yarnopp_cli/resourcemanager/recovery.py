@@ -17,7 +17,7 @@ from executor.light import Record, field, replace
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType
 
 from ..masters import messages as m
-from ..records.history import EventKind, HistoryEvent
+from ..records.history import EventKind, HistoryEvent, TaskAttempt
 from ..records.ids import ApplicationId
 from ..records.jobs import TaskState
 from ..records.reports import FINAL_STATES, YarnApplicationState
@@ -28,6 +28,7 @@ from ..records.state import (
     StoredLife,
     StoredNode,
     StoredTask,
+    StoredTaskAttempt,
 )
 from .app_manager import RMAppManager
 from .context import Due, DueKind, Expected, RMContext
@@ -40,6 +41,7 @@ from .state_store import EVENTS_AHEAD, RESTORED, RMStateStore
 
 RESTARTED = "The ResourceManager was restarted."
 NEVER_CAME = "Container not found on its node after the ResourceManager was restarted"
+ENDED_WITH_IT = "The application ended while it ran, and then the ResourceManager"
 REBOOTED = "Container lost: the machine was restarted while it ran"
 
 
@@ -50,6 +52,7 @@ class Recovered(Record, frozen=False):
     applications: dict[str, StoredApplication] = field(default_factory=dict)
     lives: dict[str, StoredLife] = field(default_factory=dict)
     tasks: dict[str, list[StoredTask]] = field(default_factory=lambda: defaultdict(list))
+    attempts: dict[str, list[TaskAttempt]] = field(default_factory=lambda: defaultdict(list))
     drained: set[str] = field(default_factory=set)
 
     @classmethod
@@ -66,6 +69,8 @@ class Recovered(Record, frozen=False):
                     found.lives[record.id] = record
                 case StoredTask():
                     found.tasks[record.application_id].append(record)
+                case StoredTaskAttempt():
+                    found.attempts[record.application_id].append(record.attempt)
                 case StoredNode():
                     found.drained.add(record.node_id)
         return found
@@ -101,7 +106,7 @@ class Recovery:
         self._store.recovered(found.applications, found.drained)
         for stored in sorted(found.applications.values(), key=lambda one: ApplicationId.parse(one.id).id):
             life = found.lives.get(stored.id, StoredLife(stored.id))
-            self._restore(stored, life, found.tasks[stored.id])
+            self._restore(stored, life, found)
         rm.applications_started = max(rm.applications_started, cluster.applications_started)
         words = {"reboot": "yes"} if rm.rebooted else {}
         numbers = {"applications": len(rm.live), "containers": len(rm.expected)}
@@ -110,10 +115,14 @@ class Recovery:
             expiry = rm.settings.nm_expiry_interval_ms / 1000
             rm.deadlines.set(Due(DueKind.RECOVERY), rm.now + expiry)
 
-    def _restore(self, stored: StoredApplication, life: StoredLife, tasks: list[StoredTask]) -> None:
-        rm = self._rm
+    def _restore(self, stored: StoredApplication, life: StoredLife, found: Recovered) -> None:
+        rm, tasks = self._rm, found.tasks[stored.id]
         leaf, gone = self._queues.home_of(stored.context.queue)
         app = self._application(stored, life, leaf)
+        if (book := rm.task_books.get(app.id)) is not None:
+            book.restore(found.attempts[app.id])
+            for attempt in found.attempts[app.id]:
+                app.note_task(attempt.container_id, attempt.index + 1)
         if life.state in FINAL_STATES:
             self._end(app, life)
             self._hosting.restore_end(app, stored, life)
@@ -200,7 +209,10 @@ class Recovery:
         attempt.diagnostics = app.diagnostics
         rm.deadlines.clear(Due(DueKind.DEADLINE, app.id))
         self._manager.retire(app)
-        if not life.history_due:
+        if life.history_due:
+            if (book := rm.task_books.get(app.id)) is not None:
+                book.missed("", ENDED_WITH_IT, rm.now_ms)
+        else:
             rm.retired.pop(app.id, None)  # its history was kept when its last container had ended
             rm.task_books.pop(app.id, None)
 
@@ -220,12 +232,15 @@ class Recovery:
     def _miss(self, node_id: str) -> None:
         """What is still expected of a node, is lost."""
         rm = self._rm
+        text = REBOOTED if rm.rebooted else NEVER_CAME
+        for application_id, book in rm.task_books.items():
+            book.missed(node_id, text, rm.now_ms)
+            rm.changes.books[application_id] = book
         for container_id in [key for key, one in rm.expected.items() if one.node_id == node_id]:
             expected = rm.expected.pop(container_id)
             attempt = expected.attempt
             if attempt.ended:
                 continue
-            text = REBOOTED if rm.rebooted else NEVER_CAME
             if expected.is_am:
                 self._manager.fail_attempt(attempt, f"AM {text[0].lower()}{text[1:]}", counted=False)
                 continue

@@ -18,6 +18,7 @@ from ..records.state import (
     StoredCluster,
     StoredLife,
     StoredNode,
+    StoredTaskAttempt,
     StoreRecord,
 )
 from .context import RMContext
@@ -71,6 +72,7 @@ class RMStateStore:
             out = self._written()
         changes.moved.clear()
         changes.tasks.clear()
+        changes.books.clear()
         changes.applications.clear()
         changes.lives.clear()
         changes.forgotten.clear()
@@ -97,6 +99,9 @@ class RMStateStore:
         for task, application_id in changes.tasks.items():
             if application_id in rm.live:
                 out.append(StoreRecord(stored_task(application_id, task)))
+        for application_id, book in changes.books.items():
+            if application_id in rm.task_books:
+                out += [StoreRecord(StoredTaskAttempt(application_id, one)) for one in book.changes()]
         for app in lives.values():
             if app.id not in self._submitted:
                 self._submitted.add(app.id)
@@ -104,6 +109,8 @@ class RMStateStore:
             out.append(StoreRecord(self.life(app)))
             if app.ended:
                 out.append(RemoveRecords(Kind.TASK, app.id))
+                if app.context.map_reduce is not None and app.id not in rm.task_books:
+                    out.append(RemoveRecords(Kind.ATTEMPT, app.id))
         for application_id in changes.forgotten:
             self._submitted.discard(application_id)
             out += [RemoveRecords(kind, application_id) for kind in (Kind.APPLICATION, Kind.LIFE)]

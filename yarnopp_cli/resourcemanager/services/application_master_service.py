@@ -383,6 +383,7 @@ class ApplicationMasterService:
                 app.note_task(container.id, one.index + 1)
         if (book := self._rm.task_books.get(app.id)) is not None:
             book.assign(tasks, self._rm.find_container, app.id)
+            self._rm.changes.books[app.id] = book
 
     def _take_asks(
         self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]
