@@ -51,7 +51,7 @@ def test_tasks_read_their_file_or_their_piece_of_what_is_piped_in(cluster: Yopp,
     assert sorted(counted.stdout.splitlines()) == ["[1] 1", "[2] 2"]
     piped = cluster("run", "-O", "--pipe", "--block", "100L", "wc", "-l", input="line\n" * 1234)
     assert sorted(line.split()[1] for line in piped.stdout.splitlines()) == ["100"] * 12 + ["34"]
-    assert not list((cluster.run_dir / "state").glob("pipe-*")), "the pieces are removed"
+    assert not (cluster.run_dir / "state" / "jobs").exists(), "the pieces are removed"
     assert "that are gone" in cluster("rerun", "last", code=2).stderr
     missing = cluster(
         "run", "--stdin", f"{tmp_path}/{{1}}.txt", "touch", f"{tmp_path}/ran", ":::", "a", "c", code=2
