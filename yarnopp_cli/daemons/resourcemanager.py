@@ -122,9 +122,10 @@ class ResourceManagerDaemon:
             self._unwritten = [] if self._state.write(self._unwritten) else latest(self._unwritten)
             if self._state.wants_checkpoint:
                 self._checkpoint = asyncio.create_task(beside(None, self._state.checkpoint))
-        for command in held:
-            if not isinstance(command, StoreCommand):
-                self._do(command)
+        with self._server.together():
+            for command in held:
+                if not isinstance(command, StoreCommand):
+                    self._do(command)
 
     def _do(self, command: Command) -> None:
         if isinstance(command, StopDaemon):
