@@ -25,6 +25,7 @@ from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.nodemanager import events as ne
 from yarnopp_cli.nodemanager.machine import NodeManager
+from yarnopp_cli.nodemanager.reports import NodeFacts
 from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
@@ -171,6 +172,7 @@ class Node:
             physical_cores=max(1, size.vcores),
             wall_offset=TIMESTAMP / 1000,
             log_dir="/var/log/x",
+            facts=NodeFacts(pid=1000 + number),
         )
         #: when each process ends; what it has left while it is stopped
         self._ends: dict[str, float] = {}

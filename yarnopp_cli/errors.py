@@ -99,6 +99,10 @@ class NoAnswerError(ConnectionFailedError):
     """A daemon is there and does not answer: whether it has done what was asked is not known."""
 
 
+class StoppedDaemonError(NoAnswerError):
+    """A daemon does not answer because its process is stopped, by SIGSTOP or a debugger."""
+
+
 class InvalidIdError(YoppError):
     """A text is not the identifier that it should be."""
 

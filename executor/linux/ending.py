@@ -164,7 +164,12 @@ class Ender:
             await asyncio.sleep(RETRY_SECONDS)
 
     def _tell_end(self, held: LiveContainer, end: Ended) -> None:
-        left = read_exit_file(held.exit_file)
+        try:
+            left = read_exit_file(held.exit_file)
+        except OSError:
+            if end.exit_code is None:
+                raise  # it is tried again
+            left = None
         held.ended = True
         # The shim ends with the same code, in case it could not be written.
         code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code

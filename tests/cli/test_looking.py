@@ -522,6 +522,11 @@ def test_called_yarn_it_prints_as_yarn_does(
     assert cli("cluster", "--list-node-labels").out == "Node Labels: \n"
     assert json.loads(cli("node", "-list", "--json").out)["nodes"]["node"]
     assert cli("queue", "-list").out.split()[0] == "QUEUE"
+    monkeypatch.setattr("sys.argv", ["/home/me/bin/mapred"])
+    assert cli("job", "-list", "all").out.startswith("Total jobs:2\n                  JobId\t")
+    job = app_id(1).replace("application_", "job_")
+    assert cli("job", "-status", job).out.startswith(f"\nJob: {job}\n")
+    assert cli("job", "-kill", job).out == f"Killed job {job}\n"
     monkeypatch.setattr("sys.argv", ["/usr/bin/yopp"])
     assert cli("node", "list").out == ours
 

@@ -34,7 +34,7 @@ from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, Sweep, TaskReport, Task
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart
-from yarnopp_cli.resourcemanager.hosting import masters as hosting
+from yarnopp_cli.resourcemanager.hosting import past
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Node
 
@@ -123,8 +123,21 @@ def test_a_job_starts_with_its_nodes_next_answer_and_ends_with_its_last_containe
     assert job.state() is YarnApplicationState.FINISHED
 
 
+@pytest.mark.parametrize("attached", [True, False])
+def test_a_client_that_is_late_hears_of_every_container_and_others_of_the_last(attached: bool) -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, 1, attached=attached, retries=1)
+    (first,) = node.beat().tasks_to_start
+    (second,) = node.beat(said(first, DONE, 1, exit_code=1)).tasks_to_start
+    node.beat(said(second, DONE, 1, exit_code=1))
+    told = job.hear(job.watch())
+    assert told.end is not None and told.end.exit_code == 1
+    both = [first.container_id, second.container_id]
+    assert [one.container_id for one in job.told] == (both if attached else both[1:])
+
+
 def test_what_a_job_runs_is_kept_when_its_tasks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosting, "MOST_PAST_TASKS", 9)
+    monkeypatch.setattr(past, "MOST_PAST_TASKS", 9)
     cluster, (node,) = cluster_with()
 
     def ran(count: int, *bad: int) -> Job:

@@ -12,25 +12,33 @@ import pytest
 
 from bench.world import IDENTITY
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
-from yarnopp_cli.errors import InvalidStateError
+from yarnopp_cli.errors import ApplicationNotFoundError, InvalidStateError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.admin_protocol import DrainNodesRequest, ResumeNodesRequest
 from yarnopp_cli.records.client_protocol import (
     GetApplicationAttemptsRequest,
+    GetClusterInfoRequest,
+    GetJobRequest,
     GetNewApplicationRequest,
     KillApplicationRequest,
     StopJobRequest,
+    SubmitApplicationRequest,
     SubmitJobRequest,
     UpdateApplicationTagsRequest,
     UpdateApplicationTimeoutsRequest,
     WatchJobRequest,
     WatchJobResponse,
 )
-from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest
-from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
+from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest, HistoryEvent
+from yarnopp_cli.records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
-from yarnopp_cli.records.requests import ApplicationSubmissionContext, MapReduceJob
+from yarnopp_cli.records.requests import (
+    ApplicationSubmissionContext,
+    ContainerLaunchContext,
+    MapReduceJob,
+    TaskAssignment,
+)
 from yarnopp_cli.records.state import (
     KINDS,
     Kind,
@@ -42,11 +50,11 @@ from yarnopp_cli.records.state import (
     key_of,
 )
 from yarnopp_cli.records.tracker_protocol import TaskToStart
-from yarnopp_cli.resourcemanager.context import ForgetState, RMContext
+from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues
 
-from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Master, Node, asks
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Master, Node, asks, done, status
 
 DONE, RUNNING = ContainerState.DONE, ContainerState.RUNNING
 
@@ -64,6 +72,7 @@ class Kept(Cluster):
     def __init__(self, **more: Any) -> None:
         super().__init__(recovery_enabled=True, **more)
         self.records: dict[tuple[Kind, str], Stored] = {}
+        self.events: list[HistoryEvent] = []
         self.writes = 0
         self.dies_at = -1
         self.after = False
@@ -72,7 +81,11 @@ class Kept(Cluster):
     def _take(self, commands: Iterable[Any]) -> None:
         commands = list(commands)
         written = [one for one in commands if isinstance(one, StoreRecord | RemoveRecords)]
-        assert commands[: len(written)] == written, "records are written before anything else is done"
+        kept = [one for one in commands if isinstance(one, KeepHistory)]
+        assert commands[: len(kept + written)] == kept + written, (
+            "a history, and what says that it is kept, come first"
+        )
+        super()._take(kept)
         for one in written:
             self._keep(one)
         self.forgot |= any(isinstance(one, ForgetState) for one in commands)
@@ -80,7 +93,10 @@ class Kept(Cluster):
         self.writes += bool(written)
         if dies and not self.after:
             raise Died
-        super()._take(commands)
+        for one in commands:
+            if isinstance(one, KeepEvents):
+                self.events += one.events
+        super()._take(commands[len(kept) :])
         if dies:
             raise Died
 
@@ -109,7 +125,7 @@ class Kept(Cluster):
         self.rm = ResourceManager(self.context, read_queues)
         self._answers.clear()
         self.dies_at = -1
-        self._take(self.rm.recover(list(self.records.values()), self.now))
+        self._take(self.rm.recover(list(self.records.values()), self.now, self.events))
 
 
 class Host:
@@ -347,7 +363,7 @@ def test_after_a_reboot_what_ran_is_told_as_lost_with_it() -> None:
     again = [one for one in from_rows(response.tasks) if one.preemptions]
     assert {one.planned_number for one in again} == set(lost)
     events = cluster.ask(GetEventsRequest()).events
-    (recovered,) = [one for one in events if one.kind is EventKind.RESOURCEMANAGER_RECOVERED]
+    *_, recovered = [one for one in events if one.kind is EventKind.RESOURCEMANAGER_RECOVERED]
     assert recovered.words == {"reboot": "yes"} and recovered.numbers["containers"] == len(lost)
     end = world.finish().end
     assert end is not None and end.exit_code == 0
@@ -495,12 +511,60 @@ def test_a_drained_node_stays_drained_until_it_is_resumed() -> None:
     assert cluster.context.node(node.name).state is NodeState.RUNNING
 
 
-def test_events_go_on_with_higher_numbers() -> None:
+@pytest.mark.parametrize("written", [True, False])
+def test_events_go_on_with_the_next_number_or_above_all_that_were_told(written: bool) -> None:
     cluster = Kept()
     cluster.node()
-    before = cluster.ask(GetEventsRequest()).events[-1].seq
+    before = cluster.context.history.last
+    told = cluster.ask(GetEventsRequest(since=0)).events
+    assert [event.seq for event in cluster.events] == list(range(1, before + 1))
+    if not written:
+        cluster.events.clear()
     cluster.restart()
-    assert cluster.ask(GetEventsRequest(since=before)).events[0].kind is EventKind.RESOURCEMANAGER_RECOVERED
+    answer = cluster.ask(GetEventsRequest(since=0))
+    numbers = [event.seq for event in answer.events]
+    recovered = EventKind.RESOURCEMANAGER_RECOVERED
+    if written:
+        assert answer.events[: len(told)] == told and numbers == list(range(1, numbers[-1] + 1))
+        assert answer.events[len(told)].kind is recovered
+    else:
+        assert answer.events[0].kind is recovered and numbers[0] > before
+
+
+def test_events_of_another_state_are_not_those_of_this_one() -> None:
+    cluster = Kept()
+    cluster.node()
+    cluster.events[-1] = replace(cluster.events[-1], seq=10**9)
+    cluster.restart()
+    events = cluster.ask(GetEventsRequest(since=0)).events
+    assert events[0].kind is EventKind.RESOURCEMANAGER_RECOVERED and events[0].seq < 10**9
+
+
+def test_what_ended_is_kept_where_the_rm_dies_before_its_last_container_has_ended() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    master = cluster.master()
+    (granted,) = master.allocate(asks(1)).allocated
+    node.beat(ContainerStatus(granted.id, RUNNING, GUARANTEED, SMALL, application_id=master.app_id))
+    cluster.ask(KillApplicationRequest(master.app_id))
+    assert not cluster.kept
+    for _ in range(2):
+        cluster.restart()
+        (kept,) = cluster.kept
+        assert kept.application.application_id == master.app_id and kept.application.finished_at_ms
+        assert kept.application.state is YarnApplicationState.KILLED
+
+
+def test_the_number_of_applications_that_were_submitted_never_goes_down() -> None:
+    cluster = Kept(max_completed_applications=2)
+    cluster.ask(GetNewApplicationRequest())  # which nobody submits
+    for _ in range(4):
+        cluster.ask(KillApplicationRequest(cluster.submit()))
+    cluster.submit(application_id=cluster.ask(GetNewApplicationRequest()).application_id)
+    for _ in range(2):
+        info = cluster.ask(GetClusterInfoRequest())
+        assert (info.applications_finished, info.applications_pending) == (4, 1)
+        cluster.restart()
 
 
 def test_without_recovery_nothing_is_written() -> None:
@@ -556,6 +620,50 @@ def test_a_task_of_a_later_phase_and_one_that_failed_for_good() -> None:
     assert response.end is not None and response.end.exit_code == 3
     summary = response.end.summary
     assert (summary.total, summary.completed, summary.failed) == (4, 4, 1)
+
+
+def test_what_a_job_has_run_is_known_to_every_later_life() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    phase = PhaseSpec("run", (TaskSpec(1, SMALL, count=4),), ("true",), environment={"SECRET": "x"})
+    submitted = SubmitJobRequest(
+        ApplicationSubmissionContext("", "mine"), JobSpec("j", "YARN", (phase,)), False
+    )
+    app_id = cluster.ask(submitted, cluster.connection()).application_id
+    tasks = node.beat().tasks_to_start
+    while tasks:
+        codes = [(one, int(one.number == 2)) for one in tasks]
+        ends = [
+            ContainerStatus(
+                one.container_id, DONE, one.execution_type, one.resource, exit_status=code, exit_code=code
+            )
+            for one, code in codes
+        ]
+        tasks = node.beat(*ends).tasks_to_start
+    for _ in range(2):
+        cluster.restart()
+        told = cluster.ask(GetJobRequest(app_id))
+        assert (told.job, told.succeeded, told.ended) == (submitted.job, (1, 1, 3, 4), True)
+        assert told.context.name == "mine"
+
+
+def test_the_job_of_a_master_in_a_container_is_in_its_files_and_one_in_a_client_is_not_known() -> None:
+    cluster = Kept()
+    cluster.node()
+    master = ContainerLaunchContext(command=("true",), files={JOB_FILE: "{}"})
+    contexts = [
+        ApplicationSubmissionContext("", "inside", am_container_spec=master),
+        ApplicationSubmissionContext("", "client", unmanaged=True, command_line="yopp run true"),
+    ]
+    inside, outside = (
+        cluster.ask(SubmitApplicationRequest(one), cluster.connection()).application_id for one in contexts
+    )
+    cluster.restart()
+    told = cluster.ask(GetJobRequest(inside))
+    assert told.job is None and told.context.am_container_spec == master and not told.ended
+    with pytest.raises(ApplicationNotFoundError, match="is not known any more") as caught:
+        cluster.ask(GetJobRequest(outside))
+    assert caught.value.hint == "type it again: yopp run true"
 
 
 def test_a_job_that_is_to_begin_later_begins_in_the_next_life() -> None:
@@ -674,3 +782,63 @@ def test_the_tasks_of_a_mapreduce_job_that_had_ended_are_those_that_were_kept() 
     before = cluster.ask(request).report
     cluster.restart()
     assert cluster.ask(request).report == before is None, "it is read from what was kept"
+
+
+def told_attempts(cluster: Kept, app_id: str) -> list[tuple[int, bool, int, ContainerState | None, int]]:
+    report = cluster.ask(GetMapReduceJobRequest(app_id)).report
+    assert report is not None
+    return [(one.index, one.is_reduce, one.number, one.state, one.exit_status) for one in report.attempts]
+
+
+def test_the_tasks_of_a_living_mapreduce_job_are_known_to_every_later_life() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    master = cluster.master(map_reduce=MapReduceJob(3))
+    first, second, third = master.allocate(asks(3)).allocated
+    master.allocate(tasks=[TaskAssignment(one.id, index) for index, one in enumerate((first, second, third))])
+    began = {"started_at_ms": 5, "application_id": master.app_id}
+    node.beat(done(first, 1, finished_at_ms=9, **began), status(second, **began), status(third, **began))
+    before = told_attempts(cluster, master.app_id)
+    assert before == [(0, False, 0, DONE, 1), (1, False, 0, RUNNING, -1000), (2, False, 0, RUNNING, -1000)]
+    node.statuses = {second.id: status(second, **began)}
+    for _ in range(2):
+        cluster.restart()
+        assert len(told_attempts(cluster, master.app_id)) == 3, "also before the node has come"
+        node.register()
+        told = told_attempts(cluster, master.app_id)
+        assert told == [*before[:2], (2, False, 0, DONE, int(ContainerExitStatus.ABORTED))]
+        assert cluster.containers()[second.id].task == 2
+    master.register()
+    master.response_id = 0
+    (again,) = master.allocate(asks(1)).allocated
+    master.allocate(tasks=(TaskAssignment(second.id, 1), TaskAssignment(again.id, 2)))
+    assert told_attempts(cluster, master.app_id)[3][:3] == (2, False, 1), "its second attempt"
+    assert [kind for kind, _ in cluster.records].count(Kind.ATTEMPT) == 4
+    cluster.ask(KillApplicationRequest(master.app_id))
+    cluster.restart()
+    (kept,) = cluster.kept
+    assert kept.map_reduce is not None and len(kept.map_reduce.attempts) == 4
+    assert {one.state for one in kept.map_reduce.attempts} == {DONE}
+    assert Kind.ATTEMPT not in [kind for kind, _ in cluster.records]
+
+
+def test_the_tasks_of_a_hosted_pi_job_are_known_to_the_next_life() -> None:
+    world = World(kind=GUARANTEED)
+    cluster = world.cluster
+    for host in world.hosts:
+        host.register()
+    world.spec = replace(world.spec, map_reduce=MapReduceJob(12))
+    context = ApplicationSubmissionContext("", "pi", map_reduce=MapReduceJob(12))
+    world.id = cluster.ask(SubmitJobRequest(context, world.spec, False), cluster.connection()).application_id
+    for _ in range(2):
+        world.turn()
+    before = told_attempts(cluster, world.id)
+    cluster.restart()
+    for host in world.hosts:
+        host.register()
+    assert 0 < len(before) < 12
+    assert [one[:3] for one in told_attempts(cluster, world.id)[: len(before)]] == [one[:3] for one in before]
+    world.finish()
+    report = cluster.kept[-1].map_reduce
+    assert {one.index for one in report.attempts if one.exit_status == 0} == set(range(12))
+    assert not [key for kind, key in cluster.records if kind is Kind.ATTEMPT]

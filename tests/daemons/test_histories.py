@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from executor.light import replace
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.daemons.retention import HistoryFiles
 from yarnopp_cli.records.history import ApplicationHistory, EventKind, HistoryEvent
@@ -30,6 +31,17 @@ def test_what_was_kept_is_what_is_read(tmp_path: Path) -> None:
     path = Path(run_dir.history_dir) / "application_1_0001.json"
     assert decode(ApplicationHistory, json.loads(path.read_text())) == history(1)
     assert os.listdir(run_dir.history_dir) == [path.name]
+
+
+def test_what_a_later_life_knows_does_not_replace_what_was_kept(tmp_path: Path) -> None:
+    run_dir = RunDir.of(str(tmp_path / "run"))
+    files = HistoryFiles(run_dir, 5)
+    path = Path(run_dir.history_dir) / "application_1_0001.json"
+    for known in (history(1), replace(history(1), events=())):
+        files.keep(known, if_missing=True)
+        assert decode(ApplicationHistory, json.loads(path.read_text())) == history(1)
+    files.keep(replace(history(1), events=()))
+    assert not decode(ApplicationHistory, json.loads(path.read_text())).events
 
 
 def test_the_oldest_go_and_nothing_else_does(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from yarnopp_cli.daemons.state_file import CHECKPOINT_RECORDS, FORMAT, GARBLED, 
 from yarnopp_cli.errors import YoppError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.client_protocol import JobEnd, StopJobRequest
+from yarnopp_cli.records.history import TaskAttempt
 from yarnopp_cli.records.jobs import TaskSpec, TaskState
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
@@ -31,6 +32,7 @@ from yarnopp_cli.records.state import (
     StoredLife,
     StoredNode,
     StoredTask,
+    StoredTaskAttempt,
     StoreRecord,
     latest,
 )
@@ -48,6 +50,12 @@ RECORDS: list[Stored] = [
     ),
     StoredTask("application_1_0001", 0, 10, TaskState.FAILED, exit_code=3),
     StoredTask("application_1_00010", 0, 1, TaskState.SUCCEEDED),
+    StoredTaskAttempt(
+        "application_1_0001",
+        TaskAttempt(
+            2, True, 1, "container_1", "h:1", ExecutionType.GUARANTEED, Resource(100, 1), exit_code=3
+        ),
+    ),
     StoredNode("h:1"),
 ]
 

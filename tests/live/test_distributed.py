@@ -91,6 +91,19 @@ def test_a_detached_jobs_master_is_forced_through_its_nodes_proxy(yopp: Yopp, po
     assert sum(number(one) > FIRST_REMOTE for one in containers) == 6
 
 
+def test_a_job_whose_master_was_in_a_container_is_run_again(yopp: Yopp, port: int) -> None:
+    up(yopp, port)
+    good = yopp.home / "good"
+    line = f"echo {{}}; [ {{}} != b ] || [ -e {good} ]"
+    job = yopp("run", "-q", "-d", "-O", "--memory", "16", "--shell", line, ":::", *"abc").stdout.strip()
+    yopp("wait", job, code=1)
+    good.touch()
+    assert yopp("rerun", job, "--failed").stdout == "[2] b\n"
+    in_client = yopp("run", "-q", *through(port), "-O", "--memory", "16", "true").stdout.strip()
+    refused = yopp("rerun", in_client, code=66).stderr
+    assert "which alone knew" in refused and "hint: type it again: yopp run -q " in refused
+
+
 def test_opportunistic_containers_while_the_rm_answers_nobody(yopp: Yopp, port: int) -> None:
     up(yopp, port)
     rm = next(one for one in _daemons(yopp) if one[0] == "rm")[1]

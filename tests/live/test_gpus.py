@@ -107,6 +107,11 @@ def test_what_is_not_there_is_refused_with_what_to_type(yopp: Yopp) -> None:
     assert "fpga, which is no resource type of this cluster" in unknown.stderr
     assert "name it in yarn.resource-types" in unknown.stderr
     assert yopp("run", "--resource", "license=1", "--memory", "64", "echo", "had it").stdout == "had it\n"
+    yopp("pi", "--resource", "license=1", "2", "10")
+    found = [one["yopp"]["resources"] for one in yopp.containers("-a", "--app", "last")]
+    assert found == [{"license": 1}] * 3
+    refused = yopp("pi", "--resource", "license", "2", "10", code=2)
+    assert "an amount is a whole number" in refused.stderr and not refused.stdout
 
 
 def test_the_kernel_keeps_a_container_from_gpus_that_are_not_its_own(yopp: Yopp) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from yarnopp_cli.cluster.processes import ProcessId
 
-from .conftest import Yopp, wait_until
+from ..cli.test_tree import EVERY
+from .conftest import PATIENCE, Yopp, wait_until
 from .test_trouble import daemon
 
 pytestmark = pytest.mark.live
@@ -55,7 +56,10 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
         go.touch()
         wait_until(lambda: "ApplicationFinished" in shown.read_text(), what="the end is told")
         seen.send_signal(signal.SIGINT)
-        assert AGAIN in seen.communicate(timeout=30)[1]
+        told = seen.communicate(timeout=30)[1]
+        assert AGAIN in told and "no longer remembered" not in told
+    numbers = [int(line.split()[0]) for line in shown.read_text().splitlines()]
+    assert numbers == list(range(numbers[0], numbers[-1] + 1)), "each event once"
     wait, logs, events_, ps = looking
     out, err = wait.communicate(timeout=30)
     assert (wait.returncode, out) == (0, f"{job} FINISHED SUCCEEDED, exit 0\n") and err.count(AGAIN) == 1
@@ -76,22 +80,55 @@ def test_they_end_with_the_cluster(cluster: Yopp) -> None:
     assert "the cluster has ended" in logs.communicate(timeout=10)[1]
 
 
-def test_an_rm_that_stands_still_is_told_within_seconds(cluster: Yopp) -> None:
+ASKING = {
+    tuple(line.partition(":")[0].split()): line.partition(":")[2].split()
+    for line in """
+        app kill: JOB; app lifetime: JOB 1h; app list; app priority: JOB 3; app queue: JOB default; app status: JOB
+        app tags: JOB a; attempt list: JOB; attempt status: ATTEMPT; container demote: CONTAINER
+        container kill: CONTAINER; container list; container pause: CONTAINER; container promote: CONTAINER
+        container resize: CONTAINER --memory 64; container resume: CONTAINER; container shell-into: CONTAINER
+        container signal: CONTAINER; container status: CONTAINER; dshell: -shell_command date -num_containers 1
+        engine test; events; explain: JOB; metrics; nm drain: 45454; nm resume: 45454; node drain: 45454
+        node labels; node list; node resize: 45454 --vcores 1; node resource: 45454 --vcores 1
+        node resume: 45454; node status: 45454; pi: 2 10; ps; queue list; queue status: default; report: JOB
+        rerun: JOB; rmadmin refresh-nodes; rmadmin refresh-queues; rmadmin service-state
+        rmadmin update-node-resource: 45454 1024 1; run: --timeout 5s true; stats; top; up; wait: JOB
+    """.replace("\n", ";").split(";")
+    if line.strip()
+}
+"""What asks the ResourceManager, with arguments that it takes."""
+
+NOT_ASKING = {
+    tuple(line.split())
+    for line in """
+        completion bash; completion fish; completion zsh; config check; config get; config import; config path
+        config set; config show; doctor; down; engine list; engine use; logs; man; nm restart; nm run; nm start
+        nm status; nm stop; rm restart; rm run; rm start; rm status; rm stop; rmadmin state; service install
+        service remove; service status; status; version
+    """.replace("\n", ";").split(";")
+    if line.strip()
+}
+"""What reads files, looks at processes, or starts and ends daemons by their processes."""
+
+
+def test_the_table_has_every_command() -> None:
+    assert {path for path, _ in EVERY} == ASKING.keys() | NOT_ASKING
+
+
+def test_an_rm_that_stands_still_is_told_within_seconds_by_every_command(cluster: Yopp) -> None:
     job = cluster("run", "-q", "-d", "sleep", "100").stdout.strip()
+    [container] = wait_until(lambda: cluster.containers("--state", "RUNNING"), what="it runs")
+    attempt = cluster("attempt", "list", job, "-o", "tsv").stdout.splitlines()[1].split("\t")[0]
+    ids = {"JOB": job, "CONTAINER": container["id"], "ATTEMPT": attempt}
     rm = daemon(cluster, "rm")
     os.kill(rm, signal.SIGSTOP)
     try:
-        for words in (
-            ("run", "--timeout", "5s", "true"),
-            ("explain", job),
-            ("ps",),
-            ("app", "list"),
-            ("node", "list"),
-            ("wait", job),
-            ("events",),
-        ):
-            told = cluster(*words, code=69, timeout=SOON)
-            assert "does not answer" in told.stderr and f"`kill -CONT {rm}`" in told.stderr, words
+        commands = [[*words, *(ids.get(one, one) for one in more)] for words, more in ASKING.items()]
+        for at in range(0, len(commands), 6):
+            for words, told in [(words, cluster.start(*words)) for words in commands[at : at + 6]]:
+                err = told.communicate(timeout=SOON * PATIENCE)[1]
+                assert told.returncode == 69, (words, err)
+                assert "does not answer" in err and f"`kill -CONT {rm}`" in err, words
     finally:
         os.kill(rm, signal.SIGCONT)
     assert ProcessId.of(rm) is not None and cluster("ps").returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import Counter
@@ -57,3 +58,43 @@ def test_what_waits_is_begun_and_a_job_in_the_foreground_has_its_output_once(yop
     yopp("wait", later, timeout=60)
     assert Counter(started(log)) == Counter("123")
     assert os.path.exists(yopp.run_dir / "state" / "rm" / "state.db")
+
+
+def test_what_ended_is_kept_though_the_rm_died_before_its_last_container(yopp: Yopp) -> None:
+    began = yopp.home / "began"
+    yopp(
+        "up",
+        "--vcores",
+        "2",
+        "--memory",
+        "1024",
+        KEPT,
+        "-Dyarn.nodemanager.sleep-delay-before-sigkill.ms=5000",
+    )
+    stubborn = f"trap 'sleep 2' TERM; touch {began}; while :; do sleep 0.1; done"
+    job = yopp("run", "-q", "-d", "--memory", "64", "--", "sh", "-c", stubborn).stdout.strip()
+    wait_until(began.exists, what="the task runs")
+    yopp("app", "kill", job, "--no-wait")
+    file = yopp.run_dir / "state" / "history" / f"{job}.json"
+    assert not file.exists(), "its container has not ended"
+    kill_the_rm(yopp)
+    kept = json.loads(wait_until(lambda: file.exists() and file.read_text()))["application"]
+    assert (kept["application_id"], kept["state"]) == (job, "KILLED")
+    report = yopp.home / yopp("report", job).stdout.strip()
+    assert "container_" in report.read_text()
+
+
+def test_a_job_from_before_a_restart_is_run_again(yopp: Yopp) -> None:
+    good = yopp.home / "good"
+    yopp("up", "--vcores", "2", "--memory", "1024", KEPT)
+    words = ("--memory", "64", "--shell", f"echo {{}}; [ {{}} != b ] || [ -e {good} ]", ":::", "a", "b", "c")
+    job = yopp("run", "-q", "-O", *words, code=1).stdout.strip()
+    pi = yopp("pi", "-q", "2", "10").stdout.strip()
+    kill_the_rm(yopp)
+    good.touch()
+    assert yopp("rerun", job, "--failed").stdout == "[2] b\n"
+    assert yopp("rerun", job, "-k").stdout == "[1] a\n[2] b\n[3] c\n"
+    again = yopp("rerun", pi).stdout
+    assert "Wrote input for Map #1" in again and "Estimated value of Pi is 3.8" in again
+    assert "as a whole" in yopp("rerun", pi, "--failed", code=2).stderr
+    assert not (yopp.run_dir / "state" / "jobs").exists(), "its files are removed"

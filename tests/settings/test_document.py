@@ -68,7 +68,7 @@ def test_every_field_of_a_settings_class_is_a_property_with_a_document(kind: typ
     for item in declared:
         assert item.doc.endswith((".", ")")) and item.type in (bool, int, float, str), item.name
         assert type(item.default) is item.type, item.name
-        assert item.name.split(".")[0] in ("yarn", "mapreduce", "yopp"), item.name
+        assert item.name.split(".")[0] in ("yarn", "mapreduce", "yopp", "ipc"), item.name
 
 
 def test_the_quick_guide_is_the_local_site(load_with: Load) -> None:

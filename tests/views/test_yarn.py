@@ -71,6 +71,48 @@ def test_the_list_of_applications_names_its_filters_and_has_yarns_columns() -> N
     assert two.split("\t")[1] == "x" * 30 and two.split("\t")[7] == "53.79%".rjust(15)
 
 
+def test_mapreduce_jobs_as_mapred_lists_and_shows_them() -> None:
+    lives = {
+        "state": YarnApplicationState.RUNNING,
+        "final_status": FinalApplicationStatus.UNDEFINED,
+        "finished_at_ms": 0,
+    }
+    rows = [
+        application(diagnostics="fine"),
+        application(name="x" * 30, priority=5, allocated=Resource(384, 2), containers_running=3, **lives),
+        application(state=YarnApplicationState.ACCEPTED, priority=6),
+        application(final_status=FinalApplicationStatus.FAILED),
+        application(state=YarnApplicationState.KILLED),
+    ]
+    first, titles, one, two, *others = LAYOUTS["job"].table(rows, {}).splitlines()
+    assert first == "Total jobs:5"
+    assert titles == (
+        "                  JobId\t             JobName\t     State\t     StartTime\t    UserName\t       Queue"
+        "\t  Priority\t UsedContainers\t RsvdContainers\t UsedMem\t RsvdMem\t NeededMem\t   AM info"
+    )
+    assert one.split() == [
+        "job_1765400000000_0007", "word", "count", "SUCCEEDED", "1707120843501", "root", "default", "DEFAULT",
+        *["N/A"] * 6,
+    ]  # fmt: skip
+    assert two.split("\t")[1] == "x" * 20
+    assert two.split()[2:3] + two.split()[6:] == [
+        "RUNNING",
+        "VERY_HIGH",
+        "3",
+        "0",
+        "384M",
+        "0M",
+        "384M",
+        "N/A",
+    ]
+    assert [line.split("\t")[2].strip() for line in others] == ["PREP", "FAILED", "KILLED"]
+    assert others[0].split("\t")[6] == "UNDEFINED_PRIORITY"
+    assert LAYOUTS["job"].text(rows[0], 0).splitlines() == [
+        "", "Job: job_1765400000000_0007", "Job Tracking URL : N/A", "Uber job : false", "Job state: SUCCEEDED",
+        "retired: false", "reason for failure: fine",
+    ]  # fmt: skip
+
+
 def test_a_list_without_rows_has_its_titles() -> None:
     lines = LAYOUTS["node"].table([], {}).splitlines()
     assert lines == [

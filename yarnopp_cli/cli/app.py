@@ -62,6 +62,8 @@ def run(argv: Sequence[str]) -> int:
 
 def _invoke(argv: list[str]) -> int:
     """Run the command that the words mean: read here where they are well-formed, else by typer."""
+    if output.called_mapred() and argv[:1] == ["job"]:
+        argv = ["mapred", *argv]
     found = understood(argv)
     if found is None:
         from .frame.argv import rewrite

@@ -148,11 +148,17 @@ class RunDir(Record):
         """Where the RM keeps what its next life has to know."""
         return os.path.join(self.state_dir, "rm", "state.db")
 
+    @property
+    def rm_events_file(self) -> str:
+        """Where the RM writes down its events, beside its state."""
+        return os.path.join(self.state_dir, "rm", "events.log")
+
     def forget_rm_state(self) -> None:
         """The next RM begins with nothing."""
-        for suffix in RM_STATE_SUFFIXES:
+        events = (self.rm_events_file, f"{self.rm_events_file}.1")
+        for path in (*(self.rm_state_file + suffix for suffix in RM_STATE_SUFFIXES), *events):
             with contextlib.suppress(OSError):
-                os.unlink(self.rm_state_file + suffix)
+                os.unlink(path)
         with contextlib.suppress(OSError):
             os.rmdir(os.path.dirname(self.rm_state_file))
 

@@ -15,7 +15,14 @@ from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 from executor.settings import ExecutorSettings, properties_of
 
-from ..errors import ConnectionFailedError, NodeNotFoundError, ShuttingDownError, UsageError, YoppError
+from ..errors import (
+    ConnectionFailedError,
+    NodeNotFoundError,
+    ShuttingDownError,
+    StoppedDaemonError,
+    UsageError,
+    YoppError,
+)
 from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
 from ..rpc.blocking import Connection
 from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
@@ -150,6 +157,8 @@ class _Start:
                 return True
             except ShuttingDownError:
                 ended = not wait_for_end([daemon.process], min(ENDING_SECONDS, self._left()))
+            except StoppedDaemonError:
+                raise
             except ConnectionFailedError as error:
                 # Its socket goes shortly before the process does, and comes shortly after it.
                 ended = not wait_for_end([daemon.process], 0.1)

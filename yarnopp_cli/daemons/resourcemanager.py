@@ -27,7 +27,15 @@ from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
 from ..records.state import StoreCommand, StoredCluster, latest
 from ..records.tracker_protocol import RegisterNodeManagerRequest
-from ..resourcemanager.context import Command, ForgetState, Identity, KeepCrash, KeepHistory, RMContext
+from ..resourcemanager.context import (
+    Command,
+    ForgetState,
+    Identity,
+    KeepCrash,
+    KeepEvents,
+    KeepHistory,
+    RMContext,
+)
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer
@@ -35,6 +43,7 @@ from ..settings.declarations import DaemonSettings, NodeManagerSettings, Resourc
 from ..settings.ipc import IpcSettings
 from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
+from .event_log import EventLog
 from .process import DaemonProcess, argument_parser, bounds_of, run
 from .retention import HistoryFiles
 from .state_file import StateFile
@@ -59,6 +68,7 @@ class ResourceManagerDaemon:
         cluster = next((one for one in self._records if isinstance(one, StoredCluster)), None)
         self._unwritten: list[StoreCommand] = []
         self._held: list[Command] = []
+        self._events = EventLog(process.run_dir.rm_events_file, self._settings.event_history_size)
         self._checkpoint: asyncio.Task[None] | None = None
         context = RMContext(
             self._settings,
@@ -104,8 +114,12 @@ class ResourceManagerDaemon:
             self._watcher.look_at_nodes()
 
     def _perform(self, command: Command) -> None:
-        """Perform a command; after a record, once the records of this turn of the loop are written."""
-        if self._state is not None and isinstance(command, StoreCommand):
+        """Perform a command; after a record, once the records of this turn of the loop are written. A history is
+        kept at once, and the record that says so is written then.
+        """
+        if isinstance(command, KeepHistory):
+            self._histories.keep(command.history, if_missing=command.if_missing)
+        elif self._state is not None and isinstance(command, StoreCommand | KeepEvents):
             if not self._held:
                 asyncio.get_running_loop().call_soon(self._write)
             self._held.append(command)
@@ -122,6 +136,7 @@ class ResourceManagerDaemon:
             self._unwritten = [] if self._state.write(self._unwritten) else latest(self._unwritten)
             if self._state.wants_checkpoint:
                 self._checkpoint = asyncio.create_task(beside(None, self._state.checkpoint))
+        self._events.append([event for one in held if isinstance(one, KeepEvents) for event in one.events])
         with self._server.together():
             for command in held:
                 if not isinstance(command, StoreCommand):
@@ -134,9 +149,8 @@ class ResourceManagerDaemon:
             if self._state is not None:
                 self._state.close()
                 self._state = None
+                self._events.close()
                 self._process.run_dir.forget_rm_state()
-        elif isinstance(command, KeepHistory):
-            self._histories.keep(command.history)
         elif isinstance(command, KeepCrash):
             crash = command.crash
             path = write_crash_report(self._process.run_dir.path, crash.error, crash.history)
@@ -153,7 +167,8 @@ class ResourceManagerDaemon:
     def _begin(self, now: float) -> list[Command]:
         """Go on with what is written, and do what is due."""
         records, self._records = self._records, []
-        return [*self._machine.recover(records, now), *self._machine.advance(now)]
+        events = self._events.load() if self._state is not None else []
+        return [*self._machine.recover(records, now, events), *self._machine.advance(now)]
 
     def _tell_restart(self) -> None:
         """Where an earlier life of this daemon died and a node has started it again, its events say so."""
@@ -200,6 +215,7 @@ class ResourceManagerDaemon:
                 await self._checkpoint
             if self._state is not None:
                 self._state.close()
+            self._events.close()
             await self._web.close()
             await self._server.close()
 

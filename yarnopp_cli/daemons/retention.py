@@ -87,12 +87,15 @@ class HistoryFiles:
         self._directory = run_dir.history_dir
         self._retained = retained
 
-    def keep(self, history: ApplicationHistory) -> None:
+    def keep(self, history: ApplicationHistory, *, if_missing: bool = False) -> None:
         """Write one application's history, whole or not at all, and remove the oldest ones."""
         name = f"{history.application.application_id}.json"
+        path = os.path.join(self._directory, name)
+        if if_missing and os.path.lexists(path):
+            return
         try:
             os.makedirs(self._directory, mode=0o700, exist_ok=True)
-            write_whole(os.path.join(self._directory, name), msgspec.json.encode(history))
+            write_whole(path, msgspec.json.encode(history))
             self._remove_oldest()
         except OSError as error:
             LOG.warning("cannot keep the history %s: %s", name, error)

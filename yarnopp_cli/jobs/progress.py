@@ -116,13 +116,16 @@ def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> st
     return f"{application_id}  {kinds_text(job)} on {where}" + (f": {states}" if states else "")
 
 
-def end_line(status: FinalApplicationStatus, seconds: float, tally: Tally, diagnostics: str) -> str:
-    """Said at the end: ``done in 51.2 s: 10 ok``."""
+def end_line(
+    status: FinalApplicationStatus, seconds: float, tally: Tally, diagnostics: str, *, halted: bool = False
+) -> str:
+    """Said at the end: ``done in 51.2 s: 10 ok``. ``halted``: so many tasks had failed that the job was ended."""
     states = states_text(tally)
     if status is FinalApplicationStatus.SUCCEEDED:
         return f"done in {duration_text(seconds)}: {states}"
     if status is FinalApplicationStatus.FAILED:
-        return f"failed after {duration_text(seconds)}: {states}"
+        why = f" ({diagnostics})" if halted else ""
+        return f"failed after {duration_text(seconds)}{why}: {states}"
     why = f" ({diagnostics})" if diagnostics else ""
     return f"stopped after {duration_text(seconds)}{why}: {states}"
 

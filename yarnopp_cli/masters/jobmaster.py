@@ -143,8 +143,10 @@ class JobMaster:
 
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
-        if self.stage in (Stage.FINISHING, Stage.ENDED):
+        if self.stage is Stage.ENDED:
             return None
+        if self.stage is Stage.FINISHING:
+            return self._rm.retry_at
         times = [self._rm.retry_at, self._stop_at if self.stage is Stage.STOPPING else self._timeout_at]
         if self.stage is Stage.WORKING and self._rm.registered:  # nothing is asked or started otherwise
             times.append(self._starts.next_deadline())
@@ -164,7 +166,9 @@ class JobMaster:
             )
         if self._rm.retry_at is not None and now >= self._rm.retry_at:
             self._rm.retry_at = None
-            if not self._rm.registered and self.stage is not Stage.FINISHING:
+            if self.stage is Stage.FINISHING:
+                self._out.append(self._farewell())
+            elif not self._rm.registered:
                 self._out.append(self._rm.register())
         return self._pump(now)
 
@@ -543,8 +547,7 @@ class JobMaster:
             case UpdateContainersRequest():
                 self._notice(f"a container could not be updated: {error.message}")
             case FinishApplicationMasterRequest() | KillApplicationRequest():
-                self._notice(f"the ResourceManager could not be told of the job's end: {error.message}")
-                self._end()
+                self._on_end_untold(error, now)
             case _:
                 if isinstance(call.request, AllocateRequest):
                     self._rm.in_flight -= 1
@@ -564,6 +567,18 @@ class JobMaster:
                 f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
             )
 
+    def _on_end_untold(self, error: YoppError, now: float) -> None:
+        """The RM has not heard of the end, or its answer was lost: it is told again, which does no harm. Who wants the
+        job to stop does not wait for that.
+        """
+        if self._reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
+            self._notice(f"the ResourceManager could not be told of the job's end: {error.message}")
+            self._end()
+        elif self._rm.worth_telling(now):
+            self._notice(
+                f"the job has ended, and its ResourceManager is not there: {error.message}: trying again"
+            )
+
     def _expelled(self, error: YoppError) -> None:
         """The RM no longer knows this master: there is nothing to unregister."""
         self._error = self._error or error
@@ -577,6 +592,8 @@ class JobMaster:
 
     def _stop(self, reason: str, exit_code: int | None, status: FinalApplicationStatus, now: float) -> None:
         """Stop live containers, then unregister. ``exit_code`` None: that of the tasks that failed."""
+        if self.stage is Stage.FINISHING and self._rm.retry_at is not None:
+            self._end()  # nobody is there who could be told, and nothing runs any more
         if self.stage in (Stage.STOPPING, Stage.FINISHING, Stage.ENDED):
             return
         self._reason, self._exit_code, self._final_status = reason, exit_code, status
@@ -618,13 +635,18 @@ class JobMaster:
             failed = self.tally.counts[TaskState.FAILED] > 0
             self._final_status = FinalApplicationStatus.FAILED if failed else FinalApplicationStatus.SUCCEEDED
         self.stage = Stage.FINISHING
+        self._rm.retry_at = None
         summary = self.tally.summary(self._exit_code)
         if self._final_status is FinalApplicationStatus.KILLED:
             if self._rm.registered:
                 self._out.append(self._rm.last_word(summary))
             self._out.append(self._rm.kill(self._reason))
             return
-        self._out.append(self._rm.finish(self._final_status, self._diagnostics(), summary))
+        self._out.append(self._farewell())
+
+    def _farewell(self) -> m.CallRM:
+        code = self._exit_code if self._exit_code is not None else 1
+        return self._rm.finish(self._final_status, self._diagnostics(), self.tally.summary(code))
 
     def _diagnostics(self) -> str:
         """YARN's diagnostics (``ApplicationMaster.finish``), with the first failure."""

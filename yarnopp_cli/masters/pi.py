@@ -6,7 +6,8 @@ opportunistic maps 19, maps 20. The percentage of opportunistic maps is exact an
 
 from __future__ import annotations
 
-from executor.records import ExecutionType, Resource
+from executor.light import replace
+from executor.records import ExecutionType, Others, Resource
 
 from ..errors import UsageError
 from ..records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
@@ -75,13 +76,16 @@ def plan(
     program: tuple[str, ...],
     settings: ApplicationSettings,
     *,
+    others: Others = (),
     timeout_ms: int = 0,
     exit_rule: str = "highest",
     properties: tuple[JobProperty, ...] = (),
 ) -> JobSpec:
-    """The job: a phase of maps and a phase of one reduce. ``program`` is the command that runs ``jobs/halton.py``."""
-    map_resource = Resource(settings.map_memory_mb, settings.map_vcores)
-    reduce_resource = Resource(settings.reduce_memory_mb, settings.reduce_vcores)
+    """The job: a phase of maps and a phase of one reduce. ``program`` is the command that runs ``jobs/halton.py``;
+    ``others`` are the countable resources of each container.
+    """
+    map_resource = Resource(settings.map_memory_mb, settings.map_vcores, others)
+    reduce_resource = Resource(settings.reduce_memory_mb, settings.reduce_vcores, others)
     kinds = opportunistic_maps(maps, settings.num_opportunistic_maps_percent, settings.opportunistic_maps)
     tasks = tuple(
         TaskSpec(
@@ -118,6 +122,25 @@ def plan(
             properties=properties,
         ),
     )
+
+
+def moved(job: JobSpec, directory: str) -> JobSpec:
+    """The same job with its files in another directory."""
+    assert job.pi is not None
+    old = job.pi.directory
+
+    def there(word: str) -> str:
+        return directory + word[len(old) :] if word == old or word.startswith(f"{old}/") else word
+
+    phases = tuple(
+        replace(
+            phase,
+            command=tuple(map(there, phase.command)),
+            tasks=tuple(replace(task, arguments=tuple(map(there, task.arguments))) for task in phase.tasks),
+        )
+        for phase in job.phases
+    )
+    return replace(job, phases=phases, pi=replace(job.pi, directory=directory))
 
 
 def _phase(name: str, tasks: tuple[TaskSpec, ...], command: tuple[str, ...], attempts: int) -> PhaseSpec:

@@ -132,21 +132,21 @@ class StopJobResponse(Record):
 
 
 class GetJobRequest(Request["GetJobResponse"]):
-    """What a job runs, of one that the RM hosts, or hosted in this life of it; of those, of as many tasks together as
-    the RM keeps.
+    """What a job runs, of one that the RM hosts, or has hosted, or whose master was in a container; of those that have
+    ended, as many tasks together as the RM keeps.
     """
 
     application_id: str
 
 
 class GetJobResponse(Record):
-    """``context`` and ``job`` as they were submitted, with the values of their variables. ``succeeded``: the numbers of
-    the last phase's tasks that have ended well, each two the first and the last of a row of them. ``ended``: no more
-    will.
+    """``context`` and ``job`` as they were submitted, with the values of their variables; no job where its master was
+    in a container, which has it in a file. ``succeeded``: the numbers of the last phase's tasks that have ended well,
+    each two the first and the last of a row of them. ``ended``: no more will.
     """
 
     context: ApplicationSubmissionContext
-    job: JobSpec
+    job: JobSpec | None
     succeeded: tuple[int, ...] = ()
     ended: bool = False
 

@@ -149,6 +149,10 @@ class Halt(Record):
     now: bool = False
 
 
+JOB_FILE = "job.json"
+"""Where a master in a container finds its job, among the files of its container."""
+
+
 class JobSpec(Record):
     """A whole job. ``timeout_ms`` bounds its running time, 0 for none; then it ends with exit code 124.
 

@@ -13,14 +13,16 @@ from executor.light import Record
 from executor.records import ContainerExitStatus, ExecutionType
 
 from .client_protocol import JobEnd, StopJobRequest
+from .history import TaskAttempt
 from .jobs import JobSpec, TaskState
 from .reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from .requests import ApplicationSubmissionContext
 
 
 class StoredCluster(Record):
-    """What is the cluster's own. ``secret`` is the root of all keys, ``boot_id`` the kernel's. The numbers are bounds:
-    no id above ``last_application`` and no event above ``last_event`` was ever given out.
+    """What is the cluster's own. ``secret`` is the root of all keys, ``boot_id`` the kernel's. Two numbers are bounds:
+    no id above ``last_application`` and no event above ``last_event`` was ever given out. ``applications_started``
+    counts those that were submitted.
     """
 
     cluster_timestamp: int
@@ -28,6 +30,7 @@ class StoredCluster(Record):
     boot_id: str = ""
     last_application: int = 0
     last_event: int = 0
+    applications_started: int = 0
 
 
 class StoredApplication(Record):
@@ -45,6 +48,8 @@ class StoredLife(Record):
     """How far an application is: its attempts, the container of the last one's master, and how it ended.
 
     ``last_container`` is a bound of its containers' numbers. ``stop``: somebody asked its hosted master to end.
+    ``succeeded``: the tasks of its last phase that ended well, in rows, once it has ended. ``history_due``: it has
+    ended, and its history is not kept yet, as containers of it are left.
     """
 
     id: str
@@ -69,6 +74,8 @@ class StoredLife(Record):
     postponed: bool = False
     began_at_ms: int = 0
     expires_at_ms: int = 0
+    succeeded: tuple[int, ...] = ()
+    history_due: bool = False
 
 
 class StoredTask(Record):
@@ -99,6 +106,15 @@ class StoredTask(Record):
     upgraded: bool = False
 
 
+class StoredTaskAttempt(Record):
+    """A container of a MapReduce job, the task that it is for, and what became of it. Its state and times are there
+    once it has ended: before that its node tells them.
+    """
+
+    application_id: str
+    attempt: TaskAttempt
+
+
 class StoredNode(Record):
     """A node that somebody drained."""
 
@@ -112,15 +128,17 @@ class Kind(enum.StrEnum):
     APPLICATION = "application"
     LIFE = "life"
     TASK = "task"
+    ATTEMPT = "attempt"
     NODE = "node"
 
 
-Stored = StoredCluster | StoredApplication | StoredLife | StoredTask | StoredNode
+Stored = StoredCluster | StoredApplication | StoredLife | StoredTask | StoredTaskAttempt | StoredNode
 KINDS: dict[type[Record], Kind] = {
     StoredCluster: Kind.CLUSTER,
     StoredApplication: Kind.APPLICATION,
     StoredLife: Kind.LIFE,
     StoredTask: Kind.TASK,
+    StoredTaskAttempt: Kind.ATTEMPT,
     StoredNode: Kind.NODE,
 }
 
@@ -130,6 +148,8 @@ def key_of(record: Stored) -> str:
     match record:
         case StoredTask():
             return f"{record.application_id}/{record.phase_index}/{record.number}"
+        case StoredTaskAttempt():
+            return f"{record.application_id}/{record.attempt.container_id}"
         case StoredNode():
             return record.node_id
         case StoredCluster():

@@ -203,6 +203,8 @@ class ContainerLedger:
         )
         if expected.is_am:
             attempt.am_container = container
+        elif (tasks := self._rm.task_books.get(attempt.app.id)) is not None:
+            tasks.found(container)
         return self._take(container, None, "by an earlier life of the ResourceManager")
 
     def _adopt(
@@ -319,6 +321,7 @@ class ContainerLedger:
         container.finished_at_ms = self._rm.now_ms
         if (tasks := self._rm.task_books.get(app.id)) is not None:
             tasks.ended(container)
+            self._rm.changes.books[app.id] = tasks
         if container.update_calls:
             self._answer_updates(container, status)
         self._move(container, _ended_as(container, status))

@@ -32,7 +32,7 @@ from ..machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 from ..masters.tasks import Task
 from ..records.client_protocol import ApplicationResponse
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
-from ..records.history import ApplicationHistory
+from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
@@ -56,9 +56,19 @@ NODES_SETTLE = 3.0
 
 @dataclass(frozen=True, slots=True)
 class KeepHistory:
-    """What is remembered of an ended application is to be written down, and the oldest of these may go."""
+    """What is remembered of an ended application is to be written down, and the oldest of these may go. This comes
+    before the record that says so. ``if_missing``: it ended in an earlier life of the RM, which remembered more of it.
+    """
 
     history: ApplicationHistory
+    if_missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class KeepEvents:
+    """These are to be written down before anybody is told of them, where the RM keeps its state."""
+
+    events: tuple[HistoryEvent, ...]
 
 
 SILENT_HEARTBEATS = 3
@@ -149,7 +159,15 @@ class Expected:
 
 
 Command = (
-    Reply | ReplyError | StopDaemon | KeepHistory | KeepCrash | StoreRecord | RemoveRecords | ForgetState
+    Reply
+    | ReplyError
+    | StopDaemon
+    | KeepHistory
+    | KeepEvents
+    | KeepCrash
+    | StoreRecord
+    | RemoveRecords
+    | ForgetState
 )
 EventT = TypeVar("EventT", contravariant=True)
 
@@ -216,6 +234,8 @@ class Changes:
         self.hosted: list[tuple[int, Any]] = []
         #: tasks of hosted masters' jobs that are to be written down, with the ids of their applications
         self.tasks: dict[Task, str] = {}
+        #: books of MapReduce jobs in which something is to be written down, by the ids of their applications
+        self.books: dict[str, TaskBook] = {}
         #: applications of whose submission something was changed, by id
         self.applications: dict[str, RMApp] = {}
         #: applications of whose life the store has to know more than their state, by id
@@ -268,7 +288,7 @@ class RMContext:
         self.allocation_expiry = settings.allocation_expiry_interval_ms / 1000
         self.changes = Changes()
         self.deadlines: Deadlines[Due] = Deadlines()
-        self.history = EventHistory(settings.event_history_size)
+        self.history = EventHistory(settings.event_history_size, written=settings.recovery_enabled)
         self.applications: dict[str, RMApp] = {}
         self.live: dict[str, RMApp] = {}
         #: those that are to begin later

@@ -420,8 +420,9 @@ class RMAppAttempt(Listener):
     ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal`` is
     what is wrong with asks that were taken and no node can serve: the answer to its master's next call.
     ``numbers_taken``: no container's number above it was ever given out.
-    ``paused_told`` is how many paused containers its master knows of. ``am_expected`` are the ids of the master's
-    container and its node, as an earlier life of the RM wrote them; ``am_container`` is found when that node registers.
+    ``paused_told`` is how many paused containers its master knows of. ``has_called``: it has made an allocate call in
+    this life of the RM. ``am_expected`` are the ids of the master's container and its node, as an earlier life wrote
+    them; ``am_container`` is found when that node registers.
     """
 
     id: str
@@ -453,6 +454,7 @@ class RMAppAttempt(Listener):
     updated_nodes: Mailbox[NodeReport] = field(default_factory=Mailbox)
     refusal: YoppError | None = None
     paused_told: int = 0
+    has_called: bool = False
 
     def move(self, event: AttemptEvent, now: float) -> None:
         """Take a transition. Raises InvalidTransitionError for one that is not in the table: a bug."""

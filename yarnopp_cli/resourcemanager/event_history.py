@@ -34,10 +34,15 @@ class Subject(NamedTuple):
 
 
 class EventHistory:
-    """``size`` is how many events are remembered; 0 remembers none (they are numbered all the same)."""
+    """``size`` is how many events are remembered; 0 remembers none (they are numbered all the same).
 
-    def __init__(self, size: int) -> None:
+    ``fresh`` are those that are not yet written down, where they are to be (``written``).
+    """
+
+    def __init__(self, size: int, *, written: bool = False) -> None:
         self._size = size
+        self._written = written
+        self.fresh: list[HistoryEvent] = []
         self._ring: deque[HistoryEvent] = deque()
         self._by_application: dict[str, deque[HistoryEvent]] = {}
         self.last = 0
@@ -72,9 +77,28 @@ class EventHistory:
         event = HistoryEvent(
             self.last, self.now_ms, kind, node, app, container, why, words or {}, numbers or {}, cause
         )
+        if self._written:
+            self.fresh.append(event)
+        self._remember(event)
+
+    def restore(self, events: Iterable[HistoryEvent], first: int, bound: int) -> None:
+        """Go on after the events of an earlier life, whose numbers follow each other. The number of its last one is at
+        least ``first`` and at most ``bound``: without those events the numbers go on above that.
+        """
+        found = list(events)
+        if found and first <= found[-1].seq <= bound:
+            self.last = found[-1].seq
+            for event in found:
+                self._remember(event)
+        else:
+            self.last = bound
+
+    def _remember(self, event: HistoryEvent) -> None:
+        if self._size <= 0:
+            return
         self._ring.append(event)
-        if app:
-            self._by_application.setdefault(app, deque()).append(event)
+        if event.app:
+            self._by_application.setdefault(event.app, deque()).append(event)
         if len(self._ring) > self._size:
             self._forget(self._ring.popleft())
 

@@ -140,10 +140,12 @@ class ResourceManager:
             DueKind.RECOVERY: recovery.over,
         }
 
-    def recover(self, records: Iterable[Stored], now: float) -> list[Command]:
-        """Go on with what an earlier life has written: before anything else happens."""
+    def recover(
+        self, records: Iterable[Stored], now: float, events: Iterable[history.HistoryEvent] = ()
+    ) -> list[Command]:
+        """Go on with what an earlier life has written, and with its last events: before anything else happens."""
         self._rm.begin(now)
-        self._recovery.restore(Recovered.of(records))
+        self._recovery.restore(Recovered.of(records), events)
         return self._settle()
 
     # -- the machine -----------------------------------------------------------------------------------------
@@ -231,7 +233,7 @@ class ResourceManager:
         kept = self._history.keep(everything=ending)
         written = self._store.writes()  # before anybody hears of it
         commands, changes.commands = changes.commands, []
-        return [*written, *kept, *commands]
+        return [*kept, *written, *self._history.fresh(), *commands]
 
     def _serve_masters(self) -> None:
         """Allocate, and tell masters, until those that live here ask for nothing more in answer."""

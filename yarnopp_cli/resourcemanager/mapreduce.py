@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from executor.light import replace
+from executor.records import ContainerExitStatus, ContainerState
+
 from ..records.history import MapReduceReport, TaskAttempt
 from ..records.requests import MapReduceJob, TaskAssignment
 from .entities import RMApp, RMContainer
@@ -15,13 +18,18 @@ DIAGNOSTICS = 2000
 
 
 class TaskBook:
-    """The attempts of one job. An ended container is kept as its few facts: the ledger forgets it in time."""
+    """The attempts of one job. An ended container is kept as its few facts: the ledger forgets it in time. So is one
+    from an earlier life of the RM, until its node has told of it.
+    """
 
     def __init__(self, job: MapReduceJob) -> None:
         self.job = job
         self._live: dict[str, tuple[TaskAssignment, int, RMContainer]] = {}
         self._attempts: dict[str, TaskAttempt | None] = {}
         self._numbers: dict[tuple[bool, int], int] = {}
+        self._changed: dict[str, None] = {}
+        #: from an earlier life, and their nodes have not told of them
+        self._expected: dict[str, TaskAttempt] = {}
 
     def assign(
         self,
@@ -45,6 +53,7 @@ class TaskBook:
             self._numbers[one.is_reduce, one.index] = number + 1
             self._attempts[container.id] = None
             self._live[container.id] = (one, number, container)
+            self._changed[container.id] = None
             if container.finished_at_ms:
                 self.ended(container)
 
@@ -53,12 +62,55 @@ class TaskBook:
         found = self._live.pop(container.id, None)
         if found is not None:
             self._attempts[container.id] = _attempt(*found)
+            self._changed[container.id] = None
+
+    def changes(self) -> list[TaskAttempt]:
+        """Those that were assigned or have ended since this was asked for the last time."""
+        changed, self._changed = self._changed, {}
+        return [self._told(name) for name in changed]
+
+    # -- another life of the RM ------------------------------------------------------------------------------
+
+    def restore(self, written: Iterable[TaskAttempt]) -> None:
+        """An earlier life of the RM has written these."""
+        for one in sorted(written, key=lambda one: (one.allocated_at_ms, one.container_id)):
+            task = one.is_reduce, one.index
+            self._numbers[task] = max(self._numbers.get(task, 0), one.number + 1)
+            self._attempts[one.container_id] = one
+            if one.state is not ContainerState.DONE:
+                self._expected[one.container_id] = one
+
+    def found(self, container: RMContainer) -> None:
+        """The node of a container from an earlier life tells of it."""
+        if (known := self._expected.pop(container.id, None)) is not None:
+            container.allocated_at_ms = known.allocated_at_ms
+            assignment = TaskAssignment(container.id, known.index, known.is_reduce)
+            self._attempts[container.id] = None
+            self._live[container.id] = (assignment, known.number, container)
+
+    def missed(self, node_id: str, diagnostics: str, now_ms: int) -> None:
+        """What the node has not told of the containers from an earlier life, is lost; "" for all nodes."""
+        for container_id, known in list(self._expected.items()):
+            if node_id in ("", known.node_id):
+                del self._expected[container_id]
+                self._attempts[container_id] = replace(
+                    known,
+                    state=ContainerState.DONE,
+                    exit_status=int(ContainerExitStatus.ABORTED),
+                    diagnostics=diagnostics,
+                    finished_at_ms=now_ms,
+                )
+                self._changed[container_id] = None
+
+    # -- what is told ----------------------------------------------------------------------------------------
 
     def attempts(self) -> tuple[TaskAttempt, ...]:
         """All attempts, in order of their masters' words."""
-        return tuple(
-            _attempt(*self._live[name]) if known is None else known for name, known in self._attempts.items()
-        )
+        return tuple(map(self._told, self._attempts))
+
+    def _told(self, container_id: str) -> TaskAttempt:
+        known = self._attempts[container_id]
+        return _attempt(*self._live[container_id]) if known is None else known
 
 
 def map_reduce_report(app: RMApp, tasks: TaskBook | None) -> MapReduceReport | None:

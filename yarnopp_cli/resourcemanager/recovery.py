@@ -17,7 +17,7 @@ from executor.light import Record, field, replace
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType
 
 from ..masters import messages as m
-from ..records.history import EventKind
+from ..records.history import EventKind, HistoryEvent, TaskAttempt
 from ..records.ids import ApplicationId
 from ..records.jobs import TaskState
 from ..records.reports import FINAL_STATES, YarnApplicationState
@@ -28,6 +28,7 @@ from ..records.state import (
     StoredLife,
     StoredNode,
     StoredTask,
+    StoredTaskAttempt,
 )
 from .app_manager import RMAppManager
 from .context import Due, DueKind, Expected, RMContext
@@ -36,10 +37,11 @@ from .hosting.masters import HostedMasters
 from .lives import AppEvent, AttemptEvent
 from .scheduler.queues import LeafQueue
 from .services.queue_service import QueueService
-from .state_store import RESTORED, RMStateStore
+from .state_store import EVENTS_AHEAD, RESTORED, RMStateStore
 
 RESTARTED = "The ResourceManager was restarted."
 NEVER_CAME = "Container not found on its node after the ResourceManager was restarted"
+ENDED_WITH_IT = "The application ended while it ran, and then the ResourceManager"
 REBOOTED = "Container lost: the machine was restarted while it ran"
 
 
@@ -50,6 +52,7 @@ class Recovered(Record, frozen=False):
     applications: dict[str, StoredApplication] = field(default_factory=dict)
     lives: dict[str, StoredLife] = field(default_factory=dict)
     tasks: dict[str, list[StoredTask]] = field(default_factory=lambda: defaultdict(list))
+    attempts: dict[str, list[TaskAttempt]] = field(default_factory=lambda: defaultdict(list))
     drained: set[str] = field(default_factory=set)
 
     @classmethod
@@ -66,6 +69,8 @@ class Recovered(Record, frozen=False):
                     found.lives[record.id] = record
                 case StoredTask():
                     found.tasks[record.application_id].append(record)
+                case StoredTaskAttempt():
+                    found.attempts[record.application_id].append(record.attempt)
                 case StoredNode():
                     found.drained.add(record.node_id)
         return found
@@ -88,20 +93,21 @@ class Recovery:
         self._queues = queues
         self._store = store
 
-    def restore(self, found: Recovered) -> None:
+    def restore(self, found: Recovered, events: Iterable[HistoryEvent] = ()) -> None:
         """Enter everything into the books of an RM that has just begun."""
         cluster = found.cluster
         if cluster is None:
             return
         rm = self._rm
         rm.rebooted = bool(cluster.boot_id) and cluster.boot_id != rm.identity.boot_id
-        rm.history.last = cluster.last_event
+        rm.history.restore(events, cluster.last_event - EVENTS_AHEAD, cluster.last_event)
         rm.last_application = rm.recovered_applications = cluster.last_application
         rm.drained = set(found.drained)
         self._store.recovered(found.applications, found.drained)
         for stored in sorted(found.applications.values(), key=lambda one: ApplicationId.parse(one.id).id):
             life = found.lives.get(stored.id, StoredLife(stored.id))
-            self._restore(stored, life, found.tasks[stored.id])
+            self._restore(stored, life, found)
+        rm.applications_started = max(rm.applications_started, cluster.applications_started)
         words = {"reboot": "yes"} if rm.rebooted else {}
         numbers = {"applications": len(rm.live), "containers": len(rm.expected)}
         rm.history.add(EventKind.RESOURCEMANAGER_RECOVERED, words=words, numbers=numbers)
@@ -109,13 +115,17 @@ class Recovery:
             expiry = rm.settings.nm_expiry_interval_ms / 1000
             rm.deadlines.set(Due(DueKind.RECOVERY), rm.now + expiry)
 
-    def _restore(self, stored: StoredApplication, life: StoredLife, tasks: list[StoredTask]) -> None:
-        rm = self._rm
+    def _restore(self, stored: StoredApplication, life: StoredLife, found: Recovered) -> None:
+        rm, tasks = self._rm, found.tasks[stored.id]
         leaf, gone = self._queues.home_of(stored.context.queue)
         app = self._application(stored, life, leaf)
+        if (book := rm.task_books.get(app.id)) is not None:
+            book.restore(found.attempts[app.id])
+            for attempt in found.attempts[app.id]:
+                app.note_task(attempt.container_id, attempt.index + 1)
         if life.state in FINAL_STATES:
             self._end(app, life)
-            self._hosting.restore_end(app.id, life.end)
+            self._hosting.restore_end(app, stored, life)
             return
         began = self._go_on(app, life)
         for task in tasks:
@@ -199,8 +209,12 @@ class Recovery:
         attempt.diagnostics = app.diagnostics
         rm.deadlines.clear(Due(DueKind.DEADLINE, app.id))
         self._manager.retire(app)
-        rm.retired.pop(app.id, None)  # its history was kept when it ended, with its tasks
-        rm.task_books.pop(app.id, None)
+        if life.history_due:
+            if (book := rm.task_books.get(app.id)) is not None:
+                book.missed("", ENDED_WITH_IT, rm.now_ms)
+        else:
+            rm.retired.pop(app.id, None)  # its history was kept when its last container had ended
+            rm.task_books.pop(app.id, None)
 
     # -- what nodes tell ---------------------------------------------------------------------------------------
 
@@ -218,12 +232,15 @@ class Recovery:
     def _miss(self, node_id: str) -> None:
         """What is still expected of a node, is lost."""
         rm = self._rm
+        text = REBOOTED if rm.rebooted else NEVER_CAME
+        for application_id, book in rm.task_books.items():
+            book.missed(node_id, text, rm.now_ms)
+            rm.changes.books[application_id] = book
         for container_id in [key for key, one in rm.expected.items() if one.node_id == node_id]:
             expected = rm.expected.pop(container_id)
             attempt = expected.attempt
             if attempt.ended:
                 continue
-            text = REBOOTED if rm.rebooted else NEVER_CAME
             if expected.is_am:
                 self._manager.fail_attempt(attempt, f"AM {text[0].lower()}{text[1:]}", counted=False)
                 continue

@@ -18,6 +18,7 @@ from ..records.state import (
     StoredCluster,
     StoredLife,
     StoredNode,
+    StoredTaskAttempt,
     StoreRecord,
 )
 from .context import RMContext
@@ -55,7 +56,7 @@ class RMStateStore:
         self._rm = context
         self._hosting = hosting
         self._last_event = -1
-        self._last_application = -1
+        self._numbering = (-1, -1)
         self._submitted: set[str] = set()
         self._drained: set[str] = set()
 
@@ -71,6 +72,7 @@ class RMStateStore:
             out = self._written()
         changes.moved.clear()
         changes.tasks.clear()
+        changes.books.clear()
         changes.applications.clear()
         changes.lives.clear()
         changes.forgotten.clear()
@@ -79,8 +81,9 @@ class RMStateStore:
     def _written(self) -> list[StoreCommand]:
         changes, out = self._rm.changes, list[StoreCommand]()
         rm = self._rm
-        if rm.history.last >= self._last_event or rm.last_application != self._last_application:
-            self._last_application = rm.last_application
+        numbering = rm.last_application, rm.applications_started
+        if rm.history.last >= self._last_event or numbering != self._numbering:
+            self._numbering = numbering
             out.append(StoreRecord(self._cluster()))
         lives = changes.lives.copy()
         for entity in changes.moved:
@@ -96,6 +99,9 @@ class RMStateStore:
         for task, application_id in changes.tasks.items():
             if application_id in rm.live:
                 out.append(StoreRecord(stored_task(application_id, task)))
+        for application_id, book in changes.books.items():
+            if application_id in rm.task_books:
+                out += [StoreRecord(StoredTaskAttempt(application_id, one)) for one in book.changes()]
         for app in lives.values():
             if app.id not in self._submitted:
                 self._submitted.add(app.id)
@@ -103,6 +109,8 @@ class RMStateStore:
             out.append(StoreRecord(self.life(app)))
             if app.ended:
                 out.append(RemoveRecords(Kind.TASK, app.id))
+                if app.context.map_reduce is not None and app.id not in rm.task_books:
+                    out.append(RemoveRecords(Kind.ATTEMPT, app.id))
         for application_id in changes.forgotten:
             self._submitted.discard(application_id)
             out += [RemoveRecords(kind, application_id) for kind in (Kind.APPLICATION, Kind.LIFE)]
@@ -117,6 +125,7 @@ class RMStateStore:
             rm.identity.boot_id,
             rm.last_application,
             self._last_event,
+            rm.applications_started,
         )
 
     def _node(self, node: RMNode) -> list[StoreCommand]:
@@ -147,5 +156,7 @@ class RMStateStore:
             end=end,
             last_container=attempt.numbers_taken,
             state=app.state,
+            succeeded=self._hosting.succeeded(app.id),
+            history_due=app.id in self._rm.retired,
             **{name: getattr(app, name) for name in RESTORED},
         )

@@ -12,7 +12,7 @@ from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
 
 from executor.hints import TYPE_CHECKING, Any, cast
 
-from ..errors import ConnectionFailedError, NoAnswerError, YoppError
+from ..errors import ConnectionFailedError, NoAnswerError, StoppedDaemonError, YoppError
 from ..records.methods import Request, ResponseT
 from .plain import MessageError, decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
@@ -100,11 +100,11 @@ class Connection:
                 self._probe(call_id)
 
     def _probe(self, call_id: int) -> None:
-        """Raise NoAnswerError where the daemon's process was stopped: it answers when somebody lets it go on."""
+        """Raise StoppedDaemonError where the daemon's process was stopped: it answers when somebody lets it go on."""
         pid = self.stopped_peer()
         if pid:
             self._calls.pop(call_id, None)
-            raise NoAnswerError(
+            raise StoppedDaemonError(
                 f"{self.peer} does not answer",
                 because=f"its process {pid} is stopped (SIGSTOP, Ctrl-Z or a debugger)",
                 hint=f"`kill -CONT {pid}` lets it go on; `yopp down --force` ends the cluster",

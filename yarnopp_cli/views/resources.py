@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from executor.hints import Any
 from executor.records import Others, Resource
 
 

@@ -1,7 +1,8 @@
 """Lists and reports as YARN's own command line prints them, for scripts that read them. Pure.
 
-The widths, titles and words are those of ``ApplicationCLI``, ``NodeCLI`` and ``QueueCLI`` of Hadoop 3.4. What YARN does
-not tell is not in them: ``yopp`` called by its own name prints that.
+The widths, titles and words are those of ``ApplicationCLI``, ``NodeCLI`` and ``QueueCLI`` of Hadoop 3.4, and of its
+``mapred job`` (``mapreduce.tools.CLI``, ``TypeConverter``). What YARN does not tell is not in them:
+``yopp`` called by its own name prints that.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from executor.light import Record
 from executor.records import Resource, ResourceUtilization
 
 from ..records.reports import (
+    FINAL_STATES,
     ApplicationAttemptReport,
     ApplicationReport,
     ContainerReport,
+    FinalApplicationStatus,
     NodeReport,
     QueueReport,
+    YarnApplicationState,
 )
 from .applications import document as application_document
 from .cluster import container_document
@@ -170,6 +174,48 @@ def _attempt(one: ApplicationAttemptReport, now_ms: int) -> list[str]:
     )
 
 
+# -- MapReduce jobs --------------------------------------------------------------------------------
+
+_PRIORITIES = ("DEFAULT", "VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH")
+
+
+def job_id(application_id: str) -> str:
+    """The id of an application as that of a MapReduce job."""
+    return application_id.replace("application_", "job_", 1)
+
+
+def _job_state(app: ApplicationReport) -> str:
+    if app.state is YarnApplicationState.FINISHED:
+        return "SUCCEEDED" if app.final_status is FinalApplicationStatus.SUCCEEDED else app.final_status.value
+    if app.state in FINAL_STATES or app.state is YarnApplicationState.RUNNING:
+        return app.state.value
+    return "PREP"
+
+
+def _job_priority(app: ApplicationReport) -> str:
+    known = 0 <= app.priority < len(_PRIORITIES)
+    return _PRIORITIES[app.priority] if known else "UNDEFINED_PRIORITY"
+
+
+def _used(app: ApplicationReport, *names: str, unit: str = "") -> str:
+    """The sum of what the application's document has under these names; N/A once it has ended."""
+    if app.state in FINAL_STATES:
+        return "N/A"
+    told = application_document(app, 0)
+    return f"{sum(int(told[name]) for name in names)}{unit}"
+
+
+def _job(app: ApplicationReport, now_ms: int) -> list[str]:
+    return [
+        f"Job: {job_id(app.application_id)}",
+        f"Job Tracking URL : {_url(app)}",
+        "Uber job : false",
+        f"Job state: {_job_state(app)}",
+        "retired: false",
+        f"reason for failure: {app.diagnostics}",
+    ]
+
+
 # -- containers and nodes --------------------------------------------------------------------------
 
 
@@ -286,6 +332,26 @@ LAYOUTS: dict[str, Layout[Any]] = {
         _applications,
         "Application Report : ",
         _application,
+    ),
+    "job": Layout[ApplicationReport](
+        (
+            ("JobId", 23, lambda app: job_id(app.application_id)),
+            ("JobName", 20, lambda app: app.name[:20]),
+            ("State", 10, _job_state),
+            ("StartTime", 14, lambda app: str(application_document(app, 0)["startedTime"])),
+            ("UserName", 12, lambda app: app.user),
+            ("Queue", 12, lambda app: app.queue),
+            ("Priority", 10, _job_priority),
+            ("UsedContainers", 15, lambda app: _used(app, "runningContainers")),
+            ("RsvdContainers", 15, lambda app: _used(app)),
+            ("UsedMem", 8, lambda app: _used(app, "allocatedMB", unit="M")),
+            ("RsvdMem", 8, lambda app: _used(app, "reservedMB", unit="M")),
+            ("NeededMem", 10, lambda app: _used(app, "allocatedMB", "reservedMB", unit="M")),
+            ("AM info", 10, _url),
+        ),
+        lambda count, _: f"Total jobs:{count}",
+        "",
+        _job,
     ),
     "appAttempt": Layout[ApplicationAttemptReport](
         (

@@ -17,12 +17,11 @@ from ..errors import UsageError
 from ..masters.commands import plan_run
 from ..masters.submission import Submission, read
 from ..records.client_protocol import SubmitJobRequest
-from ..records.jobs import TaskSpec
+from ..records.jobs import JOB_FILE, TaskSpec
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ..rpc.plain import encode
 from ..settings.declarations import ApplicationSettings
 
-JOB_FILE = "job.json"
 REGISTERS_ITSELF = "YOPP_REGISTERS_ITSELF"
 _MASTERS = "yarnopp_cli.daemons"
 

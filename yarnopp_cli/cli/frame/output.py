@@ -51,6 +51,11 @@ class OutputClosedError(YoppError):
         )
 
 
+def called_mapred() -> bool:
+    """Whether the program was called by the name of Hadoop's ``mapred``, whose commands are then meant."""
+    return os.path.basename(sys.argv[0]) == "mapred"
+
+
 class Printer:
     """How one command prints. Make one with ``Printer.of`` from the common options.
 
@@ -74,7 +79,8 @@ class Printer:
         """What --color says."""
         self.color_out = _colored(sys.stdout, color)
         self.color_err = _colored(sys.stderr, color)
-        self.as_yarn = os.path.basename(sys.argv[0]) == "yarn"
+        self.as_mapred = called_mapred()
+        self.as_yarn = self.as_mapred or os.path.basename(sys.argv[0]) == "yarn"
         """Whether the program was called by the name of YARN's, whose lists and reports are then printed."""
         self.may_tell_progress = progress
         """Whether --no-progress is not given: lines of progress are wanted where no progress line can be drawn."""

@@ -324,7 +324,7 @@ class Session(Record, frozen=False):
             return None
         from ...views.yarn import LAYOUTS
 
-        return LAYOUTS.get(noun.singular)
+        return LAYOUTS.get("job" if self.printer.as_mapred and noun.singular == "app" else noun.singular)
 
     def _columns(self, noun: Noun[T], rows: Sequence[T]) -> Sequence[Column[T]]:
         """Those whose values the cluster tells: what only yopp tells would be zeros that nobody measured."""

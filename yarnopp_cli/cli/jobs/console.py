@@ -245,7 +245,9 @@ class JobConsole:
         for line in progress.failure_lines(tally.failures, tally.total, logs):
             self.say(line)
         elapsed = time.monotonic() - self._started
-        self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics))
+        halt = self._job.halt
+        halted = halt is not None and tally.counts[TaskState.FAILED] >= halt.failures
+        self.say(progress.end_line(end.final_status, elapsed, tally, end.diagnostics, halted=halted))
         summary = progress.summary_line(end.summary, always=shown.show_summary)
         if summary:
             self.say(summary)

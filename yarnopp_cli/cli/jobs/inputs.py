@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 import struct
 import sys
-import tempfile
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
 from executor.light import replace
 
+from ...cluster.clientfiles import JOBS, PIPE, ClientDirectory
 from ...cluster.rundir import RunDir
 from ...errors import UsageError, YoppError
 from ...jobs.tasklines import MOST_TASKS
@@ -31,6 +31,7 @@ READS = ("/bin/sh", "-c", 'exec "$@" <"$0"')
 BLOCK = "1M"
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _PIECE = 1 << 16
+_CHUNK = 1 << 20
 
 
 class Block:
@@ -72,13 +73,17 @@ def fed(
             because="nothing is piped into it",
             hint="yopp run --pipe -- COMMAND <FILE",
         )
-    pieces = tempfile.mkdtemp(prefix="pipe-", dir=_place(run_dir))
+    size = Block(block)
     try:
-        paths = _cut(sys.stdin.buffer, pieces, Block(block))
+        pieces = ClientDirectory(f"{run_dir.state_dir}/{JOBS}", f"{PIPE}{round(time.time() * 1000)}")
+    except YoppError as error:
+        raise _unwritable(error.because) from None
+    try:
+        paths = _cut(sys.stdin.buffer, pieces.path, size)
         numbers = (range(1, len(paths) + 1),)
         yield replace(_reading("{}", tasks), sweep=Sweep((tuple(paths),)), numbers=numbers)
     finally:
-        shutil.rmtree(pieces, ignore_errors=True)
+        pieces.remove()
 
 
 def _reading(file: str, tasks: Tasks) -> Tasks:
@@ -87,18 +92,10 @@ def _reading(file: str, tasks: Tasks) -> Tasks:
     return replace(tasks, command=(*READS, file, *tasks.command), name=name)
 
 
-def _place(run_dir: RunDir) -> str:
-    try:
-        os.makedirs(run_dir.state_dir, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(error) from None
-    return run_dir.state_dir
-
-
-def _unwritable(error: OSError) -> YoppError:
+def _unwritable(because: str) -> YoppError:
     return YoppError(
         "the standard input cannot be kept for the tasks",
-        because=error.strerror or str(error),
+        because=because,
         hint="nothing was started; YOPP_RUN_DIR names another place, with room for all of it",
     )
 
@@ -117,20 +114,36 @@ def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
                 )
             paths.append(os.path.join(directory, str(len(paths) + 1)))
             with open(paths[-1], "xb") as piece:
-                taken = 0
-                while line and taken < block.number:
-                    piece.write(line)
-                    ended = line.endswith(b"\n")
-                    taken += ended if block.lines else len(line)
-                    line = source.readline(_PIECE)
-                    while line and not ended:  # the rest of a long line
-                        piece.write(line)
-                        ended = line.endswith(b"\n")
-                        taken += ended if block.lines else len(line)
-                        line = source.readline(_PIECE)
+                if block.lines:
+                    line = _lines(source, piece, line, block.number)
+                else:
+                    line = _bytes(source, piece, line, block.number)
     except OSError as error:
-        raise _unwritable(error) from None
+        raise _unwritable(error.strerror or str(error)) from None
     return paths
+
+
+def _bytes(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes:
+    """Copy so many bytes, which begin with ``line``, and the rest of the last line; the beginning of the next one."""
+    piece.write(line)
+    last, left = line, number - len(line)
+    while left > 0 and (data := source.read(min(left, _CHUNK))):
+        piece.write(data)
+        last, left = data, left - len(data)
+    line = source.readline(_PIECE)
+    while line and not last.endswith(b"\n"):
+        piece.write(line)
+        last, line = line, source.readline(_PIECE)
+    return line
+
+
+def _lines(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes:
+    """Copy so many lines, of which ``line`` is the beginning of the first; the beginning of the next one."""
+    while line and number:
+        piece.write(line)
+        number -= line.endswith(b"\n")
+        line = source.readline(_PIECE)
+    return line
 
 
 def _check(tasks: Tasks, file: str, directory: str) -> None:

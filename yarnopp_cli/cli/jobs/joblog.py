@@ -6,21 +6,34 @@ Imported only where one of them is typed.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import shlex
+import stat
 import time
 from collections.abc import Iterable
 from typing import BinaryIO
 
 from executor.light import Record, replace
+from executor.records import PREEMPTION_STATUSES, ContainerExitStatus
 
 from ...errors import UsageError
 from ...masters.commands import Tasks
 from ...masters.sweeps import launch_of
-from ...records.jobs import TaskReport
+from ...records.jobs import JobSpec, TaskReport, TaskState
+from ...records.reports import ContainerReport
+from ...views.containers import shell_code
 
 HEADER = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
 _SAFE = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
+_NO_ENDS = PREEMPTION_STATUSES | {
+    ContainerExitStatus.ABORTED,
+    ContainerExitStatus.KILLED_BY_APPMASTER,
+    ContainerExitStatus.KILLED_BY_RESOURCEMANAGER,
+    ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
+}
+"""Of containers whose task had not come to its end."""
 _SIGNALS = range(129, 129 + 64)
 """Exit codes that a shell gives for signals."""
 
@@ -157,23 +170,90 @@ class JobLog:
             self._file = None
 
 
-def _opened(path: str, *, more: bool) -> BinaryIO:
-    """The log, each line of which is written at once; what was cut short at its end is taken away."""
-    file = open(path, "r+b" if more and os.path.exists(path) else "wb", buffering=0)  # noqa: SIM115 - its owner closes it
+def write_afterwards(
+    path: str, job: JobSpec, succeeded: Iterable[int], containers: Iterable[ContainerReport]
+) -> int:
+    """Write the log of a job that has ended, by what the cluster knows of its containers; how many tasks that have
+    ended well it lacks, as it knows them no more. What others have ended before its end has no line. Raises UsageError.
+    """
+    phase = job.phases[-1]
+    last = {one.task: one for one in containers if one.task is not None and not one.is_am}
+    log = JobLog(path, Tasks(phase.command, ranges_of(phase.numbers()), phase.sweep), more=False)
     try:
-        size = file.seek(0, os.SEEK_END)
-        while size:
-            begin = max(0, size - 4096)
-            file.seek(begin)
-            end = file.read(size - begin).rfind(b"\n")
-            size = begin + end + 1 if end >= 0 else begin
-            if end >= 0:
-                break
-        file.truncate(size)
-        file.seek(size)
+        for number, one in sorted(last.items(), key=lambda item: item[1].finished_at_ms):
+            code = shell_code(one)
+            if code is None or one.exit_status in _NO_ENDS:
+                continue
+            task = TaskReport(
+                len(job.phases) - 1,
+                number,
+                TaskState.FAILED if code else TaskState.SUCCEEDED,
+                one.execution_type,
+                container_id=one.container_id,
+                node_id=one.node_id,
+                exit_code=code,
+                started_at_ms=one.started_at_ms,
+                finished_at_ms=one.finished_at_ms,
+            )
+            log.ended(task, os.path.dirname(one.log_directory))
+        if log.problem:
+            raise _unusable(path, OSError(errno.EIO, log.problem))
+    finally:
+        log.close()
+    return sum(number not in last for number in succeeded)
+
+
+def _opened(path: str, *, more: bool) -> BinaryIO:
+    """The log, each line of which is written at once. What was cut short at its end is taken away; a file is this job's
+    alone while it is open. A pipe or a device gets the lines as they come. Raises OSError.
+    """
+    kind = os.O_RDWR | os.O_CREAT
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            kind = os.O_WRONLY
+    try:
+        descriptor = os.open(path, kind | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno != errno.ENXIO:
+            raise
+        raise OSError(errno.ENXIO, "it is a pipe, and nobody reads it") from None
+    file = open(descriptor, "wb", buffering=0)  # noqa: SIM115 - its owner closes it
+    try:
+        os.set_blocking(descriptor, True)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode) or _is_ours(descriptor):
+            file.write(HEADER.encode())
+            return file
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OSError(errno.EBUSY, "another job writes it") from None
+        size = _whole(descriptor) if more else 0
+        os.ftruncate(descriptor, size)
         if not size:
             file.write(HEADER.encode())
     except OSError:
         file.close()
         raise
     return file
+
+
+def _is_ours(descriptor: int) -> bool:
+    """Whether our own output goes to the same file, as with /dev/stdout: others write there, too."""
+    here = os.fstat(descriptor)
+    for ours in (1, 2):
+        with contextlib.suppress(OSError):
+            if os.path.samestat(here, os.fstat(ours)):
+                return True
+    return False
+
+
+def _whole(descriptor: int) -> int:
+    """The size of the lines that are whole."""
+    size = os.fstat(descriptor).st_size
+    while size:
+        begin = max(0, size - 4096)
+        end = os.pread(descriptor, size - begin, begin).rfind(b"\n")
+        if end >= 0:
+            return begin + end + 1
+        size = begin
+    return 0

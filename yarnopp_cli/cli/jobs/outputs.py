@@ -19,6 +19,8 @@ _JOB = """job=${CONTAINER_ID#container_}; case $job in e*) job=${job#*_}; esac; 
 _INTO = """case $out in */*) mkdir -p -- "${out%/*}" || exit 125; esac
 exec "$@" >"$out" 2>"$err"
 """
+_LONGEST_NAME = 255 - len(".err")
+"""Bytes of the name of a file of output (NAME_MAX), beside which there is one of stderr."""
 _OWN = re.compile(r"\{(job|task|#)\}")
 
 
@@ -57,14 +59,24 @@ def _check(tasks: Tasks, pattern: str, directory: str, *, marked: bool) -> None:
             hint=f"--results '{pattern}stdout'",
         )
     _check_place(pattern, directory)
-    total = sum(map(len, tasks.numbers))
-    if not marked or total == 1 or any(mark in ("task", "#") for mark in _OWN.findall(pattern)):
-        return
+    if marked:
+        _check_names(tasks, pattern)
+
+
+def _check_names(tasks: Tasks, pattern: str) -> None:
+    """Raise UsageError for a file that two tasks would write, or whose name Linux does not take."""
+    own = any(mark in ("task", "#") for mark in _OWN.findall(pattern))
     found: dict[str, int] = {}
     for number in (one for some in tasks.numbers for one in some):
         values = () if tasks.sweep is None else values_of(tasks.sweep, number)
         path = os.path.normpath(with_values(pattern, values, number))
-        if (other := found.setdefault(path, number)) != number:
+        if (longest := max(len(os.fsencode(name)) for name in path.split("/"))) > _LONGEST_NAME:
+            raise UsageError(
+                f"the output of task {number} cannot be written",
+                because=f"--results gives it a name of {longest} bytes, and a file's has {_LONGEST_NAME} at most",
+                hint="--results 'out/{job}-{task}.txt'",
+            )
+        if not own and (other := found.setdefault(path, number)) != number:
             raise UsageError(
                 f"tasks {other} and {number} would both write {path}",
                 because="--results gives them the same name",

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from executor.hints import TYPE_CHECKING, Any
 from executor.light import replace
+from executor.records import Others
 
 from ...masters import pi as masters_pi
 from ...masters.pi import PERCENT
@@ -28,10 +29,12 @@ from ..frame.options import (
     option,
 )
 from ..frame.session import Session
+from .resources import Gpus, Resources, others_of
 from .run import tags
 
 if TYPE_CHECKING:
     from ...jobs.client import JobClient
+    from ...records.jobs import JobSpec
     from ...records.requests import JobProperty
     from ...settings.declarations import ApplicationSettings
     from ...settings.loading import Configuration
@@ -59,6 +62,8 @@ class Job(Options):
     """The job that is made of it."""
 
     percent: Percent = None
+    gpus: Annotated[Gpus, HERE_ONLY] = None
+    resource: Annotated[Resources, HERE_ONLY] = None
     detach: Annotated[Detach, HERE_ONLY] = False
     exit_code: Annotated[ExitCode, HERE_ONLY] = ExitRule.highest
     queue: Annotated[Queue, HERE_ONLY] = "default"
@@ -87,21 +92,57 @@ def pi(
     and they are spread evenly. The output has Hadoop's lines in Hadoop's order, and depends only on NMAPS *
     NSAMPLES.
     """
-    from ...jobs.pifiles import PiDirectory
     from .running import client_here
 
-    printer = session.printer
     masters_pi.check_size(maps, samples)
+    others = others_of(job.gpus, job.resource or ())
     if session.yarn is not None:
         from .on_yarn import hadoops_pi
 
         return hadoops_pi(session, maps, samples, job.percent)
     client = client_here(session)
-    silent = printer.is_json or printer.ids_only or job.detach or session.dry_run
+
+    def planned(directory: str) -> tuple[JobSpec, ApplicationSubmissionContext]:
+        return _planned(session.configuration, client.settings, job, others, maps, samples, directory)
+
+    return _with_files(session, client, maps, samples, planned, detach=job.detach)
+
+
+def pi_again(
+    session: Session, job: JobSpec, submission: ApplicationSubmissionContext, *, detach: bool
+) -> int:
+    """Run a `pi` job again, with files of its own; its exit code. Raises YoppError."""
+    from .running import client_here
+
+    assert job.pi is not None
+    maps, samples = job.pi.maps, job.pi.samples
+
+    def planned(directory: str) -> tuple[JobSpec, ApplicationSubmissionContext]:
+        return masters_pi.moved(job, directory), submission
+
+    return _with_files(session, client_here(session), maps, samples, planned, detach=detach)
+
+
+def _with_files(
+    session: Session,
+    client: JobClient,
+    maps: int,
+    samples: int,
+    planned: Callable[[str], tuple[JobSpec, ApplicationSubmissionContext]],
+    *,
+    detach: bool,
+) -> int:
+    """Make the job's directory, and run what is ``planned`` for it; its exit code."""
+    from ...cluster.clientfiles import JOBS
+    from ...jobs.pifiles import PiDirectory
+
+    printer = session.printer
+    silent = printer.is_json or printer.ids_only or detach or session.dry_run
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
-    parent = f"{session.run_dir.state_dir}/jobs"
+    parent = f"{session.run_dir.state_dir}/{JOBS}"
     if session.dry_run:
-        return _started(session, client, job, maps, samples, f"{parent}/{masters_pi.NAME}", say)
+        nowhere = f"{parent}/{masters_pi.NAME}"
+        return _started(session, client, *planned(nowhere), nowhere, say, detach=detach)
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
     client.open()
     directory = PiDirectory(parent, round(time.time() * 1000))
@@ -109,44 +150,60 @@ def pi(
     try:
         for index in directory.write_inputs(maps, samples):
             say(f"Wrote input for Map #{index}")
-        if job.detach:
+        if detach:
             directory.hand_over()
-        code = _started(session, client, job, maps, samples, directory.path, say)
-        is_ours = not job.detach
+        code = _started(session, client, *planned(directory.path), directory.path, say, detach=detach)
+        is_ours = not detach
         return code
     finally:
         if is_ours:
             directory.remove()
 
 
-def _started(
-    session: Session,
-    client: JobClient,
+def _planned(
+    configuration: Configuration,
+    configured: ApplicationSettings,
     wanted: Job,
+    others: Others,
     maps: int,
     samples: int,
     directory: str,
-    say: Callable[[str], None],
-) -> int:
-    """Run the job with its files in ``directory``; its exit code."""
-    from ...jobs.pifiles import program, read_result
-    from .console import Shown
-    from .running import Outcome, start
+) -> tuple[JobSpec, ApplicationSubmissionContext]:
+    """The job with its files in ``directory``, and what is said of its application."""
+    from ...jobs.pifiles import program
 
-    settings = _with_share(client.settings, wanted.percent)
+    settings = _with_share(configured, wanted.percent)
     job = masters_pi.plan(
         maps,
         samples,
         directory,
         program(),
         settings,
+        others=others,
         timeout_ms=round((wanted.timeout or 0) * 1000),
         exit_rule=wanted.exit_code.value,
-        properties=_properties(session.configuration, maps, settings, client.settings),
+        properties=_properties(configuration, maps, settings, configured),
     )
-    submission = ApplicationSubmissionContext(
+    return job, ApplicationSubmissionContext(
         "", job.name, queue=wanted.queue, tags=tags(wanted.tag), am_resource=settings.am_resource
     )
+
+
+def _started(
+    session: Session,
+    client: JobClient,
+    job: JobSpec,
+    submission: ApplicationSubmissionContext,
+    directory: str,
+    say: Callable[[str], None],
+    *,
+    detach: bool,
+) -> int:
+    """Run the job with its files in ``directory``; its exit code."""
+    from ...jobs.pifiles import read_result
+    from .console import Shown
+    from .running import Outcome, start
+
     began = time.time()
 
     def ended(outcome: Outcome) -> dict[str, Any]:
@@ -160,8 +217,7 @@ def _started(
         return {"pi": told}
 
     say("Starting Job")
-    shown = Shown(show_summary=True)
-    return start(session, client, job, submission, shown, detach=wanted.detach, ended=ended)
+    return start(session, client, job, submission, Shown(show_summary=True), detach=detach, ended=ended)
 
 
 def _properties(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +10,8 @@ from executor.light import replace
 
 from ...errors import UsageError
 from ...records.client_protocol import GetJobResponse
-from ...records.jobs import JobSpec, PhaseSpec
+from ...records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskState
+from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
 from ..frame.naming import applications, one_of
 from ..frame.options import Annotated, Live, argument, option
@@ -45,8 +47,8 @@ def rerun(
     """Run a job again, all of it or some tasks, as another application, and exit with its exit code.
 
     The tasks have the numbers, commands, variables and directory of the first time; --begin, --after and --deadline
-    are not repeated. The ResourceManager knows what the last jobs have run that it has hosted since it started. A
-    `pi` job is run again by its own command line.
+    are not repeated. The ResourceManager knows what the last jobs have run, unless their masters were in clients, as
+    those of foreground jobs are where nodes allocate themselves. A `pi` job is run again as a whole.
     """
     from .console import Shown
     from .running import client_of, start
@@ -56,8 +58,22 @@ def rerun(
             "--failed and --task exclude each other", because="each names tasks", hint="give one of them"
         )
     application_id = one_of(applications(session.client, [job]), job)
-    found = session.client.job(application_id)
-    phase = _phase_of(application_id, found)
+    found = known(session, application_id)
+    assert found.job is not None
+    submission = replace(
+        found.context,
+        application_id="",
+        begin_at_ms=0,
+        after=(),
+        deadline_at_ms=0,
+        command_line="",
+        am_container_spec=None,
+    )
+    if found.job.pi is not None:
+        return _pi_again(
+            session, application_id, found.job, submission, some=failed or bool(task), detach=detach
+        )
+    phase = _phase_of(application_id, found.job)
     chosen = _chosen(application_id, phase, found, failed=failed, task=task)
     if not chosen:
         session.printer.note(f"there is nothing to run: each task of {application_id} has ended with 0")
@@ -69,15 +85,58 @@ def rerun(
         prefixed=found.job.size > 1 and not no_prefix,
         in_order=keep_order,
     )
-    submission = replace(
-        found.context, application_id="", begin_at_ms=0, after=(), deadline_at_ms=0, command_line=""
-    )
     return start(session, client_of(session), again, submission, shown, detach=detach)
 
 
-def _phase_of(application_id: str, found: GetJobResponse) -> PhaseSpec:
-    """What all its tasks are of. Raises UsageError for a job of several parts."""
-    phase = found.job.phases[0]
+def known(session: Session, application_id: str) -> GetJobResponse:
+    """What a job has run, wherever its master was. Raises ApplicationNotFoundError."""
+    found = session.client.job(application_id)
+    return found if found.job is not None else _from_its_master(session, application_id, found)
+
+
+def _from_its_master(session: Session, application_id: str, found: GetJobResponse) -> GetJobResponse:
+    """The same with what a master in a container was given, and has written down beside the logs of its tasks."""
+    from ...jobs.taskrecords import TaskRecords
+    from ...rpc.plain import decode
+
+    master = found.context.am_container_spec
+    assert master is not None
+    job = replace(decode(JobSpec, json.loads(master.files[JOB_FILE])), rm_address="")
+    directory = session.client.application(application_id).log_directory
+    last = len(job.phases) - 1
+    good = sorted(
+        one.shown_number
+        for one in TaskRecords(directory, application_id).read()
+        if one.phase_index == last and one.state is TaskState.SUCCEEDED
+    )
+    return replace(
+        found, job=job, succeeded=tuple(end for one in ranges_of(good) for end in (one[0], one[-1]))
+    )
+
+
+def _pi_again(
+    session: Session,
+    application_id: str,
+    job: JobSpec,
+    submission: ApplicationSubmissionContext,
+    *,
+    some: bool,
+    detach: bool,
+) -> int:
+    from .pi import pi_again
+
+    if some:
+        raise UsageError(
+            f"{application_id} can only be run again as a whole",
+            because="it is a `pi` job: the reduce needs the counts of all maps, and their files are gone",
+            hint=f"`yopp rerun {application_id}`",
+        )
+    return pi_again(session, job, submission, detach=detach)
+
+
+def _phase_of(application_id: str, job: JobSpec) -> PhaseSpec:
+    """What all its tasks are of. Raises UsageError where what they read is gone."""
+    (phase,) = job.phases
     pieces = phase.sweep is not None and phase.command[: len(READS)] == READS and phase.sweep.sources[0]
     if pieces and os.path.isabs(pieces[0]) and not os.path.exists(pieces[0]):
         raise UsageError(
@@ -85,13 +144,7 @@ def _phase_of(application_id: str, found: GetJobResponse) -> PhaseSpec:
             because="its tasks read files that are gone, as the pieces of what was piped in (--pipe) are",
             hint="pipe it in again: `yopp run --pipe …`",
         )
-    if len(found.job.phases) == 1 and found.job.pi is None:
-        return phase
-    raise UsageError(
-        f"{application_id} cannot be run again",
-        because="a `pi` job is made of maps and a reduce, and its files are gone",
-        hint=f"`yopp app status {application_id}` has its command line",
-    )
+    return phase
 
 
 def _chosen(

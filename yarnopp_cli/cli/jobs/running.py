@@ -26,7 +26,7 @@ from ...records.client_protocol import (
     SubmitApplicationResponse,
     SubmitJobRequest,
 )
-from ...records.jobs import JobSpec, TaskReport
+from ...records.jobs import JOB_FILE, JobSpec, TaskReport
 from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection
@@ -43,7 +43,6 @@ BEGIN_SECONDS = 2.0
 """How long a detached job is looked at, to say whether it runs and where."""
 KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
-JOB_FILE = "job.json"
 MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
 _HOSTED = "yopp.resourcemanager.hosted-masters"
 _DISTRIBUTED = "yarn.nodemanager.distributed-scheduling.enabled"

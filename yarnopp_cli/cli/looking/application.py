@@ -153,6 +153,11 @@ def kill(session: Session, ids: ApplicationIds) -> None:
             ),
         )
     after = [cluster.application(one) for one in named] if live else before
+    if session.printer.as_mapred and session.printer.for_people:
+        from ...views.yarn import job_id
+
+        session.printer.text("\n".join(f"Killed job {job_id(one)}" for one in named))
+        return
     ended = {one.application_id for one in before} - {one.application_id for one in live}
     tell(
         session,

@@ -17,7 +17,7 @@ from typing import Any
 
 from executor.causes import Cause, CauseKind
 from executor.core.cell import Cell, MachineCrashed
-from executor.light import defaults_of, replace
+from executor.light import replace
 from executor.records import ContainerExitStatus
 
 from ...allocation.asks import larger_than_all
@@ -40,7 +40,7 @@ from ...records.container_protocol import (
     UpdateContainersRequest,
 )
 from ...records.ids import ApplicationId
-from ...records.jobs import JobSpec, PhaseSpec, TaskState, as_rows
+from ...records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskState, as_rows
 from ...records.master_protocol import (
     AllocateRequest,
     FinishApplicationMasterRequest,
@@ -56,6 +56,7 @@ from ..entities import HOSTED, HeldCall, RMApp
 from ..services.application_master_service import ApplicationMasterService
 from ..services.client_rm_service import ClientRMService
 from .news import MOST_ROWS, TaskNews, why_paused
+from .past import MOST_PAST_JOBS, MOST_PAST_TASKS, PastJobs, as_submitted, rows_of, said_of
 
 NEWS_SECONDS = 0.1
 """How long an answer to a watcher collects what happens."""
@@ -65,9 +66,6 @@ KEPT_SECONDS = 60.0
 """How long the tasks of an ended job are kept for watchers who have not heard of all of them. For its own client they
 are kept as long as that is connected.
 """
-MOST_PAST_JOBS = 200
-MOST_PAST_TASKS = 200_000
-"""Of so many jobs that have ended, with no more tasks together, what they ran is kept."""
 MOST_TASKS = 1_000_000
 HIGHEST_NUMBER = 2**53
 """Of a task: numbers up to it are the same in every JSON reader."""
@@ -75,7 +73,6 @@ EXIT_ENDED = 143
 """Of a job that somebody ended: as if by SIGTERM."""
 STOPPED = "Container killed by the ApplicationMaster."
 _NOT_SOON = 2**31 - 1
-_SOON: int = defaults_of(JobSpec)["heartbeat_ms"]
 
 
 @dataclass(slots=True)
@@ -138,9 +135,8 @@ class HostedMasters:
         self._jobs: dict[str, HostedJob] = {}
         self._stops: dict[str, client.StopJobRequest] = {}
         self._ends: dict[str, client.JobEnd] = {}
-        #: what jobs have run whose tasks are not kept any more, the oldest first
-        self._past: dict[str, client.GetJobResponse] = {}
-        self._past_tasks = 0
+        #: what jobs have run whose tasks are not kept any more
+        self._past = PastJobs()
         self._calls: dict[int, tuple[HostedJob, m.Call]] = {}
         self._last_call = 0
 
@@ -238,19 +234,25 @@ class HostedMasters:
     def get(self, request: client.GetJobRequest) -> client.GetJobResponse:
         """What a job runs, or has run."""
         job = self._jobs.get(request.application_id)
-        found = _said_of(job) if job is not None else self._past.get(request.application_id)
-        if found is None:
-            app = self._rm.application(request.application_id)
-            raise ApplicationNotFoundError(
-                f"what {app.id} has run is not known any more",
-                because=f"the ResourceManager keeps the last {MOST_PAST_JOBS} jobs that it has hosted since "
-                f"it started, up to {MOST_PAST_TASKS:,} tasks together"
-                if app.hosted
-                else "its master was not in the ResourceManager",
-                hint=f"`yopp app status {app.id}` has its command line",
-                sought=app.id,
-            )
-        return found
+        if job is not None:
+            return said_of(job.app.context, job.master, ended=job.end is not None)
+        if (found := self._past.get(request.application_id)) is not None:
+            return found
+        app = self._rm.application(request.application_id)
+        master, typed = app.context.am_container_spec, app.context.command_line
+        if master is not None and JOB_FILE in master.files:
+            return client.GetJobResponse(app.context, None, ended=app.ended)
+        raise ApplicationNotFoundError(
+            f"what {app.id} has run is not known any more",
+            because=f"the ResourceManager keeps the last {MOST_PAST_JOBS} jobs that it has hosted, up to "
+            f"{MOST_PAST_TASKS:,} tasks together"
+            if app.hosted
+            else "its master was in its client, which alone knew",
+            hint=f"type it again: {typed}"
+            if typed
+            else f"`yopp app status {app.id}` says what is known of it",
+            sought=app.id,
+        )
 
     def postponed(self, app: RMApp) -> None:
         """One waits that is to begin later: those who watch are told what for."""
@@ -308,10 +310,19 @@ class HostedMasters:
         end = job.end if job is not None else self._ends.get(application_id)
         return self._stops.get(application_id), end
 
-    def restore_end(self, application_id: str, end: client.JobEnd | None) -> None:
+    def succeeded(self, application_id: str) -> tuple[int, ...]:
+        """The rows of tasks of a job that has ended which ended well."""
+        if (job := self._jobs.get(application_id)) is not None:
+            return rows_of(job.master.succeeded()) if job.end is not None else ()
+        past = self._past.get(application_id)
+        return () if past is None else past.succeeded
+
+    def restore_end(self, app: RMApp, stored: StoredApplication, life: StoredLife) -> None:
         """A job had ended so in an earlier life of the RM."""
-        if end is not None:
-            self._ends[application_id] = end
+        if life.end is not None:
+            self._ends[app.id] = life.end
+        if stored.job is not None:
+            self._past.keep(app.id, as_submitted(app.context, stored.job, life.succeeded, ended=True))
 
     def resume(
         self,
@@ -392,7 +403,7 @@ class HostedMasters:
                     if is_written(task):
                         self._rm.changes.tasks[task] = job.id
                     if report is not None:
-                        job.news.left(task, report)
+                        job.news.left(task, report, followed=job.client_connection is not None)
                     else:
                         job.news.changed(task)
                         job.urgent |= task.state is TaskState.RUNNING and job.master.tally.total <= SMALL_JOB
@@ -593,10 +604,7 @@ class HostedMasters:
             self._rm.deadlines.clear(Due(kind, job.id))
         self._stops.pop(job.id, None)
         self._ends[job.id] = job.end
-        self._past[job.id] = _said_of(job)
-        self._past_tasks += job.master.job.size
-        while len(self._past) > MOST_PAST_JOBS or self._past_tasks > MOST_PAST_TASKS:
-            self._past_tasks -= self._past.pop(next(iter(self._past))).job.size
+        self._past.keep(job.id, said_of(job.app.context, job.master, ended=True))
         while len(self._ends) > max(1, self._rm.settings.max_completed_applications):
             del self._ends[next(iter(self._ends))]
 
@@ -622,18 +630,6 @@ class HostedMasters:
                 continue
             held = job.app.attempt.held
             assert held is not None and held.call_id == number, f"a call of {job.id} is held by nobody"
-
-
-def _said_of(job: HostedJob) -> client.GetJobResponse:
-    """What its submission said, and which of its tasks have ended well."""
-    spec = replace(job.master.job, heartbeat_ms=_SOON)
-    rows: list[int] = []
-    for number in job.master.succeeded():
-        if rows and rows[-1] == number - 1:
-            rows[-1] = number
-        else:
-            rows += (number, number)
-    return client.GetJobResponse(job.app.context, spec, tuple(rows), job.end is not None)
 
 
 def check_job(job: JobSpec) -> None:

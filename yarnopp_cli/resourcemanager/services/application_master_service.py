@@ -66,7 +66,9 @@ class ApplicationMasterService:
         """The master of an attempt is there."""
         attempt = self._attempt(request.attempt_id, request.token)
         again = attempt.state is AttemptState.RUNNING
-        if again and not attempt.app.recovered:
+        # Over another connection, and before it has said anything else: the first answer was lost with its connection.
+        repeats = not attempt.has_called and call.connection_id != attempt.connection_id
+        if again and not attempt.app.recovered and not repeats:
             raise InvalidStateError(f"the master of {attempt.app.id} is registered already")
         if not attempt.awaits_master:
             raise InvalidStateError(
@@ -74,7 +76,7 @@ class ApplicationMasterService:
             )
         if call.connection_id != HOSTED:
             self._spoke(attempt, call.connection_id)
-        if not again:  # else the answer was lost with a node that passed it on
+        if not again:
             self._manager.registered(attempt)
         return master.RegisterApplicationMasterResponse(
             minimum=self._rm.minimum_allocation,
@@ -172,6 +174,7 @@ class ApplicationMasterService:
             raise InvalidStateError(f"the master of {app.id} has not registered yet")
         if connection_id != HOSTED:
             self._spoke(attempt, connection_id)
+        attempt.has_called = True
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
         for container in remote or ():
@@ -380,6 +383,7 @@ class ApplicationMasterService:
                 app.note_task(container.id, one.index + 1)
         if (book := self._rm.task_books.get(app.id)) is not None:
             book.assign(tasks, self._rm.find_container, app.id)
+            self._rm.changes.books[app.id] = book
 
     def _take_asks(
         self, attempt: RMAppAttempt, asks: tuple[ResourceRequest, ...], sizes: list[Resource]

@@ -11,7 +11,7 @@ from executor.light import replace
 from ...machine.calls import CallReceived
 from ...machine.restarts import DaemonGivenUp, DaemonRestarted
 from ...records.history import ApplicationHistory, EventKind, GetEventsRequest, GetEventsResponse
-from ..context import DueKind, KeepHistory, RMContext
+from ..context import DueKind, KeepEvents, KeepHistory, RMContext
 from ..entities import RMApp
 from ..mapreduce import map_reduce_report
 from ..reports import application_report
@@ -63,6 +63,14 @@ class HistoryService:
             self._served = last
             self.waits.check()
 
+    def fresh(self) -> list[KeepEvents]:
+        """The events of this step, where they are written down."""
+        history = self._rm.history
+        if not history.fresh:
+            return []
+        events, history.fresh = tuple(history.fresh), []
+        return [KeepEvents(events)]
+
     def keep(self, *, everything: bool) -> list[KeepHistory]:
         """What is to be kept now: applications that have ended, and their containers too; or ``everything`` that is
         left, whatever is missing of it.
@@ -77,10 +85,14 @@ class HistoryService:
             ready += self._rm.live.values()
         settings = self._rm.settings
         wanted = settings.retained_histories > 0 and settings.event_history_size > 0
-        kept = [KeepHistory(self._history(app)) for app in ready] if wanted else []
+        kept = [KeepHistory(self._history(app), self._ended_before(app)) for app in ready] if wanted else []
         for app in ready:
             self._rm.task_books.pop(app.id, None)  # what was kept is read from there
+            self._rm.changes.lives[app.id] = app  # that it is kept is written
         return kept
+
+    def _ended_before(self, app: RMApp) -> bool:
+        return app.ended and app.finished_at_ms < self._rm.identity.started_at_ms
 
     def _history(self, app: RMApp) -> ApplicationHistory:
         nodes = [self._rm.nodes[name] for name in sorted(app.nodes) if name in self._rm.nodes]

@@ -102,6 +102,11 @@ class ResourceTrackerService:
             )
         if known is None or not known.connected or known.connection_id == call.connection_id:
             return ""
+        if request.pid and (request.pid, request.address) == (
+            known.registration.pid,
+            known.registration.address,
+        ):
+            return ""  # the same process: it knows that its last connection has ended before this end does
         silence = self._rm.now - known.last_contact
         if known.held or silence < SILENT_INTERVALS * self._rm.settings.heartbeat_interval_ms / 1000:
             pid = f" (pid {known.registration.pid})" if known.registration.pid else ""
