@@ -133,6 +133,22 @@ def test_a_bound_and_a_halt(cluster: Yopp, tmp_path: Path) -> None:
     assert " (halted: 2 of 50 tasks failed): 2 failed, 48 stopped" in ended.stderr
 
 
+def test_the_log_of_a_detached_job_is_written_afterwards(cluster: Yopp, tmp_path: Path) -> None:
+    log = str(tmp_path / "log")
+    words = ("-O", "--retries", "1", "--shell", "[ {} != b ]", ":::", "a", "b", "c")
+    job = cluster("run", "-q", "-d", *words).stdout.strip()
+    cluster("wait", job, "--joblog", log, code=1)
+    rows = [line.split("\t") for line in Path(log).read_text().splitlines()[1:]]
+    assert sorted((row[0], row[6], row[8]) for row in rows) == [
+        ("1", "0", "[ a != b ]"), ("2", "1", "[ b != b ]"), ("3", "0", "[ c != b ]"),
+    ]  # fmt: skip
+    again = cluster("run", "--joblog", log, "--resume-failed", *words, code=1)
+    assert "1 failed" in again.stderr and len(Path(log).read_text().splitlines()) == 5
+    assert "is for one job" in cluster("wait", "last", job, "--joblog", log, code=2).stderr
+    pi = cluster("pi", "-q", "2", "10").stdout.strip()
+    assert "it is a `pi` job" in cluster("wait", pi, "--joblog", log, code=2).stderr
+
+
 def test_a_job_log_is_one_jobs_and_no_name_of_a_file_is_too_long(cluster: Yopp, tmp_path: Path) -> None:
     log, over = tmp_path / "log", tmp_path / "over"
     words = ("run", "-O", "--joblog", str(log), "sh", "-c", f"until [ -e {over} ]; do sleep 0.02; done")
