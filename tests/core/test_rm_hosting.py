@@ -123,6 +123,17 @@ def test_a_job_starts_with_its_nodes_next_answer_and_ends_with_its_last_containe
     assert job.state() is YarnApplicationState.FINISHED
 
 
+def test_a_client_that_is_late_hears_of_every_container() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster, 1, retries=1)
+    (first,) = node.beat().tasks_to_start
+    (second,) = node.beat(said(first, DONE, 1, exit_code=1)).tasks_to_start
+    node.beat(said(second, DONE, 1, exit_code=1))
+    told = job.hear(job.watch())
+    assert told.end is not None and told.end.exit_code == 1
+    assert [one.container_id for one in job.told] == [first.container_id, second.container_id]
+
+
 def test_what_a_job_runs_is_kept_when_its_tasks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(past, "MOST_PAST_TASKS", 9)
     cluster, (node,) = cluster_with()

@@ -11,6 +11,7 @@ import pytest
 
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.cli.jobs.variables import assignments
+from yarnopp_cli.cluster import clientfiles
 from yarnopp_cli.errors import UsageError, YoppError
 from yarnopp_cli.jobs import commands, pifiles, progress
 from yarnopp_cli.masters.commands import plan_run
@@ -183,14 +184,22 @@ def test_a_pi_directory_is_private_filled_and_gone(tmp_path: Path) -> None:
 
 def test_directories_of_dead_clients_are_removed_and_no_others(tmp_path: Path) -> None:
     alive = pifiles.PiDirectory(str(tmp_path), 1)
+    piped, dead_pipe = (clientfiles.ClientDirectory(str(tmp_path), f"pipe_{number}") for number in (1, 2))
+    dead_pipe._unlock()
     handed_over = pifiles.PiDirectory(str(tmp_path), 2)
     handed_over.hand_over()
     dead = pifiles.PiDirectory(str(tmp_path), 3)
     dead._unlock()
     (tmp_path / "other").mkdir()
-    pifiles.clear_abandoned(str(tmp_path))
+    clientfiles.clear_abandoned(str(tmp_path))
+    assert os.path.isdir(piped.path) and not os.path.exists(dead_pipe.path)
+    piped.remove()
     assert os.path.isdir(alive.path) and os.path.isdir(handed_over.path) and (tmp_path / "other").is_dir()
     assert not os.path.exists(dead.path)
+    clientfiles.clear_handed_over(str(tmp_path))
+    assert (
+        os.path.isdir(alive.path) and not os.path.exists(handed_over.path) and (tmp_path / "other").is_dir()
+    )
     alive.remove()
 
 

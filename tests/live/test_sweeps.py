@@ -51,7 +51,7 @@ def test_tasks_read_their_file_or_their_piece_of_what_is_piped_in(cluster: Yopp,
     assert sorted(counted.stdout.splitlines()) == ["[1] 1", "[2] 2"]
     piped = cluster("run", "-O", "--pipe", "--block", "100L", "wc", "-l", input="line\n" * 1234)
     assert sorted(line.split()[1] for line in piped.stdout.splitlines()) == ["100"] * 12 + ["34"]
-    assert not list((cluster.run_dir / "state").glob("pipe-*")), "the pieces are removed"
+    assert not (cluster.run_dir / "state" / "jobs").exists(), "the pieces are removed"
     assert "that are gone" in cluster("rerun", "last", code=2).stderr
     missing = cluster(
         "run", "--stdin", f"{tmp_path}/{{1}}.txt", "touch", f"{tmp_path}/ran", ":::", "a", "c", code=2
@@ -131,6 +131,22 @@ def test_a_bound_and_a_halt(cluster: Yopp, tmp_path: Path) -> None:
     cluster("run", "-n", "4", "-O", "--max-running", "1", "--shell", script)
     ended = cluster("run", "-n", "50", "--max-running", "1", "--halt", "soon,fail=2", "false", code=1)
     assert " (halted: 2 of 50 tasks failed): 2 failed, 48 stopped" in ended.stderr
+
+
+def test_the_log_of_a_detached_job_is_written_afterwards(cluster: Yopp, tmp_path: Path) -> None:
+    log = str(tmp_path / "log")
+    words = ("-O", "--retries", "1", "--shell", "[ {} != b ]", ":::", "a", "b", "c")
+    job = cluster("run", "-q", "-d", *words).stdout.strip()
+    cluster("wait", job, "--joblog", log, code=1)
+    rows = [line.split("\t") for line in Path(log).read_text().splitlines()[1:]]
+    assert sorted((row[0], row[6], row[8]) for row in rows) == [
+        ("1", "0", "[ a != b ]"), ("2", "1", "[ b != b ]"), ("3", "0", "[ c != b ]"),
+    ]  # fmt: skip
+    again = cluster("run", "--joblog", log, "--resume-failed", *words, code=1)
+    assert "1 failed" in again.stderr and len(Path(log).read_text().splitlines()) == 5
+    assert "is for one job" in cluster("wait", "last", job, "--joblog", log, code=2).stderr
+    pi = cluster("pi", "-q", "2", "10").stdout.strip()
+    assert "it is a `pi` job" in cluster("wait", pi, "--joblog", log, code=2).stderr
 
 
 def test_a_job_log_is_one_jobs_and_no_name_of_a_file_is_too_long(cluster: Yopp, tmp_path: Path) -> None:

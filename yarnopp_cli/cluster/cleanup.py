@@ -27,6 +27,7 @@ from executor.settings import ExecutorSettings
 from executor.trees import remove_tree
 
 from ..settings.declarations import NodeManagerSettings
+from .clientfiles import JOBS, clear_handed_over
 from .rundir import RunDir
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
             continue  # else nobody could find its containers any more
         _remove_directory(run_dir.nm_state_dir(port), problems)
         _remove_directory(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}"), problems)
+    if ports is None:
+        clear_handed_over(os.path.join(run_dir.state_dir, JOBS))
     with contextlib.suppress(OSError):  # others may use it
         os.rmdir(where.local_dirs)
     return Cleared(tuple(ended), tuple(removed), tuple(problems))

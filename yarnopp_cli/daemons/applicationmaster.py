@@ -14,10 +14,11 @@ import sys
 import time
 from collections.abc import Mapping
 
+from ..cluster.clientfiles import remove_directory
 from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
 from ..jobs import progress
 from ..jobs.loop import MasterLoop
-from ..jobs.pifiles import read_result, remove_directory
+from ..jobs.pifiles import read_result
 from ..jobs.taskrecords import TaskRecords
 from ..masters import messages as m
 from ..masters.jobmaster import JobMaster

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import stat
 import struct
 import sys
-import tempfile
 import termios
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
 from executor.light import replace
 
+from ...cluster.clientfiles import JOBS, PIPE, ClientDirectory
 from ...cluster.rundir import RunDir
 from ...errors import UsageError, YoppError
 from ...jobs.tasklines import MOST_TASKS
@@ -73,13 +73,17 @@ def fed(
             because="nothing is piped into it",
             hint="yopp run --pipe -- COMMAND <FILE",
         )
-    pieces = tempfile.mkdtemp(prefix="pipe-", dir=_place(run_dir))
+    size = Block(block)
     try:
-        paths = _cut(sys.stdin.buffer, pieces, Block(block))
+        pieces = ClientDirectory(f"{run_dir.state_dir}/{JOBS}", f"{PIPE}{round(time.time() * 1000)}")
+    except YoppError as error:
+        raise _unwritable(error.because) from None
+    try:
+        paths = _cut(sys.stdin.buffer, pieces.path, size)
         numbers = (range(1, len(paths) + 1),)
         yield replace(_reading("{}", tasks), sweep=Sweep((tuple(paths),)), numbers=numbers)
     finally:
-        shutil.rmtree(pieces, ignore_errors=True)
+        pieces.remove()
 
 
 def _reading(file: str, tasks: Tasks) -> Tasks:
@@ -88,18 +92,10 @@ def _reading(file: str, tasks: Tasks) -> Tasks:
     return replace(tasks, command=(*READS, file, *tasks.command), name=name)
 
 
-def _place(run_dir: RunDir) -> str:
-    try:
-        os.makedirs(run_dir.state_dir, mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise _unwritable(error) from None
-    return run_dir.state_dir
-
-
-def _unwritable(error: OSError) -> YoppError:
+def _unwritable(because: str) -> YoppError:
     return YoppError(
         "the standard input cannot be kept for the tasks",
-        because=error.strerror or str(error),
+        because=because,
         hint="nothing was started; YOPP_RUN_DIR names another place, with room for all of it",
     )
 
@@ -123,7 +119,7 @@ def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
                 else:
                     line = _bytes(source, piece, line, block.number)
     except OSError as error:
-        raise _unwritable(error) from None
+        raise _unwritable(error.strerror or str(error)) from None
     return paths
 
 

@@ -16,14 +16,24 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 from executor.light import Record, replace
+from executor.records import PREEMPTION_STATUSES, ContainerExitStatus
 
 from ...errors import UsageError
 from ...masters.commands import Tasks
 from ...masters.sweeps import launch_of
-from ...records.jobs import TaskReport
+from ...records.jobs import JobSpec, TaskReport, TaskState
+from ...records.reports import ContainerReport
+from ...views.containers import shell_code
 
 HEADER = "Seq\tHost\tStarttime\tJobRuntime\tSend\tReceive\tExitval\tSignal\tCommand\n"
 _SAFE = str.maketrans({"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"})
+_NO_ENDS = PREEMPTION_STATUSES | {
+    ContainerExitStatus.ABORTED,
+    ContainerExitStatus.KILLED_BY_APPMASTER,
+    ContainerExitStatus.KILLED_BY_RESOURCEMANAGER,
+    ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
+}
+"""Of containers whose task had not come to its end."""
 _SIGNALS = range(129, 129 + 64)
 """Exit codes that a shell gives for signals."""
 
@@ -158,6 +168,39 @@ class JobLog:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def write_afterwards(
+    path: str, job: JobSpec, succeeded: Iterable[int], containers: Iterable[ContainerReport]
+) -> int:
+    """Write the log of a job that has ended, by what the cluster knows of its containers; how many tasks that have
+    ended well it lacks, as it knows them no more. What others have ended before its end has no line. Raises UsageError.
+    """
+    phase = job.phases[-1]
+    last = {one.task: one for one in containers if one.task is not None and not one.is_am}
+    log = JobLog(path, Tasks(phase.command, ranges_of(phase.numbers()), phase.sweep), more=False)
+    try:
+        for number, one in sorted(last.items(), key=lambda item: item[1].finished_at_ms):
+            code = shell_code(one)
+            if code is None or one.exit_status in _NO_ENDS:
+                continue
+            task = TaskReport(
+                len(job.phases) - 1,
+                number,
+                TaskState.FAILED if code else TaskState.SUCCEEDED,
+                one.execution_type,
+                container_id=one.container_id,
+                node_id=one.node_id,
+                exit_code=code,
+                started_at_ms=one.started_at_ms,
+                finished_at_ms=one.finished_at_ms,
+            )
+            log.ended(task, os.path.dirname(one.log_directory))
+        if log.problem:
+            raise _unusable(path, OSError(errno.EIO, log.problem))
+    finally:
+        log.close()
+    return sum(number not in last for number in succeeded)
 
 
 def _opened(path: str, *, more: bool) -> BinaryIO:

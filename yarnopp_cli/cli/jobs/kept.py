@@ -67,7 +67,7 @@ class Kept(Options):
             raise UsageError(
                 "-d and --joblog exclude each other",
                 because="this client writes the file, and would not be there",
-                hint="leave -d away, or have `yopp ps -a --app ID --columns task,exit,command` afterwards",
+                hint="leave -d away; `yopp wait ID --joblog FILE` writes it afterwards",
             )
 
     def left(self, tasks: Tasks) -> Tasks:

@@ -133,12 +133,13 @@ def _with_files(
     detach: bool,
 ) -> int:
     """Make the job's directory, and run what is ``planned`` for it; its exit code."""
+    from ...cluster.clientfiles import JOBS
     from ...jobs.pifiles import PiDirectory
 
     printer = session.printer
     silent = printer.is_json or printer.ids_only or detach or session.dry_run
     say: Callable[[str], None] = (lambda text: None) if silent else printer.text
-    parent = f"{session.run_dir.state_dir}/jobs"
+    parent = f"{session.run_dir.state_dir}/{JOBS}"
     if session.dry_run:
         nowhere = f"{parent}/{masters_pi.NAME}"
         return _started(session, client, *planned(nowhere), nowhere, say, detach=detach)

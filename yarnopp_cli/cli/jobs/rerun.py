@@ -58,9 +58,7 @@ def rerun(
             "--failed and --task exclude each other", because="each names tasks", hint="give one of them"
         )
     application_id = one_of(applications(session.client, [job]), job)
-    found = session.client.job(application_id)
-    if found.job is None:
-        found = _from_its_master(session, application_id, found)
+    found = known(session, application_id)
     assert found.job is not None
     submission = replace(
         found.context,
@@ -88,6 +86,12 @@ def rerun(
         in_order=keep_order,
     )
     return start(session, client_of(session), again, submission, shown, detach=detach)
+
+
+def known(session: Session, application_id: str) -> GetJobResponse:
+    """What a job has run, wherever its master was. Raises ApplicationNotFoundError."""
+    found = session.client.job(application_id)
+    return found if found.job is not None else _from_its_master(session, application_id, found)
 
 
 def _from_its_master(session: Session, application_id: str, found: GetJobResponse) -> GetJobResponse:

@@ -8,19 +8,22 @@ from executor.hints import TYPE_CHECKING
 from executor.records import ContainerState
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
-from ...records.client_protocol import KillApplicationRequest
+from ...records.client_protocol import GetContainersRequest, KillApplicationRequest
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, YarnApplicationState
 from ...views import applications as app_view
 from ...views import containers as container_view
 from ..frame.actions import polled
 from ..frame.command import command
 from ..frame.naming import is_container, jobs, words
-from ..frame.options import Annotated, ExitCode, ExitRule, JobIds, Timeout, Words, option
+from ..frame.options import HERE_ONLY, Annotated, ExitCode, ExitRule, JobIds, Timeout, Words, option
 from ..frame.output import Printer
 from ..frame.session import Session
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...client.protocol import Client
+    from ...records.jobs import JobSpec
 
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
@@ -36,6 +39,14 @@ For = Annotated[
     Words(lambda: (*_ORDER, *_ENDS)),
 ]
 Kill = Annotated[bool, option("--kill", "When --timeout expires, kill those that have not ended.")]
+JobLog = Annotated[
+    str | None,
+    option(
+        "--joblog FILE",
+        "At the end, write a line for each task of a job that has ended, as run --joblog does.",
+    ),
+    HERE_ONLY,
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +71,7 @@ def wait(
     exit_code: ExitCode = ExitRule.highest,
     timeout: Timeout = None,
     kill: Kill = False,
+    joblog: JobLog = None,
 ) -> int:
     """Wait until applications or containers have ended, and exit with their exit code (of several the
     highest, or as --exit-code selects).
@@ -84,8 +96,16 @@ def wait(
             hint="wait for its application",
         )
     apps, some = jobs(client, named)
+    if joblog is not None and (some or len(apps) != 1 or target):
+        raise UsageError(
+            "--joblog is for one job and its end",
+            because="the log of another job would be written over it",
+            hint="`yopp wait ID --joblog FILE` for each",
+        )
     for one in apps:
         client.application(one)  # what the cluster does not know is an error now, and not at the end
+    if joblog is not None:
+        _logged(session, apps[0])
     session.be_patient()
 
     def look(left: float) -> list[Seen]:
@@ -105,9 +125,37 @@ def wait(
         if not printer.for_people and not printer.quiet:  # how far they have come is an answer, too
             print_seen(printer, seen, EXIT_TIMEOUT)
         raise _out_of_time(missing, f"reach {target}" if target else "end", timeout, killed=kill)
+    if joblog is not None:
+        _write_log(session, apps[0], joblog)
     code = code_of(done, target, exit_code)
     print_seen(printer, seen, code)
     return code
+
+
+def _logged(session: Session, application_id: str) -> tuple[JobSpec, Sequence[int]]:
+    """A job whose log can be written, and the numbers of its tasks that have ended well. Raises YoppError."""
+    from .rerun import known
+
+    found = known(session, application_id)
+    if found.job is None or found.job.pi is not None:
+        raise UsageError(
+            f"{application_id} has no job log",
+            because="its maps and its reduce have the same numbers: it is a `pi` job",
+            hint=f"`yopp ps -a --app {application_id}`",
+        )
+    rows = zip(found.succeeded[::2], found.succeeded[1::2], strict=True)
+    return found.job, [number for first, last in rows for number in range(first, last + 1)]
+
+
+def _write_log(session: Session, application_id: str, path: str) -> None:
+    from .joblog import write_afterwards
+
+    job, good = _logged(session, application_id)
+    ended = session.client.containers(GetContainersRequest(application_id, finished=True))
+    if lacks := write_afterwards(path, job, good, ended):
+        session.printer.warn(
+            f"{path} lacks {lacks} tasks, whose containers the ResourceManager knows no more"
+        )
 
 
 def _out_of_time(missing: list[Seen], what: str, seconds: float | None, *, killed: bool) -> YoppError:

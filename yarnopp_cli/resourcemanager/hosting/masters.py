@@ -403,7 +403,7 @@ class HostedMasters:
                     if is_written(task):
                         self._rm.changes.tasks[task] = job.id
                     if report is not None:
-                        job.news.left(task, report)
+                        job.news.left(task, report, followed=job.client_connection is not None)
                     else:
                         job.news.changed(task)
                         job.urgent |= task.state is TaskState.RUNNING and job.master.tally.total <= SMALL_JOB

@@ -35,11 +35,12 @@ class TaskNews:
             self._places[task] = len(self._log)
             self._log.append(task)
 
-    def left(self, task: Task, report: TaskReport) -> None:
+    def left(self, task: Task, report: TaskReport, *, followed: bool) -> None:
         """A task's container has ended without ending it, and ``report`` is what was of it: the next container will be
-        another. Whoever has heard of nothing yet misses nothing by it.
+        another. It is told to who follows the job from its beginning, and shows what the container wrote; nobody else
+        who has heard of nothing yet misses it.
         """
-        if self._heard:
+        if self._heard or followed:
             self._log.append(report)
             self._places[task] = -1
         self.changed(task)
