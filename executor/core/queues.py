@@ -274,8 +274,8 @@ class OpportunisticQueue:
 
     def position(self, container: Container) -> int:
         """Its place in ``in_order``, 1 for the first, 0 if it is not queued."""
-        if container not in self._queued:
-            return 0
+        if len(self._alike) == 1 or container not in self._queued:
+            return self._queued.position(container)  # containers of one kind go by arrival
         place = self._order.place(container)
         ahead = 0
         for same in self._alike.values():
@@ -324,6 +324,9 @@ class OpportunisticQueue:
 
     def next_fitting(self, spare: Resource, now_ms: int) -> Container | None:
         """The most urgent that fits in ``spare`` and may start, None for none. ``now_ms`` is epoch milliseconds."""
+        if len(self._alike) == 1 and not self._paused:  # the first by arrival overtakes nobody
+            first = self._queued.head
+            return first if first is not None and first.needed.fits_in(spare) else None
         fitting = [container for container in self._paused.values() if container.needed.fits_in(spare)]
         first_to_resume = min((container.sequence for container in fitting), default=None)
         for (need, _, _), same in self._alike.items():

@@ -13,6 +13,7 @@ import itertools
 import logging
 import os
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from ..records import ContainerSpec
@@ -77,7 +78,7 @@ class Directories:
     def log(self, spec: ContainerSpec) -> str:
         """Where ``stdout`` and ``stderr`` of a container go, as in YARN."""
         if spec.log_directory is not None:
-            return os.path.abspath(spec.log_directory)
+            return _absolute(spec.log_directory)
         return os.path.join(self.logs, spec.application_id, spec.container_id)
 
     def has(self, path: str) -> bool:
@@ -302,6 +303,16 @@ class Directories:
             if match := _EXIT_FILE.match(name):
                 found.add(match.group(1))
         return found
+
+
+def _absolute(path: str) -> str:
+    return _normal(path) if path.startswith("/") else os.path.abspath(path)
+
+
+@lru_cache(maxsize=1000)
+def _normal(path: str) -> str:
+    """A path that depends on no working directory. It is asked for some ten times while a container is there."""
+    return os.path.abspath(path)
 
 
 def make_safe(path: str, mode: int) -> None:

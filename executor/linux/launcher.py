@@ -18,6 +18,7 @@ import errno
 import gc
 import marshal
 import os
+import select
 import sys
 
 TYPE_CHECKING = False
@@ -31,6 +32,9 @@ ZYGOTE_MESSAGE = 1 << 16
 
 COMPACT_BYTES = 1 << 16
 """A journal that is longer begins anew with the next container: its node has taken note of all that ended before."""
+
+SHORT_MS = 3
+"""How long the start of a container is not told: most that end so soon are many."""
 
 IGNORED = (1, 2, 3, 10, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 26, 27, 29, 30)
 """The numbers of the signals that a launcher ignores, since a container may signal all that it can reach: HUP, INT,
@@ -184,12 +188,28 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str]) -> None:
             continue
         start = _start_of(pid)
         journal.note(b"pid %d %d\n" % (pid, start))
-        _tell(fd, ("started", name, pid, start))
+        short = _ends_soon(pid)
+        if not short:
+            _tell(fd, ("started", name, pid, start))
         _, status = os.waitpid(pid, 0)
         code = status >> 8 if status & 127 == 0 else 128 + (status & 127)
         journal.note(b"end %d\n" % code)
-        _tell(fd, ("ended", name, code, 0))
+        _tell(fd, ("ran", name, pid, start, code) if short else ("ended", name, code))
         os.chdir("/")
+
+
+def _ends_soon(pid: int) -> bool:
+    """Whether a child has ended within SHORT_MS: one message then tells of it, for which the node wakes once."""
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:  # no file descriptor is free
+        return False
+    try:
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        return bool(poll.poll(SHORT_MS))
+    finally:
+        os.close(fd)
 
 
 def _is_alone(commands: _socket.socket) -> bool:

@@ -438,9 +438,15 @@ class Pool:
                 if held is not None and request is not None:
                     self._failed(held, request, *rest[1:])
             case "ended":
-                held = slot.held
-                if held is not None:
-                    self._ended(held, lambda: self._settle(slot, held), rest[1])
+                self._has_ended(slot, rest[1])
+            case "ran":
+                self._started(slot, rest[1], rest[2])
+                self._has_ended(slot, rest[3])
+
+    def _has_ended(self, slot: Slot, code: int) -> None:
+        held = slot.held
+        if held is not None:
+            self._ended(held, lambda: self._settle(slot, held), code)
 
     def _started(self, slot: Slot, pid: int, start: int) -> None:
         held = slot.held

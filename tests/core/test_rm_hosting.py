@@ -123,17 +123,15 @@ def test_a_job_starts_with_its_nodes_next_answer_and_ends_with_its_last_containe
     assert job.state() is YarnApplicationState.FINISHED
 
 
-@pytest.mark.parametrize("attached", [True, False])
-def test_a_client_that_is_late_hears_of_every_container_and_others_of_the_last(attached: bool) -> None:
+def test_a_client_that_is_late_hears_of_every_container() -> None:
     cluster, (node,) = cluster_with()
-    job = Job(cluster, 1, attached=attached, retries=1)
+    job = Job(cluster, 1, retries=1)
     (first,) = node.beat().tasks_to_start
     (second,) = node.beat(said(first, DONE, 1, exit_code=1)).tasks_to_start
     node.beat(said(second, DONE, 1, exit_code=1))
     told = job.hear(job.watch())
     assert told.end is not None and told.end.exit_code == 1
-    both = [first.container_id, second.container_id]
-    assert [one.container_id for one in job.told] == (both if attached else both[1:])
+    assert [one.container_id for one in job.told] == [first.container_id, second.container_id]
 
 
 def test_what_a_job_runs_is_kept_when_its_tasks_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

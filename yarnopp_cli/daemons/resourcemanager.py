@@ -137,9 +137,10 @@ class ResourceManagerDaemon:
             if self._state.wants_checkpoint:
                 self._checkpoint = asyncio.create_task(beside(None, self._state.checkpoint))
         self._events.append([event for one in held if isinstance(one, KeepEvents) for event in one.events])
-        for command in held:
-            if not isinstance(command, StoreCommand):
-                self._do(command)
+        with self._server.together():
+            for command in held:
+                if not isinstance(command, StoreCommand):
+                    self._do(command)
 
     def _do(self, command: Command) -> None:
         if isinstance(command, StopDaemon):

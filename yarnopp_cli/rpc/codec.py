@@ -7,7 +7,6 @@ place of the fault (``$.params.containers[0].id``). Never does IO.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -30,9 +29,9 @@ from .wire import (
     response_of,
 )
 
-_MANY_DIGITS = re.compile(rb"(?<![\d.])\d{19}")
-"""Of what may be an integer: the digits of a fraction, of which a measured figure has as many, are none."""
+_MANY_DIGITS = b"0" * 19
 _DIGITS_AS_ZEROS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
+_POINT = ord(".")
 _INT64 = range(-(2**63), 2**63)
 _ERRORS = (msgspec.MsgspecError, ValueError, RecursionError)
 
@@ -85,10 +84,14 @@ def decode_call(line: Line, methods: Methods) -> tuple[CallId, Request[Any]]:
 
 
 def _has_many_digits(params: bytes) -> bool:
-    """Whether there may be an integer of 19 digits. In a heartbeat of some kB, a fixed text is found 20 times as fast
-    as a pattern, which decides only where there are so many digits.
+    """Whether there may be an integer of 19 digits. The digits of a fraction, of which a measured figure has as many,
+    are none. In a heartbeat of some kB, a fixed text is found 20 times as fast as a pattern.
     """
-    return b"0" * 19 in params.translate(_DIGITS_AS_ZEROS) and _MANY_DIGITS.search(params) is not None
+    shape = params.translate(_DIGITS_AS_ZEROS)
+    at = shape.find(_MANY_DIGITS)
+    while at > 0 and params[at - 1] == _POINT:
+        at = shape.find(_MANY_DIGITS, shape.find(b" ", at))
+    return at >= 0
 
 
 def decode_answer(line: Line, calls: Calls) -> Answer:

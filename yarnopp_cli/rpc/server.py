@@ -9,13 +9,14 @@ root are served. ``crowd.py`` bounds how many there are and what they may hold. 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import pwd
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Final
 
@@ -83,6 +84,7 @@ class RpcServer:
         self._servers: list[asyncio.AbstractServer] = []
         self._socket_paths: list[tuple[str, int]] = []
         self._closing = False
+        self._together: list[_Connection] | None = None
 
     async def listen_unix(self, path: str) -> None:
         """Listen on ``path``, 0600. A socket there that nobody listens on is removed first.
@@ -133,6 +135,17 @@ class RpcServer:
             connection.write(encode_response(call_id, command.response))
         else:
             connection.write(encode_error(call_id, command.error))
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """What is answered in this block is sent at its end, instead of when the loop has come round once more."""
+        self._together = []
+        try:
+            yield
+        finally:
+            answered, self._together = self._together, None
+            for connection in answered or ():
+                connection.flush()
 
     @property
     def unanswered(self) -> int:
@@ -418,7 +431,10 @@ class _Connection(asyncio.Protocol):
         self._output.append(line)
         if not self._flush_due:
             self._flush_due = True
-            asyncio.get_running_loop().call_soon(self.flush)
+            if self._server._together is not None:
+                self._server._together.append(self)
+            else:
+                asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
         """Hand over what has gathered."""
