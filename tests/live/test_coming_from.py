@@ -52,7 +52,8 @@ class Desk:
 
     def __init__(self, yopp: Yopp) -> None:
         self.yopp = yopp
-        self.environment = on_the_path(yopp)
+        # else parallel looks for its parent among the processes, and sometimes finds none
+        self.environment = on_the_path(yopp) | {"PARALLEL_SHELL": shutil.which("bash") or "/bin/sh"}
 
     def laid_out(self, name: str) -> Path:
         """A directory of that name with these files."""
