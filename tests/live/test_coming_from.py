@@ -52,8 +52,7 @@ class Desk:
 
     def __init__(self, yopp: Yopp) -> None:
         self.yopp = yopp
-        # else parallel looks for its parent among the processes, and sometimes finds none
-        self.environment = on_the_path(yopp) | {"PARALLEL_SHELL": shutil.which("bash") or "/bin/sh"}
+        self.environment = {**on_the_path(yopp), "PARALLEL_SHELL": shutil.which("bash") or "/bin/bash"}
 
     def laid_out(self, name: str) -> Path:
         """A directory of that name with these files."""
