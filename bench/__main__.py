@@ -32,6 +32,7 @@ PROGRAMS: dict[str, Sequence[str]] = {
     "core": ("--budget", "2"),
     "tui": (),
     "sweeps": (),
+    "crowd": ("--rounds", "3", "--kinds", "clients", "readers", "rest", "all"),
     "outside": ("--trials", "3", "--seconds", "3"),
 }
 """What the whole run gives each of them."""

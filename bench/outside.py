@@ -233,7 +233,7 @@ def noticed(cases: list[Case], trials: int, seconds: float, attempts: int, defin
     with ExitStack() as stack:
         words = ("--conf", SITE)
         clusters = [
-            stack.enter_context(Cluster(SHIPPED, *define, words=words, vcores=CORES))
+            stack.enter_context(Cluster(SHIPPED, *define, words=words, vcores=CORES, memory=1024))
             for _ in range(max(0 if case.load == MEMORY else case.clusters for case in cases))
         ]
         rounds = Rounds(

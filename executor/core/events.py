@@ -146,7 +146,7 @@ class ContainerRecovered(Record):
     """A container of an earlier run of this node was found.
 
     ``record`` is what was stored. ``alive`` and ``stopped`` are true of its processes now; ``exit_code`` is what it
-    left if it has ended. ``cgroup`` is its directory, for people.
+    left if it has ended. ``cgroup`` is its directory, for people. ``rebooted``: the machine was started again since.
     """
 
     record: ContainerRecord
@@ -155,6 +155,7 @@ class ContainerRecovered(Record):
     exit_code: int | None = None
     usage: ContainerUsage = ContainerUsage()
     cgroup: str = ""
+    rebooted: bool = False
 
 
 class RecoveryCompleted(Record):

@@ -39,7 +39,9 @@ class Outcome(Record):
     cause: Cause | None = None
 
 
-def outcome_of_exit(container: Container, exit_code: int | None, usage: ContainerUsage) -> Outcome:
+def outcome_of_exit(
+    container: Container, exit_code: int | None, usage: ContainerUsage, *, rebooted: bool = False
+) -> Outcome:
     """What to report of a container whose processes are gone.
 
     The reason of a kill counts first; then the kernel's OOM killer; a container that left no code is lost (ABORTED),
@@ -60,6 +62,8 @@ def outcome_of_exit(container: Container, exit_code: int | None, usage: Containe
         return Outcome(int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), SIGKILLED, sentence, cause)
     if exit_code is None:
         sentence = "Container lost: its processes are gone and left no exit code."
+        if rebooted:
+            sentence = "Container lost: the machine was restarted while it ran."
         return Outcome(int(ContainerExitStatus.ABORTED), None, sentence, Cause(CauseKind.LOST))
     if exit_code == 0:
         return Outcome(0, 0)

@@ -520,7 +520,10 @@ class ContainerScheduler(PressureActions):
             return
         self._add_live(container)
         if where is recovery.Standing.ENDED:
-            self._settle(container, outcome.outcome_of_exit(container, event.exit_code, event.usage))
+            self._settle(
+                container,
+                outcome.outcome_of_exit(container, event.exit_code, event.usage, rebooted=event.rebooted),
+            )
             self._tell_end(container)
             return
         if where is not recovery.Standing.QUEUED:

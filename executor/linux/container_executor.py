@@ -572,9 +572,10 @@ class LinuxContainerExecutor:
         Those alive are watched from now on. Their exits come from the loop, so a caller that posts the answer before it
         returns to the loop keeps the order. May block for a while if many have to be killed: call it before serving.
         """
+        rebooted = self._store.rebooted()
         records = self._begin_with_records()
         self._finder.survey()
-        found = [self.find(record) for record in records]
+        found = [replace(self.find(record), rebooted=rebooted) for record in records]
         self._finder.remove_strangers({record.spec.container_id for record in records})
         return found
 

@@ -6,6 +6,7 @@ import os
 import random
 import sqlite3
 import stat
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.daemons import state_file
 from yarnopp_cli.daemons.state_file import CHECKPOINT_RECORDS, FORMAT, GARBLED, StateFile
+from yarnopp_cli.daemons.state_transfer import examine
 from yarnopp_cli.errors import YoppError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.client_protocol import JobEnd, StopJobRequest
@@ -151,6 +153,20 @@ def test_what_is_no_state_is_set_aside(tmp_path: Path, content: bytes) -> None:
     file = written(tmp_path)
     assert len(file.load()) == len(RECORDS)
     assert Path(path_in(tmp_path) + GARBLED).read_bytes() == content
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo])
+def test_what_is_no_file_is_set_aside_and_never_waited_for(
+    tmp_path: Path, make: Callable[[str], None]
+) -> None:
+    (tmp_path / "rm").mkdir()
+    make(path_in(tmp_path))
+    with pytest.raises(YoppError, match="cannot be read") as refused:
+        examine(path_in(tmp_path))
+    assert refused.value.because == "it is no file"
+    assert len(written(tmp_path).load()) == len(RECORDS)
+    (aside,) = (tmp_path / "rm").glob("state.db.aside-*")
+    assert not aside.is_file()
 
 
 def test_a_transaction_that_fails_leaves_nothing_and_is_written_later(tmp_path: Path) -> None:

@@ -8,12 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.daemons.state_file import FORMAT
+from yarnopp_cli.daemons.state_file import FORMAT, StateFile
 from yarnopp_cli.daemons.state_transfer import examine, from_text, replace_state, to_text
 from yarnopp_cli.errors import ConfigurationError, YoppError
-from yarnopp_cli.records.state import StoredCluster, StoredNode, StoreRecord
+from yarnopp_cli.records.jobs import TaskState
+from yarnopp_cli.records.state import (
+    StoredCluster,
+    StoredNode,
+    StoredTask,
+    StoredTaskAttempt,
+    StoreRecord,
+    key_of,
+)
 
-from .test_state_file import path_in, read, written
+from .test_state_file import RECORDS, path_in, read, written
 
 
 def whole(directory: Path) -> str:
@@ -34,6 +42,20 @@ def test_text_is_read_as_it_was_written_and_begins_another_state(tmp_path: Path)
     written(tmp_path / "two").close()
     replace_state(path_in(tmp_path / "two"), from_text(text, "a file"))
     assert sorted(map(repr, read(tmp_path / "two"))) == sorted(map(repr, records))
+
+
+def test_a_state_of_an_earlier_version_is_read_with_nothing_missing(tmp_path: Path) -> None:
+    earlier = (Path(__file__).parent / "state-2026-11-23.jsonl").read_bytes()
+    records = from_text(earlier, "a file")
+    StateFile(path_in(tmp_path)).close()
+    with sqlite3.connect(path_in(tmp_path)) as database:  # each as that version wrote it
+        for record, line in zip(records, map(json.loads, earlier.splitlines()[1:]), strict=True):
+            row = (line["kind"], key_of(record), json.dumps(line["record"]).encode())
+            database.execute("INSERT INTO record VALUES (?, ?, ?)", row)
+    assert not examine(path_in(tmp_path))[1].problems
+    since = [StoredTaskAttempt, StoredTask("application_1_00010", 0, 1, TaskState.SUCCEEDED)]
+    then = [one for one in RECORDS if one not in since and type(one) not in since]
+    assert sorted(map(repr, read(tmp_path))) == sorted(map(repr, then)) and len(then) == 8
 
 
 def test_a_state_is_read_beside_its_rm_and_nothing_is_made_where_there_is_none(tmp_path: Path) -> None:

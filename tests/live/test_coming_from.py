@@ -52,7 +52,7 @@ class Desk:
 
     def __init__(self, yopp: Yopp) -> None:
         self.yopp = yopp
-        self.environment = on_the_path(yopp)
+        self.environment = {**on_the_path(yopp), "PARALLEL_SHELL": shutil.which("bash") or "/bin/bash"}
 
     def laid_out(self, name: str) -> Path:
         """A directory of that name with these files."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import sqlite3
 from collections import Counter
 from pathlib import Path
 
@@ -98,3 +100,17 @@ def test_a_job_from_before_a_restart_is_run_again(yopp: Yopp) -> None:
     assert "Wrote input for Map #1" in again and "Estimated value of Pi is 3.8" in again
     assert "as a whole" in yopp("rerun", pi, "--failed", code=2).stderr
     assert not (yopp.run_dir / "state" / "jobs").exists(), "its files are removed"
+
+
+def test_a_state_is_imported_over_one_that_is_garbled_and_not_over_a_newer_one(yopp: Yopp) -> None:
+    earlier = Path(__file__).parent.parent / "daemons" / "state-2026-11-23.jsonl"
+    state = yopp.run_dir / "state" / "rm" / "state.db"
+    yopp("rmadmin", "state", "import", str(earlier), "-y")
+    state.write_bytes(b"what is this?" * 1000)
+    assert "file is not a database" in yopp("rmadmin", "state", "check", code=1).stderr
+    yopp("rmadmin", "state", "import", str(earlier), "-y")
+    assert yopp.json("rmadmin", "state", "check")["state"]["records"]["application"] == 2
+    with contextlib.closing(sqlite3.connect(state)) as database:
+        database.execute("PRAGMA user_version = 99")
+    refused = yopp("rmadmin", "state", "import", str(earlier), "-y", code=1).stderr
+    assert "a newer version of yopp wrote it" in refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from executor.light import replace
 from yarnopp_cli.records.history import EventKind, HistoryEvent
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.report import timeline
@@ -67,6 +68,19 @@ def test_a_queue_that_was_never_told_of_and_one_that_lives() -> None:
     assert spans(quick) == [(GRANTED, 0, 10, O), (QUEUED, 10, 50, O), (RUNNING, 50, 60, O)]
     assert quick.outcome == "preempted"
     assert spans(lives)[-1] == (QUEUED, 70, 100, O) and lives.outcome == ""
+
+
+def test_lost_containers_have_the_reason_and_another_life_of_the_rm_begins_no_new_line() -> None:
+    told = [
+        event(0, "Allocated"),
+        event(5, "Started", at=BASE + 5),
+        event(90, "Allocated"),
+        event(91, "Started", at=BASE + 5),
+    ]
+    lost = replace(event(95, "Aborted", exitStatus=-100, at=BASE + 95), why="The machine was restarted.")
+    [line] = timeline.lines([*told, lost], BASE + 99)
+    assert (line.outcome, line.spent(GRANTED), line.spent(RUNNING)) == ("aborted", 5, 90)
+    assert timeline.losses([line, line]) == ["2 x The machine was restarted."]
 
 
 def test_times_never_go_back() -> None:

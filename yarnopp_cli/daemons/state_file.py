@@ -11,6 +11,8 @@ import contextlib
 import logging
 import os
 import sqlite3
+import stat
+import time
 from itertools import groupby
 from typing import Any
 from urllib.parse import quote
@@ -72,6 +74,8 @@ class StateFile:
         )
 
     def _open(self) -> None:
+        if is_strange(self.path):
+            raise sqlite3.DatabaseError("it is no file")
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_SECONDS)
         (found,) = database.execute("PRAGMA user_version").fetchone()
@@ -89,6 +93,9 @@ class StateFile:
         database.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _set_aside(self) -> None:
+        if is_strange(self.path):
+            os.rename(self.path, f"{self.path}.aside-{time.time():.0f}")
+            return
         self._database.close()
         for suffix in RM_STATE_SUFFIXES:
             with contextlib.suppress(FileNotFoundError):
@@ -153,6 +160,15 @@ class StateFile:
         """Write nothing more."""
         with contextlib.suppress(sqlite3.Error):
             self._database.close()
+
+
+def is_strange(path: str) -> bool:
+    """Whether something is there that is neither a file nor a link: to open a FIFO may wait for ever."""
+    try:
+        mode = os.lstat(path).st_mode
+    except OSError:
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISLNK(mode)
 
 
 def _statement(kind: type[StoreCommand], commands: list[StoreCommand]) -> tuple[str, list[Any]]:

@@ -35,7 +35,7 @@ from ..records.state import (
     key_of,
 )
 from ..rpc.codec import encode
-from .state_file import FORMAT, StateFile
+from .state_file import FORMAT, StateFile, is_strange
 
 _TYPES: dict[str, Any] = {kind.value: record for record, kind in KINDS.items()}
 _ERRORS = (KeyError, TypeError, ValueError, msgspec.MsgspecError, RecursionError)
@@ -77,6 +77,8 @@ def _rows(path: str) -> tuple[int, list[tuple[str, str, bytes]]]:
             hint="yarn.resourcemanager.recovery.enabled = true keeps one",
         )
     try:
+        if is_strange(path):
+            raise sqlite3.DatabaseError("it is no file")
         with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
             (number,) = database.execute("PRAGMA user_version").fetchone()
             if number > FORMAT:

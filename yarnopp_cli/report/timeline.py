@@ -42,6 +42,7 @@ class Line:
     """One container's life. ``outcome`` is ok, failed, preempted, shed, aborted, or "" while it lives.
 
     ``submitted`` is when its application was, ``eligible`` when its master asked for it; 0 where that was not kept.
+    ``why`` is what was told of an end that was none of its own.
     """
 
     container: str
@@ -57,6 +58,7 @@ class Line:
     is_master: bool = False
     submitted: int = 0
     eligible: int = 0
+    why: str = ""
 
     def spent(self, state: str) -> int:
         """Milliseconds in a state."""
@@ -121,6 +123,7 @@ class _Reader:
             self._go("", at)
             line.exit_status = numbers.get("exitStatus", 0)
             line.outcome = _ENDS[kind] or ("ok" if line.exit_status == 0 else "failed")
+            line.why = event.why if line.outcome == "aborted" else ""
             line.cpu_ms, line.peak_mb = numbers.get("cpuMs", 0), numbers.get("peakMB", 0)
 
     def close(self, now_ms: int) -> Line:
@@ -128,6 +131,12 @@ class _Reader:
         if not self.line.outcome:
             self._go("", now_ms)
         return self.line
+
+
+def losses(found: Iterable[Line]) -> list[str]:
+    """A sentence for each reason why containers were lost, with their number."""
+    reasons = Counter(one.why for one in found if one.why)
+    return [f"{number} x {why}" for why, number in reasons.most_common()]
 
 
 def lines(events: Iterable[HistoryEvent], now_ms: int) -> list[Line]:

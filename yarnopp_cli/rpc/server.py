@@ -14,7 +14,6 @@ import logging
 import os
 import pwd
 import socket
-import stat
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -26,6 +25,7 @@ from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..records.methods import Methods
 from .codec import decode_call, encode_error, encode_response, encode_wire_error
 from .crowd import Bounds, Crowd
+from .listening import remove_stale_socket, unlink_own
 from .tcp import ACCEPT_AT_ONCE, BACKLOG, TcpCaller, any_address, loopback_address
 from .wire import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Lines, WireError
 
@@ -41,7 +41,10 @@ _OUTPUT_BYTES: Final = 64 * 1024 * 1024
 """Answers that a connection may leave unread before it is dropped."""
 
 _TURN_SECONDS: Final = 0.005
-"""How long one caller's calls are taken in one turn of the loop, while others wait."""
+"""How long calls of those who have many are taken in one turn of the loop, all together."""
+
+_SLICE_SECONDS: Final = 0.001
+"""How long those of one caller are taken, while others wait."""
 
 _TOLD_SECONDS: Final = 60.0
 """How often the log says that a user was refused."""
@@ -75,6 +78,8 @@ class RpcServer:
         self._next_call = numbers_from
         self._next_connection = numbers_from
         self._connections: set[_Connection] = set()
+        self._busy: deque[_Connection] = deque()
+        """Those who have more calls waiting than could be taken at once."""
         self._client_pids: dict[int, int] = {}
         self._servers: list[asyncio.AbstractServer] = []
         self._socket_paths: list[tuple[str, int]] = []
@@ -159,7 +164,7 @@ class RpcServer:
         for server in self._servers:
             server.close()
         for path, inode in self._socket_paths:
-            _unlink_own(path, inode)
+            unlink_own(path, inode)
         connections = list(self._connections)
         for connection in connections:
             connection.flush()
@@ -191,6 +196,24 @@ class RpcServer:
             connection.weigh()
         self._crowd.look(asyncio.get_running_loop().time())
         self._look_later()
+
+    def _wait_turn(self, connection: _Connection) -> None:
+        """Its other calls are taken when it is its turn."""
+        self._busy.append(connection)
+        if len(self._busy) == 1:
+            asyncio.get_running_loop().call_soon(self._take_turns)
+
+    def _take_turns(self) -> None:
+        now = asyncio.get_running_loop().time
+        until = now() + _TURN_SECONDS
+        turns = len(self._busy)
+        while turns and now() < until:
+            turns -= 1
+            connection = self._busy.popleft()
+            if connection.go_on(now() + _SLICE_SECONDS):
+                self._busy.append(connection)
+        if self._busy:
+            asyncio.get_running_loop().call_soon(self._take_turns)
 
     def _says_refused(self, uid: int) -> None:
         """Log that a user was refused: once a minute, or he fills the disk with it."""
@@ -264,11 +287,6 @@ class _Connection(asyncio.Protocol):
         self._flush_due = False
 
     @property
-    def _turn(self) -> float:
-        """Seconds for which its calls are taken at once; for a stranger's, hardly more than one takes."""
-        return _TURN_SECONDS if self.known else _TURN_SECONDS / 10
-
-    @property
     def waits(self) -> bool:
         """Whether it waits for the answer to a call."""
         return bool(self.unanswered or self._waiting)
@@ -330,35 +348,39 @@ class _Connection(asyncio.Protocol):
             return
         waited = bool(self._waiting)
         self._waiting.extend(line for line in self._lines.add(data) if line.strip())
-        if not waited:
-            self._take(self._now() + self._turn)
+        if not waited and not self._take(self._now() + _SLICE_SECONDS):
+            self._transport.pause_reading()
+            self._server._wait_turn(self)
         self.weigh()
 
-    def _take(self, until: float) -> None:
-        """Take the calls that have come, until that time; the others when the loop has come round."""
+    def _take(self, until: float) -> bool:
+        """Take the calls that have come, until that time; whether that were all."""
         while self._waiting:
             self._server._received(self, self._waiting.popleft())
             self.heard = now = self._now()
             if now >= until and self._waiting:
-                if self._transport is not None:
-                    self._transport.pause_reading()
-                asyncio.get_running_loop().call_soon(self._go_on)
-                return
+                return False
         if self._lines.too_long and self._transport is not None:
             message = f"a line is longer than {self._server.max_line_bytes} bytes"
             self.write(encode_wire_error(WireError(INVALID_REQUEST, message)))
             self._lines.clear()
             self.flush()
             self.close()
+        return True
 
-    def _go_on(self) -> None:
-        """Take the calls that had to wait, if the caller is still the one who made them."""
-        if self._transport is None or self._transport.is_closing():
-            return
+    def go_on(self, until: float) -> bool:
+        """Take calls that had to wait, if the caller is still the one who made them; whether it has more to wait for.
+
+        Who does not read its answers waits until it does.
+        """
+        if self._unread or self._transport is None or self._transport.is_closing():
+            return False
         if self._tcp is not None and not self._identify(self._tcp.uid()):
-            return
-        self._take(self._now() + self._turn)
+            return False
+        if not self._take(until):
+            return True
         self._listen()
+        return False
 
     def _listen(self) -> None:
         """Read on, unless it has calls enough or does not read its answers."""
@@ -383,8 +405,9 @@ class _Connection(asyncio.Protocol):
 
     def _take_rest(self) -> None:
         """Take what it has asked for before it went, as long as that is known to have come from it."""
-        if self._tcp is None and self._waiting:
+        if self._tcp is None and self._waiting and not self._unread:
             self._take(float("inf"))
+        self._waiting.clear()
 
     def pause_writing(self) -> None:
         """The caller does not read its answers: take no more calls of it until it does."""
@@ -395,7 +418,10 @@ class _Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """It reads again."""
         self._unread = False
-        self._listen()
+        if self._waiting:
+            self._server._wait_turn(self)
+        else:
+            self._listen()
         self.weigh()
 
     def write(self, line: bytes) -> None:
@@ -451,32 +477,6 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-def remove_stale_socket(path: str) -> None:
-    """Remove a socket on which nobody listens any more.
-
-    Raises YoppError if somebody does, or it is no socket.
-    """
-    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    probe.setblocking(False)
-    try:
-        probe.connect(path)
-    except FileNotFoundError:
-        return
-    except BlockingIOError:
-        pass  # it listens, and is busy
-    except ConnectionRefusedError:
-        # So says the kernel of any file that is no socket, too.
-        if stat.S_ISSOCK(os.lstat(path).st_mode):
-            os.unlink(path)
-            return
-        raise YoppError(f"cannot listen on {path}", because="it exists but is not a socket") from None
-    except OSError as error:
-        raise YoppError(f"cannot listen on {path}", because=reason_of(error)) from None
-    finally:
-        probe.close()
-    raise YoppError(f"cannot listen on {path}", because="another daemon listens there already")
-
-
 @lru_cache(maxsize=64)
 def user_name(uid: int) -> str:
     """The name of a user, or the number where it has none; "" for an unknown one."""
@@ -493,12 +493,3 @@ def _credentials(connection: socket.socket) -> tuple[int, int]:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
     pid, uid, _ = _PEERCRED.unpack(credentials)
     return int(pid), int(uid)
-
-
-def _unlink_own(path: str, inode: int) -> None:
-    """Remove our socket, unless another daemon has put its own in its place meanwhile."""
-    try:
-        if os.stat(path).st_ino == inode:
-            os.unlink(path)
-    except OSError:
-        return

@@ -29,6 +29,7 @@ from ..views.cluster import error_document
 from ..views.rest.xml import to_xml
 from ..views.text import harmless_json
 from .listening import BACKLOG, WebListener
+from .pacing import Pace
 from .routes import Document, Handler, Route
 
 BODY_BYTES: Final = 4 * 1024 * 1024
@@ -126,6 +127,7 @@ class ConnectionLimit:
 
 
 _LIMIT = web.AppKey("connection_limit", ConnectionLimit)
+_PACE = web.AppKey("pace", Pace)
 
 
 class HttpError(YoppError):
@@ -297,7 +299,7 @@ async def start(bound: socket.socket, listener: WebListener, routes: list[Route]
     app = web.Application(middlewares=[_answer], client_max_size=BODY_BYTES)
     names = ("localhost", listener.host, socket.gethostname(), socket.getfqdn())
     app[_LISTENER], app[_NAMES] = listener, frozenset(name.lower() for name in names if name)
-    app[_LIMIT] = ConnectionLimit(connection)
+    app[_LIMIT], app[_PACE] = ConnectionLimit(connection), Pace()
     for method, path, handler in routes:
         known = cast(Callable[[web.Request], Awaitable[web.StreamResponse]], handler)
         app.router.add_get(path, known) if method == "GET" else app.router.add_route(method, path, known)
@@ -354,6 +356,11 @@ async def _headers(request: web.Request, response: web.StreamResponse) -> None:
         response.headers.setdefault(name, value)
 
 
+async def _handled(request: web.Request, handler: Handler) -> web.StreamResponse:
+    found = await handler(request)
+    return respond(request, found) if isinstance(found, dict) else found
+
+
 @web.middleware
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Count the request, check it, and send what the handler returns, or the error that it raises."""
@@ -361,8 +368,7 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     limit.begins(request)
     try:
         await _check(request)
-        found = await handler(request)
-        return respond(request, found) if isinstance(found, dict) else found
+        return await request.app[_PACE].run(_handled(request, handler))
     except YoppError as error:
         return refuse(request, error)
     except web.HTTPException as error:

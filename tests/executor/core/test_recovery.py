@@ -123,7 +123,15 @@ def test_what_is_gone_without_a_word_is_lost() -> None:
     world = World()
     world.tell(*reconcile([a_record("RUNNING")], {}))
     assert (world.status("c").exit_status, world.status("c").exit_code) == (-100, None)
-    assert "lost" in world.status("c").diagnostics
+    assert "left no exit code" in world.status("c").diagnostics
+
+
+def test_what_ran_before_a_reboot_is_lost_with_it() -> None:
+    world = World()
+    found, completed = reconcile([a_record("RUNNING")], {})
+    world.tell(replace(found, rebooted=True), completed)
+    assert world.status("c").exit_status == -100
+    assert "the machine was restarted while it ran" in world.status("c").diagnostics
 
 
 def test_what_was_being_killed_is_killed_again_and_says_why() -> None:

@@ -80,7 +80,7 @@ def test_a_process_with_the_same_pid_and_start_time_is_left_alone(
         started(tmp_path, LinuxContainerExecutor.discard)
     else:
         (found,) = started(tmp_path, LinuxContainerExecutor.recover)
-        assert (found.alive, found.exit_code, found.record.pid) == (False, None, 0)
+        assert (found.alive, found.exit_code, found.record.pid, found.rebooted) == (False, None, 0, True)
     after = read_stat(innocent.pid)
     assert after is not None and after.state not in "TtZX" and is_alive(record.pid, record.process_start)
     assert (tmp_path / "state" / BOOT).read_text().strip() == boot_id()

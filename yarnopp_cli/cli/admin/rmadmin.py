@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -263,7 +264,10 @@ def _import(session: Session, file: str | None) -> int:
             )
         live = 0
         if os.path.exists(run_dir.rm_state_file):
-            live = transfer.examine(run_dir.rm_state_file)[1].live
+            with contextlib.suppress(
+                YoppError
+            ):  # what cannot be read is set aside; a newer one is refused below
+                live = transfer.examine(run_dir.rm_state_file)[1].live
         question = f"Forget {number_of(live, 'application')} of the state that is there?"
         if live and not session.yes and not session.printer.confirm(question, yes=False):
             session.printer.note("nothing was changed")

@@ -100,7 +100,7 @@ def _page(
             plots.waits_svg(found),
         ),
     ]
-    notes = []
+    notes = timeline.losses(found)
     if len(found) > plots.MOST_LINES:
         notes.append(f"The timeline shows the first {plots.MOST_LINES} of {len(found)} containers.")
     return page(history.application, history.nodes, found, dict(numbers), pictures, notes)

@@ -1,0 +1,82 @@
+"""The REST API's share of a daemon's loop: whoever asks at full speed does not hold up nodes, masters and commands.
+
+A daemon has one loop. Requests are begun one after the other, and after each the loop is left to others for a time in
+proportion to what it took. Waiting for an answer of the machine, for a file or for a slow reader takes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Coroutine, Generator
+from typing import Any, Final, Generic, TypeVar
+
+T = TypeVar("T")
+
+SHARE: Final = 0.4
+"""The part of the loop's time that requests may take."""
+LONGEST_PAUSE: Final = 0.1
+"""Seconds that the next request waits at most for those before it."""
+
+
+class Pace:
+    """Lets one request after the other begin, by the time that they have taken."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Lock()
+        self._now = asyncio.get_running_loop().time
+        self._free_at = 0.0
+
+    async def run(self, handler: Coroutine[Any, Any, T]) -> T:
+        """What the handler returns or raises, once it was its turn."""
+        has_turn = False
+        try:
+            async with self._turn:
+                while (pause := self._free_at - self._now()) > 0:
+                    await asyncio.sleep(pause)
+                has_turn = True
+        finally:
+            if not has_turn:
+                handler.close()  # its caller has gone meanwhile
+        return await _Timed(handler, self)
+
+    def took(self, seconds: float) -> None:
+        """A handler has kept the loop for so long."""
+        now = self._now()
+        pause = seconds * (1 / SHARE - 1)
+        self._free_at = min(max(self._free_at, now) + pause, now + LONGEST_PAUSE)
+
+
+class _Timed(Generic[T]):
+    """A coroutine of which each step is timed."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], pace: Pace) -> None:
+        self._steps = coroutine.__await__()
+        self._pace = pace
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        result: T = yield from self
+        return result
+
+    def __iter__(self) -> _Timed[T]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return self._steps.send(value)
+        finally:
+            self._pace.took(time.perf_counter() - begun)
+
+    def throw(self, *error: Any) -> Any:
+        begun = time.perf_counter()
+        try:
+            return self._steps.throw(*error)
+        finally:
+            self._pace.took(time.perf_counter() - begun)
+
+    def close(self) -> None:
+        self._steps.close()
