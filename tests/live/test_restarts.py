@@ -23,8 +23,8 @@ NM = "nm-45454"
 ON = "-Dyopp.daemons.restart.enabled=true"
 KEPT = "-Dyarn.resourcemanager.recovery.enabled=true"
 NOT_KEPT = "-Dyarn.resourcemanager.recovery.enabled=false"
-SOON = 2.0
-"""Seconds within which a daemon is there again, the first time."""
+SOON = 10.0
+"""A deadline in seconds: a daemon is there again in less than one where the machine has time."""
 
 
 def up(yopp: Yopp, *more: str) -> RunDir:
@@ -69,7 +69,7 @@ def helpers(run_dir: RunDir) -> list[int]:
     return found
 
 
-def test_a_node_that_is_killed_is_back_within_two_seconds_and_its_job_ends(yopp: Yopp) -> None:
+def test_a_node_that_is_killed_is_back_and_its_job_ends(yopp: Yopp) -> None:
     run_dir = up(yopp)
     go = yopp.home / "go"
     script = f"until [ -e {go} ]; do sleep 0.02; done; echo done"

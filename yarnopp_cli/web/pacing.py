@@ -7,7 +7,6 @@ proportion to what it took. Waiting for an answer of the machine, for a file or 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Coroutine, Generator
 from typing import Any, Final, Generic, TypeVar
 
@@ -20,11 +19,11 @@ LONGEST_PAUSE: Final = 0.1
 
 
 class Pace:
-    """Lets one request after the other begin, by the time that they have taken."""
+    """Lets one request after the other begin, by the time that they have taken (``now``: the loop's clock)."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
-        self._now = asyncio.get_running_loop().time
+        self.now = asyncio.get_running_loop().time
         self._free_at = 0.0
 
     async def run(self, handler: Coroutine[Any, Any, T]) -> T:
@@ -32,7 +31,7 @@ class Pace:
         has_turn = False
         try:
             async with self._turn:
-                while (pause := self._free_at - self._now()) > 0:
+                while (pause := self._free_at - self.now()) > 0:
                     await asyncio.sleep(pause)
                 has_turn = True
         finally:
@@ -42,9 +41,10 @@ class Pace:
 
     def took(self, seconds: float) -> None:
         """A handler has kept the loop for so long."""
-        now = self._now()
+        now = self.now()
         pause = seconds * (1 / SHARE - 1)
-        self._free_at = min(max(self._free_at, now) + pause, now + LONGEST_PAUSE)
+        # What was taken meanwhile was not left to others.
+        self._free_at = min(max(self._free_at + seconds, now) + pause, now + LONGEST_PAUSE)
 
 
 class _Timed(Generic[T]):
@@ -65,18 +65,18 @@ class _Timed(Generic[T]):
         return self.send(None)
 
     def send(self, value: Any) -> Any:
-        begun = time.perf_counter()
+        begun = self._pace.now()
         try:
             return self._steps.send(value)
         finally:
-            self._pace.took(time.perf_counter() - begun)
+            self._pace.took(self._pace.now() - begun)
 
     def throw(self, *error: Any) -> Any:
-        begun = time.perf_counter()
+        begun = self._pace.now()
         try:
             return self._steps.throw(*error)
         finally:
-            self._pace.took(time.perf_counter() - begun)
+            self._pace.took(self._pace.now() - begun)
 
     def close(self) -> None:
         self._steps.close()
