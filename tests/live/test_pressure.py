@@ -331,9 +331,9 @@ def test_a_guaranteed_one_keeps_its_share_of_the_real_machine(yopp: Yopp) -> Non
 
         wait_until(lambda: sum(gained()) > 3 * cores, 60, what="3 s of each core")
         inside, *outside = gained()
-    # the least that the kernel's weights give it: as much as a loop outside that shares its core (another may have one
-    # for itself, as long as the kernel leaves it there)
-    assert inside > 0.8 * min(outside), (inside, outside)
+    # The kernel's weights give it as much as a loop outside, and it counts the weight of a group late when a process
+    # changes its core: seen were 0.77 (each loop in a group of its own) to 2. Without its weight it has a 500th.
+    assert inside > 0.5 * min(outside), (inside, outside)
     if cores > 1:
         wait_until(lambda: opportunistic() == {"RUNNING"}, what="they came back")
     assert [c["yopp"]["state"] for c in yopp.containers()].count("RUNNING") == cores
