@@ -17,6 +17,7 @@ import typer
 
 from yarnopp_cli.cli.tree import build
 
+from ..patience import PATIENCE
 from . import schema
 from .conftest import Yopp, wait_until
 from .schema import mismatch
@@ -343,11 +344,21 @@ def test_every_exit_code_of_the_table_is_provoked(cluster: Yopp) -> None:
     wait_until(lambda: cluster.containers("--state", "RUNNING"), what="it runs")
     job.send_signal(signal.SIGINT)
     assert job.wait(20) == 130
-    several = ("-n", "3", "--memory", "32", "sh", "-c", "until [ $(cat f) = $YOPP_TASK ]; do sleep 0.02; done;"
-        " echo $((YOPP_TASK-1)) >g$YOPP_TASK; mv g$YOPP_TASK f; exit $((10-YOPP_TASK))")  # fmt: skip
+    several = ("-n", "3", "--memory", "32", "sh", "-c",
+        'until [ "$(cat f)" = $YOPP_TASK ]; do sleep 0.02; done; exit $((10-YOPP_TASK))')  # fmt: skip
+
+    def ended_with(code: int) -> int:
+        return [one["exitCode"] for one in cluster.containers("-a")].count(code)
+
     for rule, code in (("first", 7), ("highest", 9), ("any", 1)):
-        (cluster.home / "f").write_text("3\n")
-        cluster("run", "--vcores", "0", "--exit-code", rule, *several, code=code)
+        (cluster.home / "f").write_text("none\n")
+        job = cluster.start("run", "--vcores", "0", "--exit-code", rule, *several)
+        for task in (3, 2, 1):  # they end in this order
+            before = ended_with(10 - task)
+            (cluster.home / "f").write_text(f"{task}\n")
+            wait_until(lambda: ended_with(10 - task) > before, what=f"task {task} ended")  # noqa: B023
+        job.communicate(timeout=20 * PATIENCE)
+        assert job.returncode == code
         cluster("wait", "last", code=code)
     of_it = [one["id"] for one in cluster.containers("-a", "--app", "last")]
     for rule, code in (("first", 7), ("highest", 9), ("any", 1)):

@@ -227,7 +227,7 @@ def test_who_does_not_keep_to_the_order_goes_and_nobody_feels_it(
             one.close()
     assert felt.most_descriptors <= before + PER_ADDRESS + ON_THE_WAY
     assert felt.most_mb - mb < HELD_MB + 24
-    assert felt.slowest < 1.0
+    assert felt.slowest < 3.0
 
 
 def test_a_crowd_of_one_address_has_its_share_and_takes_nobody_elses(apart: Apart) -> None:
@@ -240,7 +240,7 @@ def test_a_crowd_of_one_address_has_its_share_and_takes_nobody_elses(apart: Apar
         for one in crowd:
             one.close()
     assert felt.most_descriptors <= before + PER_ADDRESS + ON_THE_WAY
-    assert felt.slowest < 1.0
+    assert felt.slowest < 3.0
     log = (apart.run_dir / "nm-45454.log").read_text()
     assert f"of {THERE}: it made no call and read no answer for 1 s" in log
 
