@@ -163,16 +163,18 @@ class ContainerBook:
                 return container.status(self._position(container))
         return None
 
-    def statuses(self) -> list[ContainerStatus]:
-        """All containers: the live ones in order of arrival, then the ended ones that are remembered."""
+    def statuses(self, *, finished: bool = True) -> list[ContainerStatus]:
+        """All containers: the live ones in order of arrival, then, with ``finished``, the ended ones that are
+        remembered."""
         positions = {
             container.container_id: place
             for queue in (self._guaranteed, self._opportunistic.in_order())
             for place, container in enumerate(queue, start=1)
         }
+        ended = chain(self._forgotten.values(), self._finished.values()) if finished else ()
         return [
             container.status(positions.get(container.container_id, 0))
-            for container in chain(self._live.values(), self._forgotten.values(), self._finished.values())
+            for container in chain(self._live.values(), ended)
         ]
 
     @property

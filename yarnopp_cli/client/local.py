@@ -6,6 +6,7 @@ node is first asked (its messages cost milliseconds to make). It never starts or
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -255,7 +256,9 @@ class LocalClient:
         A node that does not answer leaves the RM's knowledge standing. ``nodes`` spares asking for them
         again.
         """
-        reports = self.container_reports(request or rm.GetContainersRequest())
+        request = request or rm.GetContainersRequest()
+        asked = self._ask_ahead(request, nodes or ())
+        reports = self.container_reports(request)
         wanted: dict[str, list[str]] = {}
         for report in reports:
             if report.state is not ContainerState.DONE:
@@ -264,23 +267,44 @@ class LocalClient:
             return reports
         found: dict[str, ContainerStatus] = {}
         for node in self.nodes() if nodes is None else nodes:
-            if node.node_id in wanted and node.state in _ALIVE and node.connected:
-                for status in self._statuses(node, tuple(wanted[node.node_id])):
-                    found[status.container_id] = status
+            if node.node_id in wanted and _answers(node):
+                found.update(self._statuses(node, wanted[node.node_id], asked.get(node.node_id)))
         return tuple(
             report.merged(found[report.container_id]) if report.container_id in found else report
             for report in reports
         )
 
-    def _statuses(self, node: NodeReport, container_ids: tuple[str, ...]) -> tuple[ContainerStatus, ...]:
-        """What a node says of these containers; nothing if it cannot be reached."""
+    def _ask_ahead(self, request: rm.GetContainersRequest, nodes: Iterable[NodeReport]) -> dict[str, int]:
+        """Ask nodes for all their live containers, where all are wanted: they answer while the RM does. The numbers of
+        the calls by the nodes' ids."""
+        if request.application_id or request.container_ids:
+            return {}
+        asked = {}
+        for node in nodes:
+            if _answers(node) and request.node_id in ("", node.node_id):
+                with contextlib.suppress(ConnectionFailedError):
+                    asked[node.node_id] = self._node(node).send(_live_ones())
+        return asked
+
+    def _statuses(
+        self, node: NodeReport, container_ids: list[str], asked: int | None
+    ) -> dict[str, ContainerStatus]:
+        """What a node says of these containers, by their ids; nothing if it cannot be reached. ``asked`` is the call
+        by which it was asked for its live ones."""
         from ..records import container_protocol as nm
 
-        request = nm.GetContainerStatusesRequest(container_ids, finished=True)
+        found: dict[str, ContainerStatus] = {}
         try:
-            return self.ask_node(node, request, timeout=NODE_SECONDS).statuses
+            if asked is not None:
+                answer = self._answered(self._node(node), asked, _live_ones(), NODE_SECONDS)
+                found = {status.container_id: status for status in answer.statuses}
+            if missing := tuple(one for one in container_ids if one not in found):
+                request = nm.GetContainerStatusesRequest(missing, finished=True)
+                answer = self.ask_node(node, request, timeout=NODE_SECONDS)
+                found.update((status.container_id, status) for status in answer.statuses)
         except ConnectionFailedError:
-            return ()
+            pass
+        return found
 
     def container(self, container_id: str) -> ContainerReport:
         """One container, alive or ended. Raises ContainerNotFoundError."""
@@ -364,6 +388,10 @@ class LocalClient:
         self, node: NodeReport, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT
     ) -> ResponseT:
         """One call of a node. Raises ConnectionFailedError, or what it refused."""
+        return self._call(self._node(node), request, timeout)
+
+    def _node(self, node: NodeReport) -> Connection:
+        """The connection to a node. Raises ConnectionFailedError."""
         if not node.address:
             raise ConnectionFailedError(
                 f"node {node.node_id} has told no address",
@@ -372,7 +400,7 @@ class LocalClient:
             )
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
-        return self._call(self._nodes[node.node_id], request, timeout)
+        return self._nodes[node.node_id]
 
     def ask(self, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT) -> ResponseT:
         """One call of the ResourceManager."""
@@ -400,18 +428,36 @@ class LocalClient:
 
     def _call(self, connection: Connection, request: Request[ResponseT], timeout: float) -> ResponseT:
         """One call over one connection, told of to ``trace``."""
+        return self._answered(connection, connection.send(request), request, timeout)
+
+    def _answered(
+        self, connection: Connection, call_id: int, request: Request[ResponseT], timeout: float
+    ) -> ResponseT:
+        """The answer to a call that was sent, told of to ``trace``."""
         if self._until is not None:
             timeout = min(timeout, max(0.0, self._until - time.monotonic()))
         if self._trace is not None and self._trace_messages:
             self._trace(f"-> {request}")
         begin = time.perf_counter()
-        answer = connection.call(request, timeout=timeout)
+        answer = connection.answer(call_id, request, timeout=timeout)
         if self._trace is not None:
             elapsed_ms = (time.perf_counter() - begin) * 1000
             self._trace(f"{connection.peer}: {request.METHOD} took {elapsed_ms:.1f} ms")
             if self._trace_messages:
                 self._trace(f"<- {answer}")
         return answer
+
+
+def _answers(node: NodeReport) -> bool:
+    """Whether it may be asked."""
+    return node.state in _ALIVE and node.connected
+
+
+def _live_ones() -> nm.GetContainerStatusesRequest:
+    """What asks a node for all its live containers."""
+    from ..records import container_protocol as nm
+
+    return nm.GetContainerStatusesRequest()
 
 
 def _executor_settings(properties: dict[str, str]) -> ExecutorSettings:

@@ -29,7 +29,6 @@ from executor.light import replace
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.devices import DeviceGroups, device_groups
 from executor.linux.container_executor import LinuxContainerExecutor
-from executor.linux.shim import command_pid
 from executor.linux.watching.host import HostLimits, host_limits
 from executor.records import GPU, CgroupLimits, Resource, counted
 from executor.settings import ExecutorSettings
@@ -66,6 +65,7 @@ from ..settings.ipc import IpcSettings
 from ..settings.loading import Configuration
 from ..settings.resource_types import gpu_devices
 from ..views.containers import NodeFacts as ContainerLimitFacts
+from .command_pids import CommandPids
 from .process import DaemonProcess, argument_parser, bounds_of, run
 from .retention import applications_with_records, remove_old_logs
 from .upstream import Upstreams
@@ -92,6 +92,7 @@ class NodeManagerDaemon:
         node_id = NodeId(_host_name(), port)
         host = host_limits()
         size = _size(Resource(arguments.memory, arguments.vcores), host, configuration)
+        self._command_pids = CommandPids()
         self._gpus = Claims()
         gpus, held = self._gpus.take(gpu_devices(arguments.gpus))
         self._device_groups: DeviceGroups | None = None
@@ -220,7 +221,7 @@ class NodeManagerDaemon:
             self._web.open_late(*self._web_arguments())
         match command:
             case Reply(call_id, container_protocol.GetContainerStatusesResponse() as response):
-                self._answer(Reply(call_id, with_command_pids(response)))
+                self._answer(Reply(call_id, self._command_pids.told(response)))
             case ConnectUpstream() | CallUpstream() | CloseUpstream():
                 self._upstreams.perform(command)
             case StorePipelines():
@@ -333,19 +334,6 @@ class NodeManagerDaemon:
             return None
         period, quota = period_and_quota(cores)
         return CgroupLimits(cpu_quota_us=quota, cpu_period_us=period)
-
-
-def with_command_pids(
-    response: container_protocol.GetContainerStatusesResponse,
-) -> container_protocol.GetContainerStatusesResponse:
-    """The same with the pids of the commands themselves, which people look for, not of the shims above them."""
-    statuses = tuple(
-        status
-        if status.finished_at_ms or not status.pid
-        else replace(status, pid=command_pid(status.pid) or status.pid)
-        for status in response.statuses
-    )
-    return replace(response, statuses=statuses)
 
 
 def cores_of_node(total: Resource, host: HostLimits, percentage: int) -> int:

@@ -240,9 +240,7 @@ class ContainerService:
         """As they stand now, with their places in the queue and the last measurement of their use."""
         if request.container_ids:
             return protocol.GetContainerStatusesResponse(*_each(request.container_ids, self._status_now))
-        statuses = self._scheduler.statuses()
-        if not request.finished:
-            statuses = [one for one in statuses if one.state is not ContainerState.DONE]
+        statuses = self._scheduler.statuses(finished=request.finished)
         return protocol.GetContainerStatusesResponse(tuple(statuses))
 
     def foretell_promotion(

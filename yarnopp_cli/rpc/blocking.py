@@ -33,9 +33,9 @@ Answer = tuple[int, Any]
 class Connection:
     """One connection to a daemon: ``unix:/path``, ``/path`` or ``host:port``; ``peer`` names it in errors.
 
-    ``call`` waits for one answer. ``send``, ``fileno`` and ``receive`` are the same without waiting: send
-    what is to be sent, wait until the descriptor is readable, receive what has come. Both may be mixed:
-    answers that come while ``call`` waits for another one are kept for ``receive``. Not for several threads.
+    ``call`` waits for one answer, as ``send`` and then ``answer`` do. ``send``, ``fileno`` and ``receive`` are the
+    same without waiting: send what is to be sent, wait until the descriptor is readable, receive what has come. Both
+    may be mixed: answers that come while ``call`` waits for another one are kept for ``receive``. Not for several threads.
     """
 
     def __init__(self, address: str, *, peer: str = "the ResourceManager", timeout: float = 10.0) -> None:
@@ -74,7 +74,12 @@ class Connection:
         Raises what the daemon refused it with (a YoppError of REMOTE_ERRORS), ConnectionFailedError when the
         connection breaks or the time passes, MessageError for an answer of the wrong form.
         """
-        call_id = self.send(request)
+        return self.answer(self.send(request), request, timeout=timeout)
+
+    def answer(
+        self, call_id: int, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT
+    ) -> ResponseT:
+        """Wait for the answer to a call that ``send`` has made of ``request``. Raises as ``call`` does."""
         began = time.monotonic()
         deadline = began + timeout
         while True:
