@@ -35,7 +35,8 @@ class Connection:
 
     ``call`` waits for one answer, as ``send`` and then ``answer`` do. ``send``, ``fileno`` and ``receive`` are the
     same without waiting: send what is to be sent, wait until the descriptor is readable, receive what has come. Both
-    may be mixed: answers that come while ``call`` waits for another one are kept for ``receive``. Not for several threads.
+    may be mixed: answers that come while ``call`` waits for another one are kept for ``receive``. Not for several
+    threads.
     """
 
     def __init__(self, address: str, *, peer: str = "the ResourceManager", timeout: float = 10.0) -> None:
