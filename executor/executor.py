@@ -11,7 +11,6 @@ import fcntl
 import hashlib
 import itertools
 import os
-import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from .errors import ContainerNotFoundError, ExecutorError, InvalidResourceError
 from .light import Record
 from .linux.cgroups import CgroupDriver, CgroupReport, discover
 from .linux.container_executor import LinuxContainerExecutor
+from .linux.watching.wall_clock import wall_offset
 from .records import (
     ContainerExitStatus,
     ContainerSpec,
@@ -170,7 +170,7 @@ class Executor:
             self.total,
             self.settings,
             physical_cores=os.cpu_count() or 1,
-            wall_offset=time.time() - time.monotonic(),
+            wall_offset=wall_offset(),
             enforce_memory_by_polling=not self._cgroups.enforces_memory,
         )
         self._driver: Driver[events.Event, Command] = Driver(

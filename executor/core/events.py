@@ -174,6 +174,12 @@ class OpportunisticWindowChanged(Record):
     closed_until_ms: int
 
 
+class WallClockStepped(Record):
+    """Somebody has set the clock, or the machine slept: from now on its seconds and ``offset`` are people's time."""
+
+    offset: float
+
+
 ContainerEvent = (
     ContainerUpdated
     | ContainerKillRequested
@@ -202,5 +208,6 @@ Event = (
     | RecoveryCompleted
     | NodeHealthChanged
     | OpportunisticWindowChanged
+    | WallClockStepped
 )
 """Everything a ContainerScheduler may be told."""

@@ -72,6 +72,8 @@ class ContainerScheduler(PressureActions):
                 self._on_recovery_completed()
             case events.OpportunisticWindowChanged():
                 self._on_window_changed(event)
+            case events.WallClockStepped():
+                self._wall_offset = event.offset
             case events.NodeHealthChanged():
                 self.health_report = event.report
                 self._start_pending()

@@ -70,6 +70,7 @@ from .watching.host import HostReader
 from .watching.measuring import bytes_stored, bytes_written
 from .watching.monitor import Monitor, Seldom
 from .watching.rotation import rotate
+from .watching.wall_clock import WallClock, wall_offset
 from .watching.window import WindowKeeper
 
 LOG = logging.getLogger(__name__)
@@ -171,6 +172,7 @@ class LinuxContainerExecutor:
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
         self._window = WindowKeeper(settings.opportunistic_window, post)
+        self._wall_clock = WallClock(wall_offset(), post)
 
     # ---- the life of the executor itself
 
@@ -183,6 +185,7 @@ class LinuxContainerExecutor:
             self._monitor.start()
         self._health.start()
         self._window.start()
+        self._wall_clock.start()
 
     def expect_containers(self) -> None:
         """A container will come soon: what its start needs and takes long is begun."""
@@ -193,6 +196,7 @@ class LinuxContainerExecutor:
         await self._monitor.stop()
         self._health.stop()
         self._window.stop()
+        self._wall_clock.stop()
         self._weights.finish()
         await self._preparer.close()
         await self._pool.close(self._store.is_open)

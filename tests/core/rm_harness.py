@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from bench.world import IDENTITY
+from executor.core.events import WallClockStepped
 from executor.records import (
     ContainerState,
     ContainerStatus,
@@ -137,6 +138,11 @@ class Cluster:
     def lose(self, connection: int) -> None:
         """A connection ends."""
         self._take(self.rm.handle(ConnectionLost(connection), self.now))
+
+    def set_clock(self, step: float) -> None:
+        """Somebody sets the clock on by so many seconds, or back."""
+        offset = self.context.identity.wall_offset + step
+        self._take(self.rm.handle(WallClockStepped(offset), self.now))
 
     def at(self, time: float) -> None:
         """Let the time pass, with every deadline on the way served at its own time."""

@@ -312,6 +312,45 @@ def test_a_deadline(begins: bool) -> None:
     assert first.state() is RUNNING
 
 
+# -- a wall clock that steps -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [50, -30])
+def test_a_time_of_people_is_kept_although_their_clock_steps(step: int) -> None:
+    """It is set, or the machine sleeps: what is to begin or to have ended at a time does so by the new clock, and what
+    is to take so long is not touched."""
+    cluster, (node,) = cluster_with()
+    lasts = Job(cluster, attached=False, timeout_ms=200_000)
+    begins = Job(cluster, attached=False, submitted=later(begin_at_ms=TIMESTAMP + 60_000))
+    waits = later(deadline_at_ms=TIMESTAMP + 80_000, after=(f"{lasts.id}:ok",))
+    ends = Job(cluster, attached=False, submitted=waits)
+    (own,) = node.beat().tasks_to_start
+    node.beat(said(own))
+    cluster.at(5)
+    cluster.set_clock(step)
+    cluster.at(59 - step)
+    assert begins.state() is ACCEPTED
+    cluster.at(60 - step)
+    assert begins.state() is RUNNING
+    assert ends.state() is ACCEPTED
+    cluster.at(79 - step)
+    assert ends.state() is ACCEPTED
+    cluster.at(80 - step)
+    assert exit_code(cluster.app(ends.id)) == 124
+    assert cluster.app(ends.id).finished_at_ms == TIMESTAMP + 80_000
+    cluster.at(199)
+    assert not node.beat().containers_to_cleanup
+    cluster.at(200)
+    assert node.beat().containers_to_cleanup == (own.container_id,)
+
+
+def test_a_time_that_a_step_of_the_clock_has_passed_has_come() -> None:
+    cluster, _ = cluster_with()
+    job = Job(cluster, attached=False, submitted=later(begin_at_ms=TIMESTAMP + 60_000))
+    cluster.set_clock(3600)
+    assert job.state() is RUNNING
+
+
 # -- refusals --------------------------------------------------------------------------------------------------
 
 

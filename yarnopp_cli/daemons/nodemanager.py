@@ -30,6 +30,7 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.devices import DeviceGroups, device_groups
 from executor.linux.container_executor import LinuxContainerExecutor
 from executor.linux.watching.host import HostLimits, host_limits
+from executor.linux.watching.wall_clock import wall_offset
 from executor.records import GPU, CgroupLimits, Resource, counted
 from executor.settings import ExecutorSettings
 
@@ -114,8 +115,8 @@ class NodeManagerDaemon:
             process, configuration, "nodemanager", self._post, offset=max(0, port - FIRST_PORT)
         )
         listener = self._web.bind() if arguments.lifetime == "stay" else None
-        wall_offset = time.time() - time.monotonic()
-        self._proxy = self._make_proxy(process.run_dir, node_id, configuration, wall_offset)
+        offset = wall_offset()
+        self._proxy = self._make_proxy(process.run_dir, node_id, configuration, offset)
         self.machine = NodeManager(
             str(node_id),
             f"unix:{self._socket}",
@@ -123,7 +124,7 @@ class NodeManagerDaemon:
             self._executor_settings,
             self._settings,
             physical_cores=self._cores,
-            wall_offset=wall_offset,
+            wall_offset=offset,
             enforce_memory_by_polling=not self._cgroups.enforces_memory,
             log_dir=self._settings.log_dirs,
             facts=NodeFacts(

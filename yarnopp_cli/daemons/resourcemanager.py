@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from executor.driver import Driver
 from executor.linux.procfs import boot_id
 from executor.linux.threads import beside
+from executor.linux.watching.wall_clock import WallClock, wall_offset
 from executor.runner import write_crash_report
 
 from .. import __version__
@@ -76,7 +77,7 @@ class ResourceManagerDaemon:
                 cluster_timestamp=now_ms if cluster is None else cluster.cluster_timestamp,
                 started_at_ms=now_ms,
                 boot_id=boot_id(),
-                wall_offset=time.time() - time.monotonic(),
+                wall_offset=wall_offset(),
                 run_dir=process.run_dir.path,
                 address=f"unix:{process.run_dir.rm_socket}",
                 log_dir=node_settings.log_dirs,
@@ -106,6 +107,7 @@ class ResourceManagerDaemon:
         self._web = DaemonWeb(process, configuration, "resourcemanager", self._driver.post)
         most = configuration.settings(DaemonSettings).restart_max_tries
         self._watcher = Watcher(process, most, self._driver.post)
+        self._wall_clock = WallClock(context.identity.wall_offset, self._driver.post)
 
     def _called(self, event: CallReceived | ConnectionLost) -> None:
         """A call over a socket. A node that registers is watched from then on."""
@@ -206,9 +208,11 @@ class ResourceManagerDaemon:
             self._process.keep_place(self._process.run_dir.rm_socket, self._process.stop)
             self._tell_restart()
             self._watcher.look_at_nodes()
+            self._wall_clock.start()
             return await self._process.until_stopped()
         finally:
             self._watcher.close()
+            self._wall_clock.stop()
             self._driver.close()
             self._write()
             if self._checkpoint is not None:

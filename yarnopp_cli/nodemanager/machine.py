@@ -206,6 +206,11 @@ class NodeManager:
             case executor_events.UsageSampled():
                 self._pass(event)
                 self._reporter.sampled(event, now)
+            case executor_events.WallClockStepped():
+                self._wall_offset = event.offset
+                if self._proxy is not None:
+                    self._proxy.directory.wall_offset = event.offset
+                self._pass(event)
             case PagesServed():
                 self._reporter.serves_pages(event.address)
                 self._link.changed()

@@ -5,6 +5,7 @@ Holds state; the decisions are in the services around it.
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import random
 from collections import OrderedDict, deque
@@ -328,6 +329,15 @@ class RMContext:
     def moment(self, epoch_ms: int) -> float:
         """A time of people, in epoch milliseconds, as ``now`` counts."""
         return epoch_ms / 1000 - self.identity.wall_offset
+
+    def wall_clock_stepped(self, offset: float) -> None:
+        """What is to happen at a time of people's comes sooner, or later, than was thought."""
+        self.identity = dataclasses.replace(self.identity, wall_offset=offset)
+        self.begin(self.now)
+        self.changes.postponed.extend(self.postponed.values())
+        for app in self.live.values():
+            if app.context.deadline_at_ms:
+                self.deadlines.set(Due(DueKind.DEADLINE, app.id), self.moment(app.context.deadline_at_ms))
 
     def begin(self, now: float) -> None:
         """A step begins: all that it does happens at this moment."""

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, assert_never
 
+from executor.core.events import WallClockStepped
+
 from ..errors import NotYetSupportedError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, StopDaemon
 from ..machine.restarts import DaemonGivenUp, DaemonRestarted
@@ -41,7 +43,7 @@ from .services.queue_service import QueueReader, QueueService
 from .services.resource_tracker_service import ResourceTrackerService
 from .state_store import RMStateStore
 
-Event = CallReceived | ConnectionLost | PagesServed | DaemonRestarted | DaemonGivenUp
+Event = CallReceived | ConnectionLost | PagesServed | DaemonRestarted | DaemonGivenUp | WallClockStepped
 
 
 class ResourceManager:
@@ -170,6 +172,8 @@ class ResourceManager:
                 self._clients.pages_served(address, warning)
             case DaemonRestarted() | DaemonGivenUp():
                 self._history.daemon_died(event)
+            case WallClockStepped(offset):
+                self._rm.wall_clock_stepped(offset)
             case _:
                 assert_never(event)
         return self._settle()

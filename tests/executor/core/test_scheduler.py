@@ -32,6 +32,7 @@ from executor.core.events import (
     ContainerSignalRequested,
     RecoveryCompleted,
     UsageSampled,
+    WallClockStepped,
 )
 from executor.errors import InvalidTransitionError
 from executor.records import (
@@ -320,6 +321,15 @@ class TestEnds:
         assert (seen.queued_at_ms, seen.started_at_ms, seen.finished_at_ms) == (
             began, began + 1500, began + 4000,
         )  # fmt: skip
+
+    def test_times_follow_a_clock_that_was_set(self) -> None:
+        world = World(answers=False)
+        world.schedule("c")
+        world.tell(WallClockStepped(EPOCH - 3600))
+        world.tell(ContainerLaunched("c", 1, 1))
+        seen = world.status("c")
+        assert seen.started_at_ms == round((EPOCH - 3600) * 1000)
+        assert seen.queued_at_ms == round(EPOCH * 1000), "what was told stays as it was told"
 
 
 class TestTimeLimit:
