@@ -243,6 +243,7 @@ class LinuxContainerExecutor:
             proc=self._proc,
             markers=self._own_markers,
             own_pids=self._own_pids,
+            others=lambda: self._cgroups.processes_of_others(hierarchy),
             hierarchy=hierarchy.strip("/") if self._cgroups.mode != "none" else "",
             suspicious=0.5 * self._settings.pressure_outside_cpu,
             yields=self._settings.group_weights and self._cgroups.weights() is not None,

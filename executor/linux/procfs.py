@@ -103,16 +103,16 @@ def real_uid(pid: int, *, proc: str = "/proc") -> int:
     raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
 
 
-def runnable_threads(processes: list[int]) -> int:
+def runnable_threads(processes: Iterable[int], *, proc: str = "/proc") -> int:
     """How many of their threads run, or wait for a processor, now."""
     found = 0
     for pid in processes:
         try:
-            threads = os.listdir(f"/proc/{pid}/task")
+            threads = os.listdir(f"{proc}/{pid}/task")
         except OSError:
             continue
         for thread in threads:
-            stat = read_stat(int(thread))
+            stat = read_stat(int(thread), proc=proc)
             found += stat is not None and stat.state == "R"
     return found
 

@@ -25,7 +25,7 @@ from executor.linux.watching.host import HostReader
 from executor.records import ContainerUsage
 
 from ..executor.linux.fake_proc import FakeProc
-from .conftest import Yopp, processes_of, wait_until
+from .conftest import Yopp, a_yopp, processes_of, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -302,6 +302,23 @@ def test_a_real_load_outside_and_real_daemons(yopp: Yopp) -> None:
         wait_until(lambda: all_in("PAUSED"), what="they gave way")
         assert "processes outside yopp want" in yopp.containers()[0]["diagnostics"]
     wait_until(lambda: all_in("RUNNING"), what="they came back")
+
+
+def test_the_containers_of_another_cluster_are_no_load_outside(yopp: Yopp) -> None:
+    """One loop outside: two clusters have what it leaves, and neither pauses for the other's containers."""
+    in_a_quiet_moment()
+    yopp.watch_pressure()
+    with a_yopp(Yopp) as another:
+        another.watch_pressure()
+        for one in (yopp, another):
+            one("up", "--memory", "1024", "--vcores", "2")
+            one.start("run", "-O", "-n", "2", "--memory", "64", *SPIN)
+        for one in (yopp, another):
+            wait_until(lambda one=one: len(one.containers("--state", "RUNNING")) == 2, what="they spin")
+        with busy_loops(1) as (loop,):
+            wait_until(lambda: cpu_seconds(loop) > 4, 60, what="pressure had time to be felt")
+            paused = [one("events", "-q", "--kind", "ContainerPaused").stdout for one in (yopp, another)]
+    assert paused == ["", ""]
 
 
 def test_a_guaranteed_one_keeps_its_share_of_the_real_machine(yopp: Yopp) -> None:

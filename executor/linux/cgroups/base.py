@@ -140,6 +140,10 @@ class CgroupDriver(abc.ABC):
         """The CPU time of all that ever ran below this group, other nodes' containers included; None if unknown."""
         return None
 
+    def processes_of_others(self, hierarchy: str) -> list[int]:
+        """The processes of other nodes' containers below this group; none where that is not known."""
+        return []
+
     def freeze(self, container_id: str) -> None:
         """Stop all its processes where they are. Raises CgroupUnavailableError if this host has no freezer."""
         raise CgroupUnavailableError(
@@ -268,6 +272,12 @@ class GroupDriver(CgroupDriver):
     def describe(self) -> CgroupReport:
         """The controllers in use."""
         return CgroupReport(self.mode, tuple(self._bases), dict(self._parents), self._weaker, self._hints)
+
+    def processes_of_others(self, hierarchy: str) -> list[int]:
+        """The processes of other nodes' containers below this group."""
+        controller = next(iter(self._bases))
+        everybodys = group_processes(os.path.join(self._bases[controller], hierarchy.strip("/")))
+        return list(set(everybodys) - set(group_processes(self._parents[controller])))
 
     def create_parent(self, limits: CgroupLimits | None = None) -> None:
         """Make this node's group below each base."""

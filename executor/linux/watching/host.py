@@ -28,7 +28,7 @@ from ..cgroups.files import (
     read_own_paths,
 )
 from ..cgroups.v1 import UNLIMITED
-from ..procfs import read_bytes, read_stat, waited_ns
+from ..procfs import read_bytes, read_stat, runnable_threads, waited_ns
 
 BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq and softirq of a cpu line; steal counts for nobody here, and guests are in user already."""
@@ -140,7 +140,9 @@ class HostReader:
 
     Processes that run a program or module with one of the names ``markers``, and ``own_pids``, are yopp's own, unless
     they run in a group below ``hierarchy``: those are containers. They are looked for if others seem to use
-    ``suspicious`` cores. ``yields``: by their weights, the kernel gives opportunistic containers what others leave.
+    ``suspicious`` cores. ``others`` are the processes of other nodes' containers: on a full machine, threads of theirs
+    that can run are not counted. ``yields``: by their weights, the kernel gives opportunistic containers what others
+    leave.
     """
 
     def __init__(
@@ -151,6 +153,7 @@ class HostReader:
         markers: tuple[str, ...] = (),
         hierarchy: str = "",
         own_pids: Callable[[], Collection[int]] = tuple,
+        others: Callable[[], Collection[int]] = tuple,
         suspicious: float = 0.3,
         yields: bool = False,
         clock: Callable[[], float] = time.monotonic,
@@ -158,6 +161,7 @@ class HostReader:
         self._yopp_seconds = yopp_seconds
         self._proc = proc
         self._suspicious = suspicious
+        self._others = others
         self._yields = yields
         self._clock = clock
         self._own = OwnProcesses(
@@ -180,9 +184,13 @@ class HostReader:
         yopp = max(0.0, reading.yopp_seconds - last.yopp_seconds) / seconds
         if cpu - yopp >= self._suspicious:
             yopp += self._own.cores(reading.at)
+        full = idle < FULL * reading.cores
         waiting = -1.0
         if self._waiting is not None:
-            waiting = self._waiting.cores(reading.at) if idle < FULL * reading.cores else 0.0
+            waiting = self._waiting.cores(reading.at) if full else 0.0
+        runnable = reading.runnable
+        if full:
+            runnable = max(0, runnable - runnable_threads(self._others(), proc=self._proc))
         stalled = -1.0
         if reading.stalled_us is not None and last.stalled_us is not None:
             stalled = min(1.0, (reading.stalled_us - last.stalled_us) / 1e6 / seconds)
@@ -192,7 +200,7 @@ class HostReader:
             cpu=cpu,
             idle=idle,
             yopp_cpu=min(yopp, cpu),
-            runnable=reading.runnable,
+            runnable=runnable,
             outside_waiting=waiting,
             yields=self._yields,
             memory_total=memory.get("MemTotal", 0),

@@ -45,14 +45,26 @@ class FakeProc:
         self._put("pressure/memory", f"some {stalled}\nfull {stalled}\n")
 
     def process(
-        self, pid: int, command: str, seconds: float, age: float, cgroup: str = "0::/", waited: float = 0.0
-    ) -> None:
+        self, pid: int, command: str, seconds: float, age: float, cgroup: str = "0::/", waited: float = 0.0,
+        state: str = "S",
+    ) -> None:  # fmt: skip
         """A process with that command line, CPU time, age and time that it waited for a processor, in seconds."""
-        folder = self.root / str(pid)
-        folder.mkdir(exist_ok=True)
+        (self.root / str(pid) / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
         new = round((time.clock_gettime(time.CLOCK_BOOTTIME) - age) * HERTZ)
         start = self.starts.setdefault(pid, new)
-        fields = ["S", *"0" * 10, str(round(seconds * HERTZ)), "0", "0", "0", "0", "0", "1", "0", str(start)]
+        fields = [
+            state,
+            *"0" * 10,
+            str(round(seconds * HERTZ)),
+            "0",
+            "0",
+            "0",
+            "0",
+            "0",
+            "1",
+            "0",
+            str(start),
+        ]
         self._put(f"{pid}/stat", f"{pid} (a (strange) name) " + " ".join(fields) + " 0 0 0\n")
         self._put(f"{pid}/cmdline", command.replace(" ", "\0") + "\0")
         self._put(f"{pid}/cgroup", cgroup + "\n")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -36,7 +37,7 @@ def next_reading(
     return found
 
 
-def a_reader(tmp_path: Path, clock: Clock, **rest: str) -> tuple[HostReader, FakeProc]:
+def a_reader(tmp_path: Path, clock: Clock, **rest: Any) -> tuple[HostReader, FakeProc]:
     proc = FakeProc(tmp_path)
     reader = HostReader(
         lambda: clock.yopp, proc=str(tmp_path), markers=("yopp", "yarnopp_cli"), clock=clock, **rest
@@ -59,6 +60,16 @@ def test_cores_are_told_apart(tmp_path: Path) -> None:
 def test_no_time_gives_no_reading(tmp_path: Path) -> None:
     reader, _ = a_reader(tmp_path, Clock())
     assert reader.read() is None
+
+
+def test_threads_of_other_nodes_containers_do_not_count_on_a_full_machine(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, others=lambda: [5, 6, 99])
+    proc.process(5, "spins", 1.0, 100, state="R")
+    proc.process(6, "sleeps", 1.0, 100)
+    proc.process(7, "spins", 1.0, 100, state="R")
+    assert next_reading(reader, proc, clock, busy=2.0, yopp=1.0).runnable == 2
+    assert next_reading(reader, proc, clock, busy=1.5, yopp=1.0).runnable == 3, "nobody asks: there is room"
 
 
 def test_stalls_are_a_part_of_the_time(tmp_path: Path) -> None:
