@@ -209,6 +209,7 @@ class CpuPressure:
         held = self._wanted(self.mean_outside, RELEASE_FACTOR * self._threshold)
         if held < self._held or self._asked:
             self._came_back_at = self._changed_at = now
+            self._since = None  # what it was like before says nothing about it with those that resume
         self._held = min(self._held, held)
         self._asked = False
 
