@@ -213,7 +213,16 @@ def test_pressure_that_returns_at_once_is_taken_for_longer_each_time() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 24), st.sampled_from([0.3, 1.0])), max_size=25))
 @example(  # a burst shortly before its end made the quiet time that followed worthless
-    [(1, 4, 1.0), (0, 5, 0.3), (1, 5, 1.0), (0, 11, 0.3), (1, 22, 1.0), (0, 24, 0.3), (2, 1, 1.0), (1, 7, 1.0)]
+    [
+        (1, 4, 1.0),
+        (0, 5, 0.3),
+        (1, 5, 1.0),
+        (0, 11, 0.3),
+        (1, 22, 1.0),
+        (0, 24, 0.3),
+        (2, 1, 1.0),
+        (1, 7, 1.0),
+    ]
 )
 @settings(max_examples=40, deadline=None)
 def test_no_oscillation_over_random_loads(trace: list[tuple[int, int, float]]) -> None:

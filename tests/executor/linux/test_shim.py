@@ -150,6 +150,7 @@ def test_no_value_of_a_variable_is_on_a_command_line(tmp_path: Path) -> None:
     os.mkfifo(go)
     run = Run(tmp_path, "sh", "-c", f"read -r line <{go}", environment=SECRET)
     try:
+
         def runs() -> bool:  # a process that just becomes another program shows no command line at all
             *_, last = shown = lines_of(run.launched.pid)
             return all(shown) and os.fsencode(str(go)) in last and b"exact" not in last
