@@ -102,9 +102,11 @@ class ContainerActions(ContainerBook):
             for paused in self._paused_guaranteed():
                 if self._tracker.fits_guaranteed(paused.needed):
                     return paused
+        room = self._room_for_opportunistic()
+        if head is not None and room is not None and (keeper := self._keeper(head, room)) is not None:
+            return keeper
         if head is not None and self._guaranteed_bar:
             return None
-        room = self._room_for_opportunistic()
         if room is None:
             return None
         if not self._opportunistic.waits:
@@ -112,6 +114,17 @@ class ContainerActions(ContainerBook):
         spare = (room - self._guaranteed.needed - self._handover.kept).at_least_zero()
         found = self._opportunistic.next_fitting(spare, self._epoch_ms)
         return found if found is None or self._devices.suffice(found.needed) else None
+
+    def _keeper(self, head: Container, room: Resource) -> Container | None:
+        """A paused one that fits in ``room`` and keeps a GPU or the like that a guaranteed one lacks, for which it is
+        not ended: its own end is what the guaranteed one waits for."""
+        if not self._keeps_others or not head.needed.others:
+            return None
+        short = (head.needed - self._tracker.available).at_least_zero()
+        for paused in self._opportunistic.paused:
+            if paused.allocated.lesser(short).others and paused.needed.fits_in(room):
+                return paused
+        return None
 
     def _room_for_opportunistic(self) -> Resource | None:
         """What they may start on; None bars even those that ask for nothing."""

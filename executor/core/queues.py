@@ -335,13 +335,17 @@ class OpportunisticQueue:
         if not fitting:
             return None
         bounds = self._not_to_be_overtaken(now_ms)
+        first = min(bounds, key=lambda waiting: waiting.sequence, default=None)
+        lacks = (first.needed - spare).at_least_zero() if first is not None else Resource()
+        # It may wait for the end of a paused one, which keeps its memory and GPUs.
+        keepers = [one for one in fitting if one.allocated.lesser(lacks) != Resource()]
         if any(waiting.needed.others for waiting in bounds):
-            fitting = [one for one in fitting if not self._delays_any(one, bounds, spare)]
+            fitting = [one for one in fitting if one in keepers or not self._delays_any(one, bounds, spare)]
             bounds = []
         last = min((waiting.sequence for waiting in bounds), default=None)
         if first_to_resume is not None:
             last = first_to_resume if last is None else min(last, first_to_resume)
-        allowed = (container for container in fitting if last is None or container.sequence <= last)
+        allowed = (one for one in fitting if last is None or one.sequence <= last or one in keepers)
         return min(allowed, key=self._rank, default=None)
 
     @staticmethod

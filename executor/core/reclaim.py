@@ -189,7 +189,13 @@ class NewestFirst(PreemptionPolicy):
     is_in_vain = True
 
     def plan(self, running: Sequence[Reclaimable], short: Resource, *, can_pause: bool) -> Steps:
-        """One after the other until it is enough. Paused ones are passed over unless what they keep is short."""
+        """One after the other until it is enough. Paused ones are passed over unless what they keep is short.
+
+        Nobody gives way for a GPU or the like that all together do not give back: one that stood for it would keep its
+        own, and never come back.
+        """
+        if not replace(short, memory=0, vcores=0).fits_in(sum((one.by_kill for one in running), NOTHING)):
+            return []
         walked = [c for c in running if _kept_when_paused(short) or not c.stands]
         steps: Steps = []
         for index in newest_first([candidate.by_kill for candidate in walked], short):

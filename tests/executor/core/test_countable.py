@@ -14,7 +14,13 @@ from executor.core import recovery, victims
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
 from executor.core.devices import shared
 from executor.core.estimates import Node, Running, Waiting, expected_starts, future
-from executor.core.events import ContainerRecovered, ContainerScheduled, ContainerUpdated
+from executor.core.events import (
+    ContainerPauseRequested,
+    ContainerRecovered,
+    ContainerResumeRequested,
+    ContainerScheduled,
+    ContainerUpdated,
+)
 from executor.core.scheduler import ContainerScheduler
 from executor.light import replace
 from executor.linux.environment import device_variables
@@ -162,10 +168,32 @@ def test_under_pausing_the_holder_is_killed_and_says_why(policy: str) -> None:
     assert "its yarn.io/gpu is needed" in world.status("holder").diagnostics
 
 
-def test_under_pausing_the_holder_is_left_if_that_is_set() -> None:
-    world = a_world(of(4096, 8, gpus=1), use_pause_for_preemption=True, paused_resources="keep")
+@pytest.mark.parametrize("policy", ["MINIMAL", "NEWEST_FIRST", "LEAST_WORK_LOST"])
+def test_under_pausing_the_holder_is_left_if_that_is_set(policy: str) -> None:
+    world = a_world(
+        of(4096, 8, gpus=1), use_pause_for_preemption=True, paused_resources="keep", preemption_policy=policy
+    )
     arrive(world, "holder", of(gpus=1))
+    arrive(world, "newer", of())
     arrive(world, "g", of(gpus=1), G)
+    assert world.states("holder", "newer", "g") == ["RUNNING", "RUNNING", "SCHEDULED"], (
+        "nobody stands in vain"
+    )
+    world.exit("holder")
+    assert world.states("newer", "g") == ["RUNNING", "RUNNING"]
+
+
+@pytest.mark.parametrize("policy", ["FIFO", "FIFO_BACKFILL"])
+@pytest.mark.parametrize("vcores", [1, 8])
+def test_a_paused_holder_that_is_left_goes_on_so_that_its_gpu_comes_back(policy: str, vcores: int) -> None:
+    world = a_world(
+        of(4096, 8, gpus=2), use_pause_for_preemption=True, paused_resources="keep", queue_policy=policy
+    )
+    arrive(world, "holder", of(gpus=1))
+    world.tell(ContainerPauseRequested("holder"))
+    arrive(world, "g", of(512, vcores, gpus=2), G)
+    assert world.states("holder", "g") == ["PAUSED", "SCHEDULED"], "a person wants it to stand"
+    world.tell(ContainerResumeRequested("holder"))
     assert world.states("holder", "g") == ["RUNNING", "SCHEDULED"]
     world.exit("holder")
     assert world.state("g") is ContainerState.RUNNING

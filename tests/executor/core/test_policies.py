@@ -14,7 +14,13 @@ from executor.core import applications
 from executor.core.applications import Applications
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
 from executor.core.container import Container
-from executor.core.events import ApplicationPriorityChanged, ContainerLaunched, QueuingLimitReceived
+from executor.core.events import (
+    ApplicationPriorityChanged,
+    ContainerLaunched,
+    ContainerPauseRequested,
+    ContainerResumeRequested,
+    QueuingLimitReceived,
+)
 from executor.core.queues import ORDERS
 from executor.core.reclaim import POLICIES, NewestFirst, Reclaimable
 from executor.core.victims import EXACT_EFFORT, cheapest
@@ -260,6 +266,27 @@ class TestPausing:
         assert world.machine.opportunistic_status().queued == (2 if place == "TAIL" else 1)
         world.exit("g")
         assert [s.container_id for s in world.machine.statuses() if s.state.value == "RUNNING"] == [first]
+
+    def test_who_is_paused_goes_on_before_those_that_wait_for_what_it_keeps(self) -> None:
+        world = World(vcores=2, queue_policy="FIFO", paused_place="TAIL", paused_memory="keep")
+        world.schedule("paused", O, 2048)
+        world.schedule("later", O, 256)
+        world.tell(ContainerPauseRequested("paused"))
+        world.tell(ContainerResumeRequested("paused"))
+        assert world.states("paused", "later") == ["RUNNING", "SCHEDULED"], "else neither could ever start"
+        world.exit("paused")
+        assert world.states("later") == ["RUNNING"]
+
+    def test_who_keeps_nothing_that_others_wait_for_goes_on_in_its_turn(self) -> None:
+        world = World(vcores=2, queue_policy="FIFO", paused_place="TAIL", paused_memory="keep")
+        world.schedule("runs", O, 256)
+        world.schedule("paused", O, 256)
+        world.schedule("later", O, 256, 2)
+        world.tell(ContainerPauseRequested("paused"))
+        world.tell(ContainerResumeRequested("paused"))
+        assert world.states("runs", "paused", "later") == ["RUNNING", "PAUSED", "SCHEDULED"]
+        world.exit("runs")
+        assert world.states("later", "paused") == ["RUNNING", "PAUSED"]
 
     @pytest.mark.parametrize(("releases", "state"), [(True, "PAUSED"), (False, "DONE")])
     def test_whether_a_pause_gives_memory(self, releases: bool, state: str) -> None:
