@@ -455,11 +455,12 @@ class HostUtilization(Record):
     """The whole machine between two readings, by which containers have to give way.
 
     In cores: ``cpu`` is what all processes used, ``idle`` what was not used, ``yopp_cpu`` the part of ``cpu`` used by
-    containers of all nodes and by yopp's own daemons and clients. ``runnable`` is how many threads ran, or waited for
-    a processor, at the moment of the reading; 0 if unknown. ``outside_waiting`` is how many cores processes outside
-    yopp waited for in vain; -1 if unknown. Memory in bytes. ``memory_stalled`` is the part of the time, 0 to 1, in
-    which all tasks waited for memory (PSI ``full``); -1 if unknown. ``yields``: opportunistic containers have so little
-    weight that the kernel itself gives them what others leave.
+    containers of all nodes and by yopp's own daemons and clients, ``daemons_cpu`` the part used by the latter.
+    ``runnable`` is how many threads ran, or waited for a processor, at the moment of the reading; 0 if unknown;
+    ``runnable_others`` how many of them belong to containers of other nodes; -1 if unknown. ``outside_waiting`` is how
+    many cores processes outside yopp waited for in vain; -1 if unknown. Memory in bytes. ``memory_stalled`` is the part
+    of the time, 0 to 1, in which all tasks waited for memory (PSI ``full``); -1 if unknown. ``yields``: opportunistic
+    containers have so little weight that the kernel itself gives them what others leave.
     """
 
     cores: int
@@ -473,6 +474,8 @@ class HostUtilization(Record):
     swap_free: int = 0
     memory_stalled: float = -1.0
     yields: bool = False
+    daemons_cpu: float = 0.0
+    runnable_others: int = -1
 
     @property
     def outside_cpu(self) -> float:

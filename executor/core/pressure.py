@@ -48,20 +48,23 @@ class Demand(Record):
     """What yopp's containers need of the machine, in cores.
 
     ``rest`` is used by those that do not have to give way: guaranteed containers, and those of other nodes.
-    ``opportunistic`` is the appetite of this node's running opportunistic containers, ``used`` what they got of it.
-    ``runnable`` threads of containers ran or waited; of other nodes' containers and of yopp's own processes, those that
-    ran, on average.
+    ``opportunistic`` is the appetite of this node's running opportunistic containers, ``used`` what they got of it;
+    ``elsewhere`` is the part of ``rest`` that other nodes' containers used. ``runnable`` threads of containers ran or
+    waited, ``others`` of them of other nodes; of yopp's own processes those are counted that ran, on average.
     """
 
     rest: float = 0.0
     opportunistic: float = 0.0
     used: float = 0.0
     runnable: float = 0.0
+    elsewhere: float = 0.0
+    others: float = 0.0
 
 
 class _Share(Record):
-    """A reading, in cores: what was ``left`` for opportunistic containers and what they have ``taken``, what processes
-    ``outside`` used and ``waited`` for, and how many of their ``threads`` could run, no more than there are cores."""
+    """A reading, in cores: what was ``left`` for opportunistic containers, what they and other nodes have ``taken``,
+    what processes ``outside`` used and ``waited`` for, and how many of their ``threads`` could run, no more than there
+    are cores."""
 
     at: float
     left: float
@@ -124,7 +127,7 @@ class CpuPressure:
         self._sufficed_since = None
         # What they want: also what they wait for in vain, where that is known.
         outside = min(host.outside_cpu + max(host.outside_waiting, 0.0), float(host.cores))
-        waiting = host.runnable - demand.opportunistic - round(demand.rest)
+        waiting = host.runnable - demand.opportunistic - round(demand.rest - demand.elsewhere + demand.others)
         self._readings.append((now, outside, waiting))
         while self._readings[0][0] < now - self._quiet:
             self._readings.popleft()
@@ -152,11 +155,19 @@ class CpuPressure:
         pausing would protect nobody, and leave cores idle.
 
         What outside ones wait for in vain is known of those that live long enough. Of short ones, as of a compiler, it
-        is told by counting: so many threads can run, and all of them together have used less.
+        is told by counting: so many threads can run, and all of them together have used less. They lose no more than
+        containers take; those of other nodes count, as each node would blame the others else, and none would pause.
         """
         threads = min(max(0.0, host.runnable - demand.runnable), float(host.cores))
         self._shares.append(
-            _Share(now, host.idle + demand.used, host.outside_cpu, host.outside_waiting, threads, demand.used)
+            _Share(
+                at=now,
+                left=host.idle + demand.used,
+                outside=host.outside_cpu,
+                waited=host.outside_waiting,
+                threads=threads,
+                taken=demand.used + demand.elsewhere,
+            )
         )
         while self._shares[0].at < now - RECENT_SECONDS:
             self._shares.popleft()

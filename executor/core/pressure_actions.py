@@ -211,13 +211,25 @@ class PressureActions(ContainerActions):
         mine = [c for c in self._active.values() if c.is_opportunistic]
         used = sum(use.cores for c in mine if (use := self._use.get(c.container_id)) is not None)
         wanted = sum(self._appetite(c) for c in mine if c.state is not PAUSED)
-        elsewhere = max(0.0, host.yopp_cpu - sum(use.cores for use in self._use.values()))
-        runnable = elsewhere + sum(
-            c.usage.runnable if c.usage.sampled_at > 0 else 1  # it has just begun
-            for c in self._active.values()
-            if c.state is not PAUSED
+        elsewhere = max(0.0, host.yopp_cpu - host.daemons_cpu - sum(use.cores for use in self._use.values()))
+        others = host.runnable_others if host.runnable_others >= 0 else elsewhere
+        runnable = (
+            others
+            + host.daemons_cpu
+            + sum(
+                c.usage.runnable if c.usage.sampled_at > 0 else 1  # it has just begun
+                for c in self._active.values()
+                if c.state is not PAUSED
+            )
         )
-        self._demand = Demand(max(0.0, host.yopp_cpu - used), wanted, used, runnable)
+        self._demand = Demand(
+            rest=max(0.0, host.yopp_cpu - used),
+            opportunistic=wanted,
+            used=used,
+            runnable=runnable,
+            elsewhere=elsewhere,
+            others=others,
+        )
         surplus = self._cpu.sampled(host, self._demand, self._now)
         if surplus > 0:
             self._give_cpu(surplus)

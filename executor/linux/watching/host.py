@@ -141,7 +141,7 @@ class HostReader:
     Processes that run a program or module with one of the names ``markers``, and ``own_pids``, are yopp's own, unless
     they run in a group below ``hierarchy``: those are containers. They are looked for if others seem to use
     ``suspicious`` cores. ``others`` are the processes of other nodes' containers: on a full machine, threads of theirs
-    that can run are not counted. ``yields``: by their weights, the kernel gives opportunistic containers what others
+    that can run are counted. ``yields``: by their weights, the kernel gives opportunistic containers what others
     leave.
     """
 
@@ -182,15 +182,14 @@ class HostReader:
         cpu = reading.cores * (reading.busy - last.busy) / ticks
         idle = reading.cores * (reading.idle - last.idle) / ticks
         yopp = max(0.0, reading.yopp_seconds - last.yopp_seconds) / seconds
-        if cpu - yopp >= self._suspicious:
-            yopp += self._own.cores(reading.at)
+        daemons = self._own.cores(reading.at) if cpu - yopp >= self._suspicious else 0.0
+        yopp += daemons
         full = idle < FULL * reading.cores
-        waiting = -1.0
+        waiting, others = -1.0, -1
         if self._waiting is not None:
             waiting = self._waiting.cores(reading.at) if full else 0.0
-        runnable = reading.runnable
         if full:
-            runnable = max(0, runnable - runnable_threads(self._others(), proc=self._proc))
+            others = runnable_threads(self._others(), proc=self._proc)
         stalled = -1.0
         if reading.stalled_us is not None and last.stalled_us is not None:
             stalled = min(1.0, (reading.stalled_us - last.stalled_us) / 1e6 / seconds)
@@ -200,13 +199,15 @@ class HostReader:
             cpu=cpu,
             idle=idle,
             yopp_cpu=min(yopp, cpu),
-            runnable=runnable,
+            runnable=reading.runnable,
             outside_waiting=waiting,
             yields=self._yields,
             memory_total=memory.get("MemTotal", 0),
             memory_available=memory.get("MemAvailable", 0),
             swap_free=memory.get("SwapFree", 0),
             memory_stalled=stalled,
+            daemons_cpu=daemons,
+            runnable_others=others,
         )
 
     def _counters(self) -> _Reading:

@@ -39,7 +39,8 @@ def divided(cores: float, wants: Mapping[str, tuple[float, float]]) -> dict[str,
 
 class PressedWorld(World):
     """``wants`` is what each container would use, in cores, and ``holds`` in MiB; ``outside`` threads of processes
-    outside yopp, each of which wants a core, or a part of one. ``other_memory`` is theirs, in MiB. ``yields``: the node
+    outside yopp, each of which wants a core, or a part of one; ``others`` threads of another node's containers want one
+    each, and weigh as much as ours. ``other_memory`` is theirs, in MiB. ``yields``: the node
     is told that its weights count."""
 
     def __init__(
@@ -53,6 +54,7 @@ class PressedWorld(World):
         self.wants: dict[str, float] = {}
         self.holds: dict[str, int] = {}
         self.outside: list[float] = []
+        self.others = 0
         self.other_memory = 0
         self.swap = 0
         self.used: dict[str, float] = {}
@@ -87,9 +89,10 @@ class PressedWorld(World):
                 inside[name] = (weight, self.wants.get(name, 0.0))
         weight = 1024.0 if self.weight is None else SHARES.of_vcores(self.weight)
         group = weight, sum(wanted for _, wanted in inside.values())
-        self.got = divided(float(self.machine_cores), outside | {"yopp": group})
+        theirs = {"others": (weight, float(self.others))}
+        self.got = divided(float(self.machine_cores), outside | theirs | {"yopp": group})
         self.got |= divided(self.got.pop("yopp"), inside)
-        self.runnable = sum(wanted > 0 for _, wanted in (outside | inside).values())
+        self.runnable = sum(wanted > 0 for _, wanted in (outside | inside).values()) + self.others
         for name, cores in self.got.items():
             self.used[name] = self.used.get(name, 0.0) + cores * seconds
 
@@ -106,7 +109,7 @@ class PressedWorld(World):
                     sampled_at=self.now,
                     runnable=round(self.wants.get(name, 0.0)) if status.state in MOVING else 0,
                 )
-        busy = sum(self.got.values())
+        busy, yopp = sum(self.got.values()), yopp + self.got.get("others", 0.0)
         self.tell_more(UsageSampled(usages))
         host = HostUtilization(
             cores=self.machine_cores,
@@ -114,6 +117,7 @@ class PressedWorld(World):
             idle=self.machine_cores - busy,
             yopp_cpu=yopp,
             runnable=self.runnable,
+            runnable_others=self.others if busy > 0.9 * self.machine_cores else -1,
             memory_total=self.machine_memory * MIB,
             memory_available=max(self.machine_memory - memory, 0) * MIB,
             swap_free=self.swap * MIB,

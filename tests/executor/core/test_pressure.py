@@ -12,6 +12,7 @@ from executor.core.commands import KillContainer, PauseContainer, SetLimits, Wat
 from executor.core.events import ContainerPauseRequested, ContainerResumeRequested
 from executor.core.pressure import CpuPressure, Demand, MemoryPressure
 from executor.core.pressure_actions import overallocation
+from executor.light import replace
 from executor.records import ContainerState, ExecutionType, HostUtilization, Resource
 from executor.settings import ExecutorSettings
 
@@ -348,6 +349,35 @@ def test_many_short_processes_outside_are_not_kept_from_the_processors() -> None
     for at in range(40):
         assert calm.sampled(spinning, Demand(0.0, 2.0, 1.0, 2.04), at / 4) == 0.0
     assert not calm.is_on, "one that has what it wants leaves the other core"
+
+
+def test_what_several_nodes_take_together_counts_with_each() -> None:
+    """Three nodes, a third of a core each: no one of them takes a tenth of what the compiler wants, and all do."""
+    watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.75, quiet=1.5)
+    compiling = HostUtilization(2, 2.0, 0.0, yopp_cpu=0.6, runnable=8, outside_waiting=0.05, yields=True)
+    alone = Demand(rest=0.4, opportunistic=2.0, used=0.14, runnable=6)
+    together = replace(alone, elsewhere=0.46, others=4)
+    assert not any(watch.sampled(compiling, alone, at / 4) > 0 for at in range(8)), "that is its own part"
+    asked = [watch.sampled(compiling, together, at / 4) > 0 for at in range(8, 14)]
+    assert any(asked) and watch.wanted_outside == 2
+
+
+def test_containers_of_another_node_are_neither_load_nor_threads_outside() -> None:
+    """Beside one loop, and beside none: each node takes its part of what is left, and neither stands."""
+    for outside in ([1.0], []):
+        world = yielding()
+        world.others, world.outside = 2, outside
+        world.tick(30)
+        assert world.changes("o1", PAUSED) == world.changes("o2", PAUSED) == 0, outside
+        left = 2 - sum(outside)
+        assert world.got["o1"] + world.got["o2"] == pytest.approx(left / 2, abs=0.05)
+
+
+def test_beside_another_node_those_that_would_get_nothing_stand_as_well() -> None:
+    world = yielding()
+    world.others, world.outside = 2, [1.0, 1.0]
+    world.tick(3)
+    assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
 
 
 def test_a_late_reading_from_before_the_pause_resumes_nobody() -> None:

@@ -62,14 +62,16 @@ def test_no_time_gives_no_reading(tmp_path: Path) -> None:
     assert reader.read() is None
 
 
-def test_threads_of_other_nodes_containers_do_not_count_on_a_full_machine(tmp_path: Path) -> None:
+def test_threads_of_other_nodes_containers_are_counted_on_a_full_machine(tmp_path: Path) -> None:
     clock = Clock()
     reader, proc = a_reader(tmp_path, clock, others=lambda: [5, 6, 99])
     proc.process(5, "spins", 1.0, 100, state="R")
     proc.process(6, "sleeps", 1.0, 100)
     proc.process(7, "spins", 1.0, 100, state="R")
-    assert next_reading(reader, proc, clock, busy=2.0, yopp=1.0).runnable == 2
-    assert next_reading(reader, proc, clock, busy=1.5, yopp=1.0).runnable == 3, "nobody asks: there is room"
+    full = next_reading(reader, proc, clock, busy=2.0, yopp=1.0)
+    assert (full.runnable, full.runnable_others) == (3, 1)
+    idle = next_reading(reader, proc, clock, busy=1.5, yopp=1.0)
+    assert (idle.runnable, idle.runnable_others) == (3, -1), "nobody asks: there is room"
 
 
 def test_stalls_are_a_part_of_the_time(tmp_path: Path) -> None:
