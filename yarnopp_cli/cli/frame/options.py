@@ -217,6 +217,31 @@ Limit = Annotated[int | None, option("--limit N", "Show at most N.", min=0)]
 NEWEST = "Show at most N: the newest, or with --sort the first ones."
 
 
+def common(
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    state: State = None,
+    sort: Sort = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    watch: Watch = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    engine: EngineOption = None,
+    rm: Rm = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+    no_progress: NoProgress = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+) -> None:
+    """The options that the frame adds to commands, in the order of their help; each command has some of them."""
+
+
 class Options(Record):
     """Options that belong together, as the fields of a record: a command's function takes the record."""
 
