@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from executor.light import Record, replace
 
 from ..errors import (
-    EXIT_NO_SUCH,
     ApplicationNotFoundError,
     ConnectionFailedError,
     ContainerNotFoundError,
@@ -491,19 +490,11 @@ def _naming(missing: Callable[[str], YoppError], identifier: str) -> Iterator[No
 
 
 def _no_node(node_id: str) -> YoppError:
-    return _unknown(NodeNotFoundError, "node", node_id)
+    return NodeNotFoundError.of(node_id, "the cluster does not know it")
 
 
 def _no_application(application_id: str) -> YoppError:
-    return _unknown(ApplicationNotFoundError, "app", application_id)
-
-
-def _unknown(kind: type[YoppError], noun: str, identifier: str) -> YoppError:
-    return kind(
-        f"no {'application' if noun == 'app' else noun} {identifier}",
-        because="the cluster does not know it",
-        hint=f"`yopp {noun} list -a` shows those that it knows",
-    )
+    return ApplicationNotFoundError.of(application_id, "the cluster does not know it")
 
 
 def _no_container(container_id: str) -> YoppError:
@@ -513,5 +504,4 @@ def _no_container(container_id: str) -> YoppError:
         f"the cluster's nodes do not know {container_id}",
         because="a node forgets its containers when their application has ended",
         hint=f"aggregated logs: `yarn logs -applicationId {application_id} -containerId {container_id}`",
-        exit_code=EXIT_NO_SUCH,
     )

@@ -20,6 +20,7 @@ from ...errors import (
     ApplicationNotFoundError,
     ContainerNotFoundError,
     NodeNotFoundError,
+    NotKnownError,
     UsageError,
     YoppError,
 )
@@ -94,10 +95,14 @@ class _Kind(Record):
     """What can be named: the error for what is missing, the full id that a word says by itself ("" for none), and the
     numbers of an id (of its application, or None; its own)."""
 
-    name: str
-    missing: type[YoppError]
+    missing: type[NotKnownError]
     full: Callable[[str], str]
     numbers: Callable[[str], tuple[int | None, int]]
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.missing.noun
 
 
 def _full_application(word: str) -> str:
@@ -112,16 +117,13 @@ def _full_container(word: str) -> str:
     return str(ContainerId.parse(word)) if word.startswith("container_") else ""
 
 
-_APPLICATION = _Kind(
-    "application", ApplicationNotFoundError, _full_application, lambda one: (None, _number(one))
-)
+_APPLICATION = _Kind(ApplicationNotFoundError, _full_application, lambda one: (None, _number(one)))
 _CONTAINER = _Kind(
-    "container",
     ContainerNotFoundError,
     _full_container,
     lambda one: (ContainerId.parse(one).application_id.id, _number(one)),
 )
-_NODE = _Kind("node", NodeNotFoundError, lambda word: "", lambda one: (None, int(one.rpartition(":")[2])))
+_NODE = _Kind(NodeNotFoundError, lambda word: "", lambda one: (None, int(one.rpartition(":")[2])))
 
 
 def applications(client: Client, given: Sequence[str]) -> list[str]:
@@ -314,12 +316,7 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
         because = f"none of the {len(ids)} known {name}s matches" if ids else f"there has been no {name} yet"
         if len(ids) == 1:
             because = f"the only {name} is {ids[0]}"
-        raise kind.missing(
-            f"no {name} {harmless(word)}" if word != "last" else f"there is no {name} yet",
-            because=because,
-            hint=f"`yopp {'app' if kind is _APPLICATION else name} list -a` shows those this cluster knows",
-            sought=word,
-        )
+        raise kind.missing.of(word, because, f"there is no {name} yet" if word == "last" else "")
     if len(matches) > 1:
         raise UsageError(
             f"{word!r} matches {len(matches)} {kind.name}s; exactly one is needed",

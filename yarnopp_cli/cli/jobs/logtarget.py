@@ -174,23 +174,16 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
     target = Target(masters_only=masters_only)
     every = {one: app for app in known for one in containers_on_disk(os.path.join(log_dir, app))}
 
-    def missing(kind: type[YoppError], what: str, word: str, listing: str) -> YoppError:
-        return kind(
-            f"no {what} {word}",
-            because=f"there is no output of it in {log_dir}",
-            hint=f"`yopp {listing} -a` shows those this cluster knows",
-            sought=word,
-        )
-
+    missing = f"there is no output of it in {log_dir}"
     for word in named:
         if is_container(word):
             if (one := container(every, word)) not in every:
-                raise missing(ContainerNotFoundError, "container", word, "ps")
+                raise ContainerNotFoundError.of(word, missing)
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
         else:
             if (app := application(known, word)) not in known:
-                raise missing(ApplicationNotFoundError, "application", word, "app list")
+                raise ApplicationNotFoundError.of(word, missing)
             target.application_ids.append(app)
             target.directories[app] = os.path.join(log_dir, app)
     return target
