@@ -149,8 +149,8 @@ class LocalClient:
                 return report
         raise ApplicationNotFoundError(
             f"no application {application_id}",
-            because="this cluster knows none of that id",
-            hint="`yopp app list -a` shows those this cluster knows",
+            because="this cluster has no application with that id",
+            hint="`yopp app list -a` lists the known ones",
             sought=application_id,
         )
 
@@ -194,7 +194,7 @@ class LocalClient:
         raise NodeNotFoundError(
             f"no node {node_id}",
             because="no node with that id has registered",
-            hint="`yopp node list -a` shows those this cluster knows",
+            hint="`yopp node list -a` lists the known ones",
             sought=node_id,
         )
 
@@ -315,7 +315,7 @@ class LocalClient:
         raise ContainerNotFoundError(
             f"no container {container_id}",
             because="neither its ResourceManager nor a node knows it",
-            hint="`yopp container list -a` shows those this cluster knows",
+            hint="`yopp container list -a` lists the known ones",
             sought=container_id,
         )
 
@@ -394,9 +394,9 @@ class LocalClient:
         """The connection to a node. Raises ConnectionFailedError."""
         if not node.address:
             raise ConnectionFailedError(
-                f"node {node.node_id} has told no address",
+                f"node {node.node_id} has no known address",
                 because="it has not registered since the ResourceManager started",
-                hint="`yopp node list -a` shows when it was heard of",
+                hint="`yopp node list -a` shows its last heartbeat",
             )
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")
