@@ -305,7 +305,9 @@ class NodeManager:
         for command in commands:
             if isinstance(command, executor_commands.ReportStatus):
                 self._containers.reported(command.status)
-                self._link.changed(self._now, opportunistic=command.status.execution_type is ExecutionType.OPPORTUNISTIC)
+                self._link.changed(
+                    self._now, opportunistic=command.status.execution_type is ExecutionType.OPPORTUNISTIC
+                )
             else:
                 self._commands.append(command)
 
