@@ -147,7 +147,7 @@ class LocalClient:
         for report in self.applications(rm.GetApplicationsRequest(application_ids=(application_id,))):
             if report.application_id == application_id:
                 return report
-        raise ApplicationNotFoundError.of(application_id, "this cluster knows none of that id")
+        raise ApplicationNotFoundError.of(application_id, "this cluster has no application with that id")
 
     def job(self, application_id: str) -> rm.GetJobResponse:
         """What a job runs that the RM hosts or has hosted. Raises ApplicationNotFoundError."""
@@ -380,9 +380,9 @@ class LocalClient:
         """The connection to a node. Raises ConnectionFailedError."""
         if not node.address:
             raise ConnectionFailedError(
-                f"node {node.node_id} has told no address",
+                f"node {node.node_id} has no known address",
                 because="it has not registered since the ResourceManager started",
-                hint="`yopp node list -a` shows when it was heard of",
+                hint="`yopp node list -a` shows its last heartbeat",
             )
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")

@@ -249,9 +249,9 @@ class YarnClient:
                 if one.node_id == wanted.node_id:
                     return self.node_containers(one)
             raise UsageError(
-                f"node {wanted.node_id} does not run",
-                because="only NodeManagers that run tell of their containers",
-                hint="`yopp node status` says more",
+                f"node {wanted.node_id} is not running",
+                because="only running NodeManagers report their containers",
+                hint="`yopp node status` shows details",
             )
         found, failed = self.containers_of(alive)
         for node_id, error in failed:
@@ -321,7 +321,7 @@ class YarnClient:
         for node, answer in zip(nodes, answers, strict=True):
             if answer is None:
                 answer = ConnectionFailedError(
-                    f"cannot reach node {node.node_id}", because="too many others did not answer in time"
+                    f"cannot reach node {node.node_id}", because="too many nodes did not answer in time"
                 )
             if isinstance(answer, YoppError):
                 failed.append((node.node_id, answer))
@@ -354,7 +354,7 @@ class YarnClient:
         if name not in SIGNALS:
             raise UsageError(
                 f"YARN cannot send SIG{name}",
-                because=f"its REST API knows {', '.join(SIGNALS)} only",
+                because=f"its REST API supports only {', '.join(SIGNALS)}",
                 hint="`yopp container signal --signal TERM`",
             )
         return f"{SIGNALS[name]} (SIG{name})"
@@ -391,7 +391,7 @@ class YarnClient:
         if not node.http_address:
             raise RefusedError(
                 f"node {node.node_id} has no web address",
-                because="the ResourceManager tells none",
+                because="the ResourceManager reports none",
                 hint="`yopp node status` shows it",
             )
         address = node.http_address

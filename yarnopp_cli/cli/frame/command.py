@@ -241,8 +241,8 @@ def _arm(seconds: float) -> None:
     def ring(number: int, frame: object) -> None:
         raise TimedOutError(
             f"not done within {seconds:g} s",
-            because="that is the time that --timeout (or YOPP_TIMEOUT) gives it",
-            hint="a longer --timeout waits longer",
+            because="--timeout (or YOPP_TIMEOUT) is {seconds} s",
+            hint="use a longer --timeout",
         )
 
     _alarms.append((signal.signal(signal.SIGALRM, ring), signal.getitimer(signal.ITIMER_REAL)))

@@ -60,7 +60,7 @@ def words(given: Sequence[str]) -> list[str]:
             continue
         if is_terminal(sys.stdin):
             raise UsageError(
-                "- means ids from standard input, which is a terminal",
+                "- reads ids from standard input, which is a terminal",
                 because="nothing is piped into it",
                 hint="yopp app list -q | …",
             )
@@ -68,7 +68,7 @@ def words(given: Sequence[str]) -> list[str]:
     if not named:
         raise UsageError(
             "no id was given",
-            because="standard input was empty" if "-" in given else "the command names none",
+            because="standard input was empty" if "-" in given else "the command line has none",
             hint="name one, or `last`",
         )
     split = [one for word in named for one in (word.split(",") if _NUMBERS.fullmatch(word) else [word])]
@@ -81,7 +81,7 @@ def one_of(found: Sequence[T], word: str) -> T:
     if len(found) != 1:
         raise UsageError(
             f"{harmless(word)} matches {len(found)}; exactly one is needed",
-            because="this command works on one at a time",
+            because="this command takes one",
             hint="name one, or `last`",
         )
     return found[0]
@@ -321,7 +321,7 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
         raise UsageError(
             f"{word!r} matches {len(matches)} {kind.name}s; exactly one is needed",
             because=_some(matches),
-            hint="type more of the one that you mean",
+            hint="type more of its id",
         )
     return matches[0]
 
@@ -348,8 +348,8 @@ def _range(word: str) -> tuple[int | None, int, int] | None:
     first, last = _whole(match[2]), _whole(match[4])
     if last < first or (match[3] and match[3] != match[1]):
         raise UsageError(
-            f"{word} is no range",
-            because="it ends before it begins" if last < first else "it is of two applications",
+            f"{word} is not a range",
+            because="it ends before it begins" if last < first else "its ends belong to two applications",
             hint="1-3 are numbers 1 to 3, 3.2-5 are containers 2 to 5 of application 3",
         )
     return _whole(match[1]) if match[1] else None, first, last

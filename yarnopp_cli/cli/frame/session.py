@@ -357,11 +357,11 @@ def chosen(
     """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
     not, and for ``--columns`` with a form that has none."""
     if columns is not None and (printer.form == "json" or printer.ids_only):
-        what = "YARN's own document" if printer.form == "json" else "the ids alone"
+        what = "YARN's own document" if printer.form == "json" else "only ids"
         raise UsageError(
             f"--columns and {'-q' if printer.quiet else f'-o {printer.form}'} exclude each other",
             because=f"{'-q' if printer.quiet else f'-o {printer.form}'} is {what}",
-            hint="-o jsonl and -o tsv have columns",
+            hint="-o jsonl and -o tsv take --columns",
         )
     try:
         if columns is not None and not choose(among, columns):
@@ -393,8 +393,8 @@ def words_of(text: str | None, allowed: Sequence[str], option: str) -> tuple[str
     for word in wanted:
         if word not in allowed:
             raise UsageError(
-                f"{option} has no {word}",
-                because="no such state is known",
+                f"{option} does not take {word}",
+                because="there is no such state",
                 hint="choose from " + ", ".join(allowed),
             )
     return wanted
