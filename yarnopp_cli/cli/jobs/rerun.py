@@ -54,9 +54,7 @@ def rerun(
     from .running import client_of, start
 
     if failed and task is not None:
-        raise UsageError(
-            "--failed and --task exclude each other", because="both select tasks", hint="give one of them"
-        )
+        raise UsageError.exclusive("--failed and --task", "both select tasks")
     application_id = one_of(applications(session.client, [job]), job)
     found = known(session, application_id)
     assert found.job is not None
