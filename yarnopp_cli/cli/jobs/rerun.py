@@ -167,8 +167,7 @@ def _chosen(
             because="its tasks may still succeed",
             hint=f"`yopp wait {application_id}` first, or name tasks with --task",
         )
-    rows = zip(found.succeeded[::2], found.succeeded[1::2], strict=True)
-    good = {number for first, last in rows for number in range(first, last + 1)}
+    good = set(found.good())
     return [number for number in every if number not in good]
 
 
