@@ -16,7 +16,7 @@ KILLED_TO_MAKE_ROOM = "Container Killed to make room for Guaranteed Container."
 PAUSED_TO_MAKE_ROOM = "Container Paused to make room for Guaranteed Container"
 KILLED_FOR_ITS_MEMORY = f"{KILLED_TO_MAKE_ROOM} Memory was short, and pausing would not have freed enough."
 """Where pausing was allowed, but killing was needed."""
-LENT_CPU_IN_USE = "Container paused: guaranteed containers use the CPU that it had on loan."
+LENT_CPU_IN_USE = "Container paused: guaranteed containers use the CPU that it had borrowed."
 WINDOW_CLOSED = "Container paused: opportunistic containers do not run at this time of day."
 RESUMED = "Container resumed: it runs again as soon as there is room."
 """Of a container that a person paused and resumed, until it runs again."""
@@ -143,7 +143,7 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
         case CauseKind.LENT_CPU:
             return LENT_CPU_IN_USE
         case CauseKind.LENT_MEMORY:
-            return f"Container {done}: other containers use the memory that it had on loan."
+            return f"Container {done}: other containers use the memory that it had borrowed."
         case CauseKind.MACHINE_MEMORY:
             return (
                 f"Container {done} to free memory of this host: {cause.measured // MIB} MB are available, and "

@@ -341,13 +341,15 @@ def test_while_containers_queue_news_go_together_and_else_at_once(node: World) -
         node.start(to_start(number))
     two_run_and_all_is_told(node)
     assert len(node.unanswered) == 1 and node.machine.scheduler.queue_length == 3
-    (beat,) = beats(node.exited(1))  # the first news after a while
+    assert beats(node.exited(1)) == []  # the first news after a while: the next one starts first
+    assert node.machine.next_deadline() == pytest.approx(100.604)
+    (beat,) = beats(node.until(100.604))
     assert told(beat) == {"01": "DONE", "03": "LAUNCHING"}
-    node.answer(at=100.601)
+    node.answer(at=100.605)
     assert beats(node.launched(3)) == beats(node.exited(3)) == []
-    assert node.machine.next_deadline() == pytest.approx(100.608)  # of opportunistic ones alone: two gaps
-    assert beats(node.until(100.6075)) == []
-    (beat,) = beats(node.until(100.609))
+    assert node.machine.next_deadline() == pytest.approx(100.612)  # of opportunistic ones alone: two gaps
+    assert beats(node.until(100.6115)) == []
+    (beat,) = beats(node.until(100.613))
     assert told(beat) == {"01": "DONE", "03": "DONE", "04": "LAUNCHING"}
     node.answer()
     node.answer()
@@ -362,13 +364,14 @@ def test_while_containers_queue_news_of_a_guaranteed_one_waits_for_one_gap_only(
     for number in range(2, 6):  # one runs, three queue
         node.start(to_start(number))
     two_run_and_all_is_told(node)
-    assert len(beats(node.exited(2))) == 1
-    node.answer(at=100.601)
+    assert beats(node.exited(2)) == []
+    assert len(beats(node.until(100.604))) == 1
+    node.answer(at=100.605)
     assert beats(node.launched(3)) == []
-    assert node.machine.next_deadline() == pytest.approx(100.608)
+    assert node.machine.next_deadline() == pytest.approx(100.612)
     assert beats(node.exited(1)) == []
-    assert node.machine.next_deadline() == pytest.approx(100.604)
-    (beat,) = beats(node.until(100.605))
+    assert node.machine.next_deadline() == pytest.approx(100.608)
+    (beat,) = beats(node.until(100.609))
     assert told(beat)["01"] == "DONE"
 
 

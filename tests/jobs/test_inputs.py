@@ -36,7 +36,7 @@ def test_sizes_of_pieces(text: str, number: int, lines: bool) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "0L", "M", "-1", "1.5M", "10X", "1MM", "9" * 20])
 def test_what_is_no_size(text: str) -> None:
-    with pytest.raises(UsageError, match="is no size"):
+    with pytest.raises(UsageError, match="is not a size"):
         Block(text)
 
 

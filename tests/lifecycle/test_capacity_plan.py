@@ -75,7 +75,7 @@ def test_what_lowered_the_cores_is_named() -> None:
 def test_explicit_vcores_may_be_promised_twice_with_a_warning() -> None:
     shared = plan(TWO_CORES, Wish(nodes=3, vcores=2))
     assert [node.vcores for node in shared.nodes] == [2, 2, 2]
-    assert shared.warnings == ("6 vcores are promised on 2 cores: containers share the cores and run slower",)
+    assert shared.warnings == ("6 vcores are promised on 2 cores: containers share cores and run slower",)
     assert plan(TWO_CORES, Wish(nodes=2, vcores=1)).warnings == ()
 
 

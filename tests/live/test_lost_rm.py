@@ -16,7 +16,7 @@ from .test_trouble import daemon
 
 pytestmark = pytest.mark.live
 KEPT = "-Dyarn.resourcemanager.recovery.enabled=true"
-AGAIN = "the ResourceManager was lost, and is there again"
+AGAIN = "the ResourceManager is available again"
 SOON = 5.0
 """Seconds within which every command says that the RM stands still."""
 
@@ -57,7 +57,7 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
         wait_until(lambda: "ApplicationFinished" in shown.read_text(), what="the end is told")
         seen.send_signal(signal.SIGINT)
         told = seen.communicate(timeout=30)[1]
-        assert AGAIN in told and "no longer remembered" not in told
+        assert AGAIN in told and "no longer kept" not in told
     numbers = [int(line.split()[0]) for line in shown.read_text().splitlines()]
     assert numbers == list(range(numbers[0], numbers[-1] + 1)), "each event once"
     wait, logs, events_, ps = looking

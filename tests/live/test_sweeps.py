@@ -155,7 +155,7 @@ def test_a_job_log_is_one_jobs_and_no_name_of_a_file_is_too_long(cluster: Yopp, 
     first = cluster.start(*words)
     wait_until(lambda: cluster.containers("--state", "RUNNING"), what="it runs")
     refused = cluster(*words, code=2)
-    assert "another job writes it" in refused.stderr and len(log.read_text().splitlines()) == 1
+    assert "another job is writing it" in refused.stderr and len(log.read_text().splitlines()) == 1
     over.touch()
     assert first.wait(30) == 0 and len(log.read_text().splitlines()) == 2
     piped = cluster("run", "-O", "--joblog", "/dev/stdout", "true", ":::", "a", "b").stdout.splitlines()

@@ -385,7 +385,7 @@ def test_tcp_beyond_this_host_is_refused(address: str) -> None:
     "address", ["localhost", ":80", "localhost:", "localhost:x", "localhost:65536", "localhost:-1"]
 )
 def test_an_address_needs_host_and_port(address: str) -> None:
-    with pytest.raises(InvalidPropertyError, match="is no address"):
+    with pytest.raises(InvalidPropertyError, match="is not an address"):
         tcp.loopback_address(address)
 
 

@@ -207,7 +207,7 @@ def _node_has_room(update: PendingUpdate) -> bool:
 def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest) -> tuple[str, str]:
     """Why a person's wish is refused, and what to type then."""
     target, node = _TARGETS.get(wish.update_type), container.node
-    look = f"`yopp container status {container.id}` shows it as it is now"
+    look = f"`yopp container status {container.id}` shows its present state"
     if container.is_am:
         app = container.app.id
         return (

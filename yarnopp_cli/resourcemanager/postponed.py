@@ -88,7 +88,7 @@ def check_postponed(submission: ApplicationSubmissionContext, context: RMContext
             raise ApplicationNotFoundError(
                 f"{parent} doesn't exist in the RM",
                 because="an application can only wait for one that this cluster knows",
-                hint="`yopp app list -a` shows those this cluster knows",
+                hint="`yopp app list -a` lists the known ones",
                 sought=parent,
             )
     if submission.deadline_at_ms and submission.deadline_at_ms <= max(context.now_ms, submission.begin_at_ms):

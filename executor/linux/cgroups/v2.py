@@ -163,5 +163,5 @@ def enable_controllers(group: str, controllers: tuple[str, ...]) -> None:
         raise CgroupWriteError(
             error.message,
             because=f"processes run in it, which v2 has at its leaves only: {' '.join(map(str, inside))}",
-            hint=f"end them, or move each of them out: `echo {inside[0]} > {root_of(group)}/cgroup.procs`",
+            hint=f"end these processes, or move each of them out: `echo {inside[0]} > {root_of(group)}/cgroup.procs`",
         ) from error

@@ -24,7 +24,7 @@ from tests.strangers import NOBODY_UID
 
 from .node import a_group, a_node, a_spec
 
-as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root starts processes as another user")
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes as another user")
 OTHER = "nobody"
 
 
