@@ -77,7 +77,7 @@ def test_a_newer_format_is_refused_politely_from_the_file_and_from_text(tmp_path
     for read_it in (lambda: examine(path), lambda: from_text(text, "a file")):
         with pytest.raises(YoppError) as refused:
             read_it()
-        assert f"format {FORMAT + 1}, and this one knows {FORMAT}" in refused.value.because
+        assert f"format {FORMAT + 1}; this version reads {FORMAT}" in refused.value.because
 
 
 @pytest.mark.parametrize(

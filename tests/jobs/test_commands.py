@@ -125,7 +125,7 @@ def test_who_waited_and_for_how_long() -> None:
     )
     assert progress.summary_line(summary) == (
         "ran 8 opportunistic, 2 guaranteed, 4 queued (waited 2.0 s on average, 3.0 s at most), "
-        "1 preempted and asked for again"
+        "1 preempted and requested again"
     )
     awaited = JobSummary(guaranteed=3, queued=2, awaited=1, waited=3, wait_ms_total=3300, wait_ms_max=3000)
     assert progress.summary_line(awaited) == (
@@ -141,8 +141,8 @@ def test_who_waited_and_for_how_long() -> None:
         JobSummary(opportunistic=9, preempted=3, shed=2),
         JobSummary(opportunistic=9, preempted=1, shed=1),
     )
-    assert progress.summary_line(both).endswith(", 1 preempted and 2 shed and asked for again")
-    assert progress.summary_line(shed).endswith(", 1 shed and asked for again")
+    assert progress.summary_line(both).endswith(", 1 preempted and 2 shed and requested again")
+    assert progress.summary_line(shed).endswith(", 1 shed and requested again")
     assert "0 queued, 0 preempted" in progress.summary_line(JobSummary(guaranteed=1), always=True)
 
 

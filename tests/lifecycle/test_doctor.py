@@ -122,7 +122,7 @@ SLOTS = "yopp.nodemanager.pooled-groups=10"
 
 def test_slots_without_groups(run_dir: RunDir) -> None:
     found, why, fix = told(examined(run_dir, NO_CGROUPS, SLOTS)["slots"])
-    assert found == "none can be made: this host has no groups"
+    assert found == "none can be made: this host has no cgroups"
     assert "one by one" in why and fix == "or accept this: -Dyopp.nodemanager.pooled-groups=0"
     check = examined(run_dir, NO_CGROUPS, "yopp.nodemanager.pooled-groups=0")["slots"]
     held = "containers cannot change" if os.geteuid() == 0 else "containers can change their own limits"
