@@ -538,13 +538,15 @@ class LinuxContainerExecutor:
         """The launcher of an earlier run ends after its container, whose code it has written by then."""
         container_id = held.container_id
 
-        def ended(_: Ended) -> None:
+        def ended(end: Ended) -> None:
             usage = self._cgroups.usage
-            self._ender.pooled_ended(
-                held,
-                lambda: usage(container_id, self._context.clock()),
-                code_of(held.journal, container_id),
-            )
+            try:
+                code = code_of(held.journal, container_id)
+            except OSError as error:
+                LOG.warning("the end of %s cannot be read yet: %s", container_id, error)
+                self._context.loop.call_later(RETRY_SECONDS, ended, end)
+                return
+            self._ender.pooled_ended(held, lambda: usage(container_id, self._context.clock()), code)
 
         self._watcher.watch(*held.launcher, ended)
         self._pool.adopt(held)

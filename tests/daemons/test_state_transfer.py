@@ -99,7 +99,7 @@ def test_what_is_wrong_with_a_file_is_listed(tmp_path: Path) -> None:
         database.execute("DELETE FROM record WHERE kind = 'application' AND key = 'application_1_0002'")
     first, second = examine(path)[1].problems
     assert first.startswith("a record cannot be read: node h:3")
-    assert second == "application_1_0002 has records, and no submission"
+    assert second == "application_1_0002 has records but no submission"
     Path(path).write_bytes(b"nothing of the kind" * 500)
     with pytest.raises(YoppError, match="cannot be read"):
         examine(path)

@@ -57,7 +57,7 @@ def test_a_script_whose_interpreter_is_not_there_is_said_to_be_one(here: Path) -
     with pytest.raises(YoppError) as caught:
         commands.find_command("./bi", {}, str(here))
     assert caught.value.exit_code == 127
-    assert caught.value.because == "its first line names /nosuch/interpreter, and there is no such file"
+    assert caught.value.because == "its first line names /nosuch/interpreter, which does not exist"
     script.chmod(0o644)
     with pytest.raises(YoppError) as caught:
         commands.find_command("./bi", {}, str(here))

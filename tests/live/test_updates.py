@@ -156,7 +156,7 @@ def test_only_enforced_types_are_kept_where_they_need_not_be(yopp: Yopp) -> None
     counted = summary(yopp)
     assert (counted["upgraded"], counted["guaranteed"], counted["opportunistic"]) == (0, 0, 3)
     assert (
-        "asked for as opportunistic" not in yopp("run", "-O", "--enforce", "--memory", "100", "true").stderr
+        "requested as opportunistic" not in yopp("run", "-O", "--enforce", "--memory", "100", "true").stderr
     )
 
 

@@ -161,7 +161,7 @@ def test_pause_says_beforehand_who_starts_then(cluster: Yopp) -> None:
     [waits] = full(cluster, app, 1)
     running = state(cluster, "RUNNING", app=app)[-1]["id"]
     told = cluster("container", "pause", "--dry-run", running).stdout
-    assert f"With its 1 vcore, container {dotted(waits)} starts, which waits in the queue" in told
+    assert f"With its 1 vcore, container {dotted(waits)} starts, which is queued" in told
     cluster("container", "pause", running)
     assert "PAUSED since 20" in cluster("container", "status", running).stdout
     wait_until(

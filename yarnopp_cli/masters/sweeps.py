@@ -50,7 +50,7 @@ def unfit(command: Sequence[str], sweep: Sweep, numbers: Iterable[int], room: in
     for number in numbers if empty or long else ():
         words, variables = launch_of(command, sweep, number)
         if not (words[-1] if sweep.shell and not command else words[0]).strip():
-            return number, "it is empty"
+            return number, "it is empty: there is no program to run"
         texts = [*words, *(f"{name}={value}" for name, value in variables.items())]
         sizes = [len(text.encode(errors="surrogateescape")) for text in texts]
         if max(sizes) > LONGEST_WORD:

@@ -206,7 +206,9 @@ def _quick(kind: type[Record]) -> _Converter:
             scope[f"kind{number}"] = hints[name]
             lines.append(f"  if type(item) is not kind{number}: return decoder(value)")
         else:
-            scope[f"decoder{number}"] = _converters(hints[name])[1]
+            hint = hints[name]
+            of_record = isinstance(hint, type) and issubclass(hint, Record)
+            scope[f"decoder{number}"] = _quick(hint) if of_record else _converters(hint)[1]
             lines.append(f"  item = decoder{number}(item)")
         lines.append(f"  self.{name} = item")
     lines += ["  return self", " except (KeyError, TypeError, _Mismatch):", "  return decoder(value)"]
