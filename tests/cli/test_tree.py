@@ -290,7 +290,7 @@ def test_metrics_of_all_leave_out_a_node_that_does_not_answer(cli: Cli, cluster:
     ended = cli("metrics", "all")
     assert ended.code == 0
     assert 'node="host1:45454"' in ended.out and "host1:45455" not in ended.out
-    assert ended.err == "warning: node host1:45455 is not running: its figures are left out\n"
+    assert ended.err == "warning: node host1:45455 is not running: its metrics are left out\n"
     assert cli("metrics", "45455").code == 69
     cluster.nodes = cluster.nodes[:1]
     assert cli("metrics", "all").code == 69

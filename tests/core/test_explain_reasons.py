@@ -308,7 +308,7 @@ def test_the_rest_of_the_machine_is_busy() -> None:
     reason = only(found, ReasonCode.PRESSURE)
     assert (reason.needs, reason.free, reason.total) == (1, 0, 2) and not found.estimated_start_ms
     assert "Start time unknown: it depends on other programs." in told(found)
-    assert commands(found)[0].startswith("yopp container promote"), "guaranteed ones do not give way"
+    assert commands(found)[0].startswith("yopp container promote"), "pressure pauses no guaranteed one"
     assert codes(explain_node(sight, NOW)) == ["PRESSURE"]
     yields = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_CPU, cores=2))
     yields = replace(yields, state=ContainerState.PAUSED)

@@ -87,7 +87,7 @@ class GroupWeights:
         except CgroupWriteError as error:
             if group not in self._refused:
                 self._refused.add(group)
-                LOG.info("the weight of a group stays %d: %s", current, error)
+                LOG.info("the weight of a group is still %d: %s", current, error)
             return False
         return True
 
