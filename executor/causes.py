@@ -27,11 +27,11 @@ class CauseKind(enum.StrEnum):
     MAKE_ROOM = "MAKE_ROOM"
     #: processes outside yopp need the CPU; ``cores``
     OUTSIDE_CPU = "OUTSIDE_CPU"
-    #: guaranteed containers use the CPU that it had on loan
+    #: guaranteed containers use the CPU that it had borrowed
     LENT_CPU = "LENT_CPU"
     #: the machine runs out of memory; ``measured`` bytes are available, ``limit`` must stay available
     MACHINE_MEMORY = "MACHINE_MEMORY"
-    #: other containers use the memory that it had on loan
+    #: other containers use the memory that it had borrowed
     LENT_MEMORY = "LENT_MEMORY"
 
     #: opportunistic containers may not run at this time of day; ``until_ms``

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-class ExecutorError(Exception):
-    """The base of all errors of this package. ``because`` and ``hint`` are for the person who reads it."""
+class ExplainedError(Exception):
+    """An error for people: ``message`` says what happened, ``because`` why, ``hint`` what to type."""
 
     def __init__(self, message: str, *, because: str = "", hint: str = "") -> None:
         super().__init__(message)
@@ -19,6 +19,10 @@ class ExecutorError(Exception):
         if self.hint:
             parts.append(f"hint: {self.hint}")
         return "\n  ".join(parts)
+
+
+class ExecutorError(ExplainedError):
+    """The base of all errors of this package."""
 
 
 class CgroupError(ExecutorError):

@@ -5,7 +5,11 @@ Every error that leaves a command is a YoppError. ``exception`` is YARN's name f
 
 from __future__ import annotations
 
-from executor.hints import ClassVar
+from executor.errors import ExplainedError
+from executor.hints import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from typing import Self
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -23,7 +27,7 @@ EXIT_INTERRUPTED = 130
 EXIT_HADOOP_USAGE = 255
 
 
-class YoppError(Exception):
+class YoppError(ExplainedError):
     """``message`` says what happened, ``because`` why, ``hint`` what to type. All three are one line each.
 
     ``sought`` is the id or the name that was looked for, where that is what went wrong: YARN's web services have a
@@ -43,10 +47,7 @@ class YoppError(Exception):
         exit_code: int | None = None,
         sought: str = "",
     ) -> None:
-        super().__init__(message)
-        self.message = message
-        self.because = because
-        self.hint = hint
+        super().__init__(message, because=because, hint=hint)
         self.sought = sought
         if exit_code is not None:
             self.exit_code = exit_code
@@ -58,14 +59,6 @@ class YoppError(Exception):
             return self.message
         kind = "app attempt" if self.sought.startswith("appattempt_") else "app"
         return self.in_yarn.format(self.sought, kind=kind)
-
-    def __str__(self) -> str:
-        parts = [self.message]
-        if self.because:
-            parts.append(f"because: {self.because}")
-        if self.hint:
-            parts.append(f"hint: {self.hint}")
-        return "\n  ".join(parts)
 
 
 class UsageError(YoppError):
@@ -115,34 +108,47 @@ class RemoteError(YoppError):
     """What a daemon refused, by YARN's name."""
 
 
-class ApplicationNotFoundError(RemoteError):
+class NotKnownError(RemoteError):
+    """There is nothing with that id. ``noun`` is what is missing, and in whose group of commands it is listed."""
+
+    exit_code = EXIT_NO_SUCH
+    noun: ClassVar[str] = ""
+    group: ClassVar[str] = ""
+
+    @classmethod
+    def of(cls, sought: str, because: str, message: str = "") -> Self:
+        """The error of a command that was given this id; ``message`` for another one than that there is none of it."""
+        hint = f"`yopp {cls.group or cls.noun} list -a` shows those this cluster knows"
+        return cls(message or f"no {cls.noun} {sought}", because=because, hint=hint, sought=sought)
+
+
+class ApplicationNotFoundError(NotKnownError):
     """No such application."""
 
-    exit_code = EXIT_NO_SUCH
     exception = "ApplicationNotFoundException"
     in_yarn = "{kind} with id: {} not found"
+    noun, group = "application", "app"
 
 
-class ContainerNotFoundError(RemoteError):
+class ContainerNotFoundError(NotKnownError):
     """No such container."""
 
-    exit_code = EXIT_NO_SUCH
     exception = "ContainerNotFoundException"
     in_yarn = "container with id, {}, not found"
+    noun = "container"
 
 
-class NodeNotFoundError(RemoteError):
+class NodeNotFoundError(NotKnownError):
     """No such node."""
 
-    exit_code = EXIT_NO_SUCH
     exception = "NotFoundException"
     in_yarn = "nodeId, {}, is not found"
+    noun = "node"
 
 
 class InvalidResourceRequestError(RemoteError):
     """An ask that no node could ever satisfy, or that the configuration forbids."""
 
-    exit_code = EXIT_FAILURE
     exception = "InvalidResourceRequestException"
 
 
@@ -163,21 +169,14 @@ class InvalidTokenError(RemoteError):
 class InvalidStateError(RemoteError):
     """A request that makes no sense in the state its object is in (YARN's ``InvalidApplicationMasterRequest…``)."""
 
-    exit_code = EXIT_FAILURE
-    exception = "YarnException"
-
 
 class MastersNotHostedError(RemoteError):
     """This cluster's masters run in clients and containers: ``yopp.resourcemanager.hosted-masters`` is false."""
-
-    exit_code = EXIT_FAILURE
-    exception = "YarnException"
 
 
 class NotYetSupportedError(RemoteError):
     """A request that this version knows and refuses."""
 
-    exit_code = EXIT_FAILURE
     exception = "UnsupportedOperationException"
 
 

@@ -16,7 +16,7 @@ KILLED_TO_MAKE_ROOM = "Container Killed to make room for Guaranteed Container."
 PAUSED_TO_MAKE_ROOM = "Container Paused to make room for Guaranteed Container"
 KILLED_FOR_ITS_MEMORY = f"{KILLED_TO_MAKE_ROOM} Memory was short, and pausing would not have freed enough."
 """Where pausing was allowed, but killing was needed."""
-LENT_CPU_IN_USE = "Container paused: guaranteed containers use the CPU that it had on loan."
+LENT_CPU_IN_USE = "Container paused: guaranteed containers use the CPU that it had borrowed."
 WINDOW_CLOSED = "Container paused: opportunistic containers do not run at this time of day."
 RESUMED = "Container resumed: it runs again as soon as there is room."
 """Of a container that a person paused and resumed, until it runs again."""
@@ -61,7 +61,7 @@ def outcome_of_exit(
         cause = Cause(CauseKind.OOM_KILLED, measured=peak, limit=container.resource.memory * MIB)
         return Outcome(int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), SIGKILLED, sentence, cause)
     if exit_code is None:
-        sentence = "Container lost: its processes are gone and left no exit code."
+        sentence = "Container lost: its processes are gone without an exit code."
         if rebooted:
             sentence = "Container lost: the machine was restarted while it ran."
         return Outcome(int(ContainerExitStatus.ABORTED), None, sentence, Cause(CauseKind.LOST))
@@ -76,7 +76,7 @@ def outcome_of_exit(
 
 def larger_than_node(resource: Resource, total: Resource) -> str:
     """The diagnostics of a container that this node can never run."""
-    return f"Container asks for {resource}, and this node has {total} in all: it can never run here."
+    return f"Container requests {resource}, but this node has {total} in all: it can never run here."
 
 
 def must_end_for_memory(used: int, limit: int, was_over: bool) -> bool:
@@ -137,13 +137,13 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
         case CauseKind.MAKE_ROOM:
             return KILLED_TO_MAKE_ROOM if done == "killed" else PAUSED_TO_MAKE_ROOM
         case CauseKind.OUTSIDE_CPU:
-            return f"Container paused: processes outside yopp want {cause.cores} of this machine's cores."
+            return f"Container paused: processes outside yopp need {cause.cores} of this machine's cores."
         case CauseKind.OUTSIDE_WINDOW:
             return WINDOW_CLOSED
         case CauseKind.LENT_CPU:
             return LENT_CPU_IN_USE
         case CauseKind.LENT_MEMORY:
-            return f"Container {done}: other containers use the memory that it had on loan."
+            return f"Container {done}: other containers use the memory that it had borrowed."
         case CauseKind.MACHINE_MEMORY:
             return (
                 f"Container {done} to free memory of this host: {cause.measured // MIB} MB are available, and "
@@ -162,13 +162,13 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
         case CauseKind.EXCESS_LOGS:
             return (
                 f"{_named(container)} has written {cause.measured} bytes of logs, and {cause.limit} are allowed "
-                "(yarn.nodemanager.container-log-monitor). Hint: write less, write to files of your own, or raise "
+                "(yarn.nodemanager.container-log-monitor). Hint: write less, write to other files, or raise "
                 "dir-size-limit-bytes and total-size-limit-bytes."
             )
         case CauseKind.EXCESS_DISK:
             return (
                 f"{_named(container)} has {cause.measured} bytes in its own directory, and {cause.limit} are allowed "
-                "(yopp.nodemanager.container-disk-monitor.size-limit-bytes). Hint: remove what is not needed any more, "
+                "(yopp.nodemanager.container-disk-monitor.size-limit-bytes). Hint: remove files that are not needed, "
                 "or raise the limit."
             )
         case CauseKind.PAUSE_FAILED:

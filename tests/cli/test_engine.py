@@ -58,15 +58,13 @@ def test_what_is_about_this_host_takes_the_engine_and_says_whose_cluster_it_mean
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.splitlines() == [
         "error: `yopp down` works on this host's own cluster only",
-        "  because: it is nothing that YARN's REST API has, and the engine is yarn (--engine)",
+        "  because: YARN's REST API does not have it, and the engine is yarn (--engine)",
         "  hint: --engine local",
     ]
     assert "own cluster" not in cli("--engine", "local", "down").err
     assert "own cluster" not in cli("--rm", "there", "config", "path").err
     monkeypatch.setenv("YOPP_RM", "there")
-    told = (
-        "`yopp down` is about this host's own cluster; commands that look go to http://there:8088 (YOPP_RM)"
-    )
+    told = "`yopp down` is about this host's own cluster; commands that read a cluster ask http://there:8088 (YOPP_RM)"
     assert told in cli("down").err
     assert "own cluster" not in cli("down", "--engine", "local").err
 
@@ -148,7 +146,7 @@ def test_what_makes_no_sense_is_said_before_anything_is_sent(cli: Cli, words: tu
 
 def test_no_address_and_nobody_there(cli: Cli) -> None:
     ended = cli("node", "list", "--engine", "yarn")
-    assert (ended.code, ended.out) == (2, "") and "no ResourceManager is named" in ended.err
+    assert (ended.code, ended.out) == (2, "") and "no ResourceManager is configured" in ended.err
     ended = cli("node", "list", "--rm", "localhost:1")
     assert (ended.code, ended.out) == (69, "") and "http://localhost:1: " in ended.err
 
@@ -235,5 +233,5 @@ def test_an_interrupted_pi_leaves_no_files_of_hadoops_client(tmp_path: Path, num
         started.send_signal(number)
     _, err = started.communicate(timeout=20)
     assert started.returncode == 128 + number
-    assert "removed what Hadoop's client left: QuasiMonteCarlo_1_2" in err
+    assert "removed files that Hadoop's client left: QuasiMonteCarlo_1_2" in err
     assert not list((tmp_path / "here").iterdir())

@@ -55,13 +55,13 @@ def test_events_in_every_form(cli: Cli, told: Cluster) -> None:
 def test_what_was_forgotten_is_told(cli: Cli, told: Cluster) -> None:
     ended = cli("events", "--since", "1", "--json")
     assert [json.loads(line)["seq"] for line in ended.out.splitlines()] == [3, 4, 5, 6, 7]
-    assert "1 events before 3 are no longer remembered" in ended.err
+    assert "1 events before 3 are no longer kept" in ended.err
     assert cli("events", "--since", "5").err == ""
 
 
 def test_the_numbers_of_another_life_begin_anew(cli: Cli, told: Cluster) -> None:
     ended = cli("events", "--since", "900", "--json")
-    assert "another ResourceManager" in ended.err
+    assert "the ResourceManager was replaced" in ended.err
     assert len(ended.out.splitlines()) == 5
 
 
@@ -93,7 +93,7 @@ def test_explain_of_an_application_in_every_form(cli: Cli, told: Cluster) -> Non
     text = cli("explain", "2").out
     first, second = text.splitlines()
     assert first == f"{app_id(2)} is RUNNING: no containers."
-    assert second.startswith("  User ada has 0 vcores") and "queue root.a\\e" in second
+    assert second.startswith("  User ada uses 0 vcores") and "queue root.a\\e" in second
     document = json.loads(cli("explain", "2", "--json").out)["explain"]
     assert document["can_ever"] is False and document["satisfiable"] is False and document["id"] == app_id(2)
     assert cli("explain", "2", "-q").out == f"{app_id(2)}\n"

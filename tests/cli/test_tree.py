@@ -85,8 +85,8 @@ def test_timeout_ends_any_command_with_124(
     assert ended.code == 124
     assert ended.err.splitlines() == [
         "error: not done within 0.3 s",
-        "  because: that is the time that --timeout (or YOPP_TIMEOUT) gives it",
-        "  hint: a longer --timeout waits longer",
+        "  because: --timeout (or YOPP_TIMEOUT) is {seconds} s",
+        "  hint: use a longer --timeout",
     ]
     assert json.loads(cli("ps", "--timeout", "0", "--json").err)["yopp"]["exit"] == 124
     monkeypatch.setenv("YOPP_TIMEOUT", "300ms")
@@ -164,8 +164,8 @@ def test_all_is_asked_for_before_anything_is_changed(
     ended = cli(*words, "all")
     assert ended.code == 2
     assert ended.err.splitlines()[1:] == [
-        "  because: there is no terminal to ask at",
-        "  hint: say -y to mean yes",
+        "  because: there is no terminal for the question",
+        "  hint: -y answers yes",
     ]
     changing = {"pauseContainer", "stopContainers", "signalContainer", "updateContainer", "drainNodes"}
     asked = {name for name, _ in (*cluster.rm.asked, *cluster.nm.asked)}
@@ -292,7 +292,7 @@ def test_metrics_of_all_leave_out_a_node_that_does_not_answer(cli: Cli, cluster:
     ended = cli("metrics", "all")
     assert ended.code == 0
     assert 'node="host1:45454"' in ended.out and "host1:45455" not in ended.out
-    assert ended.err == "warning: node host1:45455 is not running: its figures are left out\n"
+    assert ended.err == "warning: node host1:45455 is not running: its metrics are left out\n"
     assert cli("metrics", "45455").code == 69
     cluster.nodes = cluster.nodes[:1]
     assert cli("metrics", "all").code == 69

@@ -52,7 +52,7 @@ def test_filters_actions_and_groups_are_honoured() -> None:
     cluster.node("h3:1", Resource(1024, 2))
     for filters in ({"priorities": frozenset({4})}, {"request_ids": frozenset({7})}):
         found = told(cluster, master.app_id, **filters)
-        assert (found["allocations"], found["diagnostic"]) == ([], "nothing is asked for")
+        assert (found["allocations"], found["diagnostic"]) == ([], "nothing is requested")
     assert told(cluster, master.app_id, priorities=frozenset({5}))["allocations"]
     assert "allocations" not in told(cluster, master.app_id, actions=frozenset({"refresh"}))
     (allocation,) = told(cluster, master.app_id, grouped=True)["allocations"]
@@ -69,7 +69,7 @@ def test_opportunistic_asks_find_full_queues() -> None:
     node.beat()
     (allocation,) = told(cluster, master.app_id)["allocations"]
     ((child,),) = [one["children"] for one in allocation["requestAllocation"]]
-    assert "the queue length is 0: nothing waits at a node" in child["diagnostic"]
+    assert "the queue length is 0: containers cannot queue at a node" in child["diagnostic"]
 
 
 def test_the_tree_of_queues_holds_those_that_wait() -> None:
@@ -110,7 +110,7 @@ def test_nothing_waits_and_nothing_is_known() -> None:
         ]
         == []
     )
-    assert told(cluster, master.app_id)["diagnostic"] == "nothing is asked for"
+    assert told(cluster, master.app_id)["diagnostic"] == "nothing is requested"
     master.finish()
     assert told(cluster, master.app_id)["diagnostic"] == f"{master.app_id} has ended"
     with pytest.raises(ApplicationNotFoundError):

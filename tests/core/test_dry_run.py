@@ -151,7 +151,7 @@ def test_a_drained_node_is_not_one_that_is_too_small() -> None:
     drained = replace(node(), state=NodeState.DECOMMISSIONED)
     found = forecast(job(2), [drained], [], opportunistic=True, minimum=LEAST)
     assert (found.impossible, found.waiting, found.held) == (0, 2, 2)
-    assert text(found.unusable[0]) == "h1:1 has been drained: nothing new comes there"
+    assert text(found.unusable[0]) == "h1:1 is drained: nothing new is scheduled there"
     assert found.unusable[0].code is ReasonCode.NODE_DRAINING
     large = forecast(job(1, size=Resource(5000, 1)), [drained], [], opportunistic=True, minimum=LEAST)
     assert large.impossible == 1 and not large.held

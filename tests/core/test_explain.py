@@ -130,7 +130,7 @@ def test_one_that_can_never_start() -> None:
 def test_states_that_are_no_queue() -> None:
     assert codes(explain_container(report(1, None), NodeSnapshot(NODE, []), NOW)) == ["AM_PENDING"]
     runs = explain_container(run(1), NodeSnapshot(NODE, [run(1)]), NOW)
-    assert not runs.waits and not runs.reasons and "gives way" in told(runs)
+    assert not runs.waits and not runs.reasons and "is preempted when" in told(runs)
     has_ended = explain_container(ended(1, 2, exit_status=-102, diagnostics="made room\n"), None, NOW)
     assert not has_ended.waits and "made room" in told(has_ended)
     lost = explain_container(run(1), NodeSnapshot(replace(NODE, state=NodeState.LOST), []), NOW)
@@ -255,7 +255,7 @@ def test_an_application_whose_guaranteed_asks_find_no_room() -> None:
     found = explain(cluster, master.app_id)
     assert codes(found) == ["NO_VCORES"] and found.satisfiable and found.waits
     assert found.reasons[0].by == tuple(one.id for one in granted)
-    assert "3 asked for and not granted yet" in told(found)
+    assert "3 requested and not granted yet" in told(found)
     for one in granted:
         node.beat(done(one))
     master.finish()
@@ -273,9 +273,9 @@ def test_opportunistic_asks_that_find_full_queues_and_containers_that_queue() ->
     assert codes(found) == ["NO_VCORES", "QUEUE_CAPACITY"]
     assert (found.reasons[1].free, found.reasons[1].total) == (0, 2)
     assert (found.position, found.queue_length, found.queue_limit) == (1, 2, 2)
-    assert "1 running, 2 queued and 3 asked for and not granted yet" in told(found)
+    assert "1 running, 2 queued and 3 requested and not granted yet" in told(found)
     assert (
-        "2 queue on h1:1, the first of them, …_000002, as 1st of 2. Each needs 1 vcore, 100 MB; free: 0 vcores"
+        "2 queue on h1:1; the first, …_000002, is 1st of 2. Each needs 1 vcore, 100 MB; free: 0 vcores"
         in (told(found))
     )
     assert "held by 1 opportunistic container (…_000001" in told(found)
@@ -446,10 +446,10 @@ def test_since_when_a_node_is_in_its_state() -> None:
         (
             Cause(CauseKind.MACHINE_MEMORY, measured=300 << 20, limit=512 << 20),
             "PRESSURE",
-            "out of memory: 300 MB are",
+            "short of memory: 300 MB are",
         ),
-        (Cause(CauseKind.LENT_MEMORY), "PAUSED_FOR", "other containers use the memory that it had on loan"),
-        (Cause(CauseKind.LENT_CPU), "PAUSED_FOR", "guaranteed containers use the CPU that it had on loan"),
+        (Cause(CauseKind.LENT_MEMORY), "PAUSED_FOR", "other containers use the memory that it had borrowed"),
+        (Cause(CauseKind.LENT_CPU), "PAUSED_FOR", "guaranteed containers use the CPU that it had borrowed"),
         (Cause(CauseKind.OUTSIDE_CPU, cores=2), "PRESSURE", "other programs need the CPU"),
     ],
 )
@@ -460,7 +460,7 @@ def test_what_was_measured_is_told_as_what_it_is_and_no_time_is_promised(
     sight = NodeSnapshot(NODE, [paused, run(3, kind=GUARANTEED)], [ended(9, 30)])
     found = explain_container(paused, sight, NOW)
     assert codes(found) == [code] and words in told(found)
-    assert "It goes on by itself when that is over." in told(found) and not found.estimated_start_ms
+    assert "It resumes by itself when that is over." in told(found) and not found.estimated_start_ms
     if cause.kind is CauseKind.MACHINE_MEMORY:
         reason = found.reasons[0]
         assert (reason.resource, reason.free, reason.needs) == ("memoryMB", 300, 512)

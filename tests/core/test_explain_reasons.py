@@ -106,7 +106,7 @@ def test_behind_others_in_the_queue_of_a_node() -> None:
     assert found.reasons[1].by == (granted[1].id,)
     assert (found.position, found.queue_length) == (2, 3)
     assert (found.estimated_start_ms, found.estimated_last_ms) == (TIMESTAMP + 6000, TIMESTAMP + 9000)
-    assert f"2 queue on h1:1, the first of them, …_{mine[0].id[-6:]}, as 2nd of 3" in told(found)
+    assert f"2 queue on h1:1; the first, …_{mine[0].id[-6:]}, is 2nd of 3" in told(found)
     # What it suggests first helps: promoted, it is the first in the queue.
     assert commands(found)[0] == f"yopp container promote {mine[0].id}"
     kind = ContainerUpdateType.PROMOTE_EXECUTION_TYPE
@@ -166,7 +166,7 @@ def test_paused_for_guaranteed_ones() -> None:
     assert reason.by == (hard.id,) and (reason.needs, reason.free, reason.total) == (1, 0, 1)
     found = explain(cluster, soft.id)
     assert only(found, ReasonCode.PAUSED_FOR).by == (hard.id,)
-    assert found.estimated_start_ms == TIMESTAMP + 8000 and "It goes on in about 8.0 s (declared" in told(
+    assert found.estimated_start_ms == TIMESTAMP + 8000 and "It resumes in about 8.0 s (declared" in told(
         found
     )
     assert commands(found) == [f"yopp container kill {soft.id}"], "there is nothing to promise it"
@@ -191,7 +191,7 @@ def test_queue_capacity_of_a_queue_and_of_its_parent() -> None:
     found = explain(cluster, master.app_id)
     reason = only(found, ReasonCode.QUEUE_CAPACITY)
     assert (reason.resource, reason.needs, reason.free, reason.total) == ("vcores", 1, 0, 2)
-    assert "queue root.a has 2 vcores, 200 MB of the 2 vcores, 500 MB that are its maximum-capacity" in said(
+    assert "queue root.a uses 2 vcores, 200 MB of its maximum-capacity, 2 vcores, 500 MB" in said(
         found, reason
     )
     assert not found.estimated_start_ms, "room on a node would not help"
@@ -206,7 +206,7 @@ def test_user_limit() -> None:
     assert len(master.allocate(asks(4, ONE)).allocated) == 2
     reason = only(explain(cluster, master.app_id), ReasonCode.USER_LIMIT)
     assert (reason.needs, reason.free, reason.total) == (1, 0, 2)
-    assert "user ada has 2 vcores, 200 MB of the 2 vcores" in text(reason) and "queue root.a" in text(reason)
+    assert "user ada uses 2 vcores, 200 MB of the 2 vcores" in text(reason) and "queue root.a" in text(reason)
 
 
 def test_no_node_for_a_label_a_blacklist_a_place() -> None:
@@ -216,10 +216,10 @@ def test_no_node_for_a_label_a_blacklist_a_place() -> None:
     master = cluster.master()
     master.allocate(asks(1, ONE, node_label_expression="gpu"), blacklist_additions=("h2",))
     reason = only(explain(cluster, master.app_id), ReasonCode.NO_NODE)
-    assert text(reason) == "its master has blacklisted h2:1, and there is no other"
+    assert text(reason) == "its master has blacklisted h2:1, and there is no other node"
     gone.unregister()
     found = explain(cluster, master.app_id)
-    assert "No node has the label gpu that it names: no node has a label." in told(found)
+    assert "No node has the requested label gpu: no node has a label." in told(found)
     assert not found.satisfiable and "yopp node list -a" in commands(found)
     cluster.node("h3:1", labels=("gpu",))
     assert explain(cluster, master.app_id).satisfiable
@@ -228,7 +228,7 @@ def test_no_node_for_a_label_a_blacklist_a_place() -> None:
     strict.allocate(asks(2, ONE, resource_name="h9", relax_locality=False))
     leaves.unregister()
     reason = only(explain(cluster, strict.app_id), ReasonCode.NO_NODE)
-    assert said(found, reason) == "it may go to h9 only, and there is h1:1"
+    assert said(found, reason) == "it may run on h9 only, and the nodes are h1:1"
 
 
 @pytest.mark.parametrize("kind", list(ExecutionType))
@@ -240,7 +240,7 @@ def test_a_drained_node_and_what_is_suggested_helps(kind: ExecutionType) -> None
     master.allocate(asks(1, ONE, kind))
     found = explain(cluster, master.app_id)
     reason = only(found, ReasonCode.NODE_DRAINING)
-    assert said(found, reason) == "h1:1 has been drained: nothing new comes there" and found.satisfiable
+    assert said(found, reason) == "h1:1 is drained: nothing new is scheduled there" and found.satisfiable
     assert commands(found)[0] == "yopp node resume h1:1"
     node = explain(cluster, "h1:1")
     assert codes(node) == ["NODE_DRAINING"] and commands(node)[0] == "yopp node resume h1:1"
@@ -330,12 +330,12 @@ def test_the_rest_of_the_machine_is_busy() -> None:
     reason = only(found, ReasonCode.PRESSURE)
     assert (reason.needs, reason.free, reason.total) == (1, 0, 2) and not found.estimated_start_ms
     assert "Start time unknown: it depends on other programs." in told(found)
-    assert commands(found)[0].startswith("yopp container promote"), "guaranteed ones do not give way"
+    assert commands(found)[0].startswith("yopp container promote"), "pressure pauses no guaranteed one"
     assert codes(explain_node(sight, NOW)) == ["PRESSURE"]
     yields = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_CPU, cores=2))
     yields = replace(yields, state=ContainerState.PAUSED)
     found = explain_container(yields, NodeSnapshot(pressed, [yields]), NOW)
-    assert codes(found) == ["PRESSURE"] and "It goes on by itself when that is over." in told(found)
+    assert codes(found) == ["PRESSURE"] and "It resumes by itself when that is over." in told(found)
 
 
 def test_it_is_not_the_time_of_day_for_opportunistic_containers() -> None:
@@ -354,7 +354,7 @@ def test_it_is_not_the_time_of_day_for_opportunistic_containers() -> None:
     stands = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_WINDOW, until_ms=NOW + 60_000))
     stands = replace(stands, state=ContainerState.PAUSED)
     found = explain_container(stands, NodeSnapshot(closed, [stands]), NOW)
-    assert codes(found) == ["WINDOW"] and "It goes on by itself when that is over." in told(found)
+    assert codes(found) == ["WINDOW"] and "It resumes by itself when that is over." in told(found)
     guaranteed = replace(wait(3, 1), execution_type=ExecutionType.GUARANTEED)
     assert codes(explain_container(guaranteed, NodeSnapshot(closed, [guaranteed]), NOW)) != ["WINDOW"]
 

@@ -135,7 +135,7 @@ def test_a_users_limit_a_queues_maximum_and_the_part_of_masters_are_told() -> No
     master = cluster.master(queue="a")
     assert len(master.allocate(asks(20, ONE)).allocated) == 4
     assert reasons(cluster, master.app_id) == [(ReasonCode.USER_LIMIT, "vcores", 1, 0, 4)]
-    assert "User ada has" in " ".join(sentences(explained(cluster, master.app_id)))
+    assert "User ada uses" in " ".join(sentences(explained(cluster, master.app_id)))
 
     full = Cluster(queues=two(50, maximum_capacity=50))
     full.node(total=Resource(4000, 8))

@@ -56,7 +56,7 @@ def test_what_makes_no_sense(tmp_path: Path) -> None:
     for given in (("local", ["rm"]), ("mesos", None)):
         with pytest.raises(UsageError):
             chosen(tmp_path, *given)
-    with pytest.raises(UsageError, match="YOPP_ENGINE names no engine"):
+    with pytest.raises(UsageError, match="YOPP_ENGINE: there is no engine"):
         chosen(tmp_path, environ={"YOPP_ENGINE": "k8s"})
     with pytest.raises(ConfigurationError):
         chosen(tmp_path, define=["yopp.engine.name=k8s"])
@@ -103,5 +103,5 @@ def test_addresses(text: str, url: str) -> None:
     ],
 )
 def test_what_is_no_address(text: str) -> None:
-    with pytest.raises(UsageError, match="no address"):
+    with pytest.raises(UsageError, match="not the address"):
         addresses([text])

@@ -122,8 +122,8 @@ SLOTS = "yopp.nodemanager.pooled-groups=10"
 
 def test_slots_without_groups(run_dir: RunDir) -> None:
     found, why, fix = told(examined(run_dir, NO_CGROUPS, SLOTS)["slots"])
-    assert found == "none can be made: this host has no groups"
-    assert "one by one" in why and fix == "or be content: -Dyopp.nodemanager.pooled-groups=0"
+    assert found == "none can be created: this host has no cgroups"
+    assert "twice the CPU" in why and fix == "or accept this: -Dyopp.nodemanager.pooled-groups=0"
     check = examined(run_dir, NO_CGROUPS, "yopp.nodemanager.pooled-groups=0")["slots"]
     held = "containers cannot change" if os.geteuid() == 0 else "containers can change their own limits"
     assert check.status == "ok" and check.found.startswith(
@@ -171,8 +171,8 @@ def test_slots_where_there_may_be_no_more_processes(run_dir: RunDir, hierarchy: 
         for full in (group, os.path.dirname(group)):
             Path(full, "pids.max").write_text("1")
             found, why, fix = told(examined(run_dir, hierarchy, SLOTS)["slots (nm-45454)"])
-            assert found.startswith("none can be made: ") and f"pids.max of {full} is reached" in found
-            assert "one by one" in why and f"`echo max > {full}/pids.max`" in fix
+            assert found.startswith("none can be created: ") and f"pids.max of {full} is reached" in found
+            assert "twice the CPU" in why and f"`echo max > {full}/pids.max`" in fix
             Path(full, "pids.max").write_text("max")
         assert not [entry for entry in os.scandir(group) if entry.is_dir()], "nothing is left"
 
@@ -186,7 +186,7 @@ def test_a_slot_with_a_process_of_somebody_else(run_dir: RunDir, hierarchy: str)
                 Path(path).write_text(str(stranger.pid))
             checks = examined(run_dir, hierarchy, SLOTS)
             found, why, fix = told(checks["slots (nm-45454)"])
-            assert found.endswith(f"is not used: processes that are not yopp's are in it: {stranger.pid}")
+            assert found.endswith(f"is not used: it contains processes that are not yopp's: {stranger.pid}")
             assert "share" in why
             (move,) = re.findall("`(.*)`", fix)
             subprocess.run(["sh", "-c", move], check=True, stdout=subprocess.DEVNULL)
@@ -267,7 +267,7 @@ def test_ports_that_are_chosen_at_the_start_and_those_of_a_running_cluster(run_d
         Path(run_dir.http_file("rm")).write_text("localhost:4711\n")
         assert examined(run_dir)["rm pages"].found == f"http://localhost:4711 (process {os.getpid()})"
         Path(run_dir.http_file("rm")).unlink()
-        assert examined(run_dir)["rm pages"].found == "none: it serves no pages"
+        assert examined(run_dir)["rm pages"].found == "none: web pages are disabled"
 
 
 def test_the_amrmproxys_port(run_dir: RunDir) -> None:
@@ -294,7 +294,7 @@ def test_a_clock_that_went_back_or_was_never_set(run_dir: RunDir) -> None:
     run_dir.prepare()
     Path(run_dir.log_file("rm")).touch()
     back = clock_at(run_dir, time.time() - 3600)
-    assert back.status == "warn" and "files from 3600 s later" in back.why
+    assert back.status == "warn" and "files are 3600 s in the future" in back.why
 
 
 def test_disks_are_named_by_what_is_on_them(run_dir: RunDir) -> None:

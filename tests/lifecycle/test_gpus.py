@@ -59,7 +59,7 @@ def test_auto_asks_nvidia_smi(tmp_path: Path) -> None:
         ("echo no driver >&2; exit 9", "ended with 9: no driver"),
         ("echo hello", "did not print XML"),
         ("echo '<a><gpu></gpu></a>'", "no minor number"),
-        (None, "there is no nvidia-smi"),
+        (None, "nvidia-smi is not installed"),
     ],
 )
 def test_where_they_cannot_be_found(tmp_path: Path, text: str | None, because: str) -> None:

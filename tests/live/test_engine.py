@@ -158,7 +158,7 @@ def test_what_is_not_there(remote: Remote) -> None:
     assert "RemoteException" in json.loads(refused.stderr)
     nobody = remote("node", "list", "--rm", "localhost:1", code=69)
     assert "no active ResourceManager" in nobody.stderr
-    assert "no ResourceManager is named" in remote(
+    assert "no ResourceManager is configured" in remote(
         "node", "list", "--engine", "yarn", code=2, env={"YOPP_RM": ""}
     ).stderr  # fmt: skip
 

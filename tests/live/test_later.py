@@ -31,7 +31,7 @@ def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: P
             "run", *words, "--name", name, "--on-end", count, "sh", "-c", "exit 3", env=env, code=code
         )
         following = re.search(
-            r"(application_\S+) runs --on-end once (application_\S+) has ended", told.stderr
+            r"(application_\S+) runs the --on-end command once (application_\S+) has ended", told.stderr
         )
         assert following is not None, told.stderr
         cluster("wait", following[1])

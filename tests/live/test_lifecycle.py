@@ -68,7 +68,7 @@ def test_other_settings_are_refused_by_name_and_nothing_changes(yopp: Yopp) -> N
     refused = yopp("up", "--nodes", "3", "--memory", "768", f"-D{queue}=7", code=1)
     assert refused.stdout == ""
     error, because, hint = refused.stderr.splitlines()
-    assert error == "error: the cluster runs with other settings"
+    assert error == "error: the cluster is running with other settings"
     assert "running with nodes=2, you asked for 3" in because
     assert "running with memory=512, you asked for 768" in because
     assert f"running with {queue}=10, you asked for 7 (-D)" in because
@@ -167,7 +167,7 @@ def test_down_clears_up_after_daemons_that_were_killed(yopp: Yopp) -> None:
     assert all(lives(pid) for pid in pids)
     told = yopp("status", code=3)
     assert "yopp down" in told.stderr
-    assert "ended 2 containers that dead nodes had left" in yopp("down").stdout
+    assert "ended 2 containers left by dead nodes" in yopp("down").stdout
     wait_until(lambda: not any(lives(pid) for pid in pids), what="the containers are gone")
     assert not yopp.leftovers()
     assert yopp("status", code=3).stderr == ""

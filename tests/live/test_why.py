@@ -98,7 +98,7 @@ def test_an_application_with_queued_containers_says_the_numbers_itself(cluster: 
     app = submit(cluster, "-n", "14", "-O", "--expect", "60s", "sleep", "60")
     first = full(cluster, app, 10)[0]
     text = " ".join(cluster("explain", app).stdout.split())
-    assert "2 running, 10 queued and 2 asked for and not granted yet" in text
+    assert "2 running, 10 queued and 2 requested and not granted yet" in text
     assert (
         "as 1st of 10. Each needs 1 vcore, 64 MB; free: 0 vcores, 896 MB: it waits for a vcore, held by 2 "
         in text
@@ -107,7 +107,7 @@ def test_an_application_with_queued_containers_says_the_numbers_itself(cluster: 
     assert "The first may start in about" in text and "the last of the 12 in about 6 min (declared 1" in text
     assert f"`yopp container promote {first}`" in text
     status = cluster("container", "status", first).stdout
-    assert "since it was eligible (asked for by its master)" in status and "1.0 min" not in status
+    assert "since it was eligible (requested by its master)" in status and "1.0 min" not in status
 
 
 def test_promotion_says_beforehand_and_afterwards_whom_it_preempts(cluster: Yopp) -> None:
@@ -132,8 +132,8 @@ def test_promotion_says_beforehand_and_afterwards_whom_it_preempts(cluster: Yopp
         and "to 2 guaranteed containers (oldest" in refused.stderr
     )
     dry = cluster("container", "promote", "--dry-run", three).stdout
-    assert "waits until a guaranteed one ends" in dry
-    assert "gives way (paused or killed)" in cluster("container", "demote", "--dry-run", two).stdout
+    assert "waits until a guaranteed container ends" in dry
+    assert "is preempted (paused or killed)" in cluster("container", "demote", "--dry-run", two).stdout
     submit(cluster, "-Dyopp.resourcemanager.hosted-masters=false", "true")
     master = wait_until(
         lambda: next((one["id"] for one in cluster.containers() if one["yopp"]["am"]), None), what="a master"
@@ -147,7 +147,7 @@ def test_a_detached_job_says_that_it_runs_and_where_its_output_is(cluster: Yopp)
     app = cluster.json("app", "list")["apps"]["app"][-1]
     line = told.splitlines()[-1]
     if line.startswith("ACCEPTED"):  # a machine that is busy takes longer than people are kept
-        assert line.endswith(f": `yopp explain {app['id']}` says what it waits for")
+        assert line.endswith(f": `yopp explain {app['id']}` shows what it waits for")
     else:
         assert re.match(
             r"RUNNING, its master in the ResourceManager: \d running, \d queued; output under /", line
@@ -161,7 +161,7 @@ def test_pause_says_beforehand_who_starts_then(cluster: Yopp) -> None:
     [waits] = full(cluster, app, 1)
     running = state(cluster, "RUNNING", app=app)[-1]["id"]
     told = cluster("container", "pause", "--dry-run", running).stdout
-    assert f"With its 1 vcore, container {dotted(waits)} starts, which waits in the queue" in told
+    assert f"With its 1 vcore, container {dotted(waits)} starts, which is queued" in told
     cluster("container", "pause", running)
     assert "PAUSED since 20" in cluster("container", "status", running).stdout
     wait_until(

@@ -316,7 +316,7 @@ def test_a_stale_socket_is_replaced_and_a_living_one_is_not(tmp_path: Path) -> N
         stale.bind(path)
         stale.close()
         async with serving(tmp_path) as world:
-            with pytest.raises(YoppError, match="another daemon listens there"):
+            with pytest.raises(YoppError, match="another daemon is already listening there"):
                 await RpcServer(RM_METHODS, world.post).listen_unix(path)
             async with calling(path) as caller:
                 caller.call(1, "getClusterNodes")
@@ -385,7 +385,7 @@ def test_tcp_beyond_this_host_is_refused(address: str) -> None:
     "address", ["localhost", ":80", "localhost:", "localhost:x", "localhost:65536", "localhost:-1"]
 )
 def test_an_address_needs_host_and_port(address: str) -> None:
-    with pytest.raises(InvalidPropertyError, match="is no address"):
+    with pytest.raises(InvalidPropertyError, match="is not an address"):
         tcp.loopback_address(address)
 
 

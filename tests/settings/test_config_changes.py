@@ -104,7 +104,7 @@ def test_the_first_set_copies_the_site_in_effect_and_changes_one_line(
     out, err = capfd.readouterr()
     site = site_of(tmp_path)
     assert out == f"{LENGTH} = 20  (in {site})\n"
-    assert err == f"{site} begins as a copy of {SHIPPED_SITE}\n"
+    assert err == f"{site} starts as a copy of {SHIPPED_SITE}\n"
     shipped, mine = Path(SHIPPED_SITE).read_text().splitlines(), site.read_text().splitlines()
     assert [(a, b) for a, b in zip(shipped, mine, strict=True) if a != b] == [
         (f"{LENGTH[17:]} = 10", f"{LENGTH[17:]} = 20")
@@ -239,9 +239,9 @@ def test_import_tells_of_every_property_what_became_of_it(
     assert found == [
         (LENGTH, True, "not as final: nothing overrides your file"),
         ("yarn.resourcemanager.address", False, "it names another cluster's ResourceManager"),
-        ("yarn.nodemanager.aux-services", False, "it means nothing to yopp"),
+        ("yarn.nodemanager.aux-services", False, "yopp does not use it"),
         ("yarn.nodemanager.local-dirs", True, "as /data/1"),
-        (MEMORY, False, f"{path}:7 holds instead"),
+        (MEMORY, False, f"{path}:7 takes precedence"),
         (MEMORY, True, ""),
         (f"{LENGTH[:-2]}ht", False, f"unknown; did you mean {LENGTH}?"),
     ]

@@ -105,6 +105,6 @@ def test_a_jobs_summary_says_of_what_it_counts() -> None:
         JobSummary(completed=2, opportunistic=2, queued=1, wait_ms_total=618, wait_ms_max=618)
     )
     assert told == (
-        "2 opportunistic, 0 guaranteed; 0 of them after a wait to be granted, 1 of them after a queue, "
-        "0 preempted, 0 shed, 0 promoted; waited 309 ms on average, 618 ms at most, from asked to started"
+        "2 opportunistic, 0 guaranteed; 0 of them waited to be granted, 1 of them queued, "
+        "0 preempted, 0 shed, 0 promoted; waited 309 ms on average, 618 ms at most, from request to start"
     )

@@ -119,7 +119,7 @@ def test_the_row_under_the_cursor_is_said_in_full_on_every_screen() -> None:
     async def body(driver: Driver) -> None:
         await says(driver, "SILENT", "RUNNING (silent) for 0s", "1/1 log-dirs are bad", "1 silent")
         await driver.press("j")
-        await says(driver, "host1:45455 RUNNING 0 of 10 queued, the RM asks for 15 at most")
+        await says(driver, "host1:45455 RUNNING 0 of 10 queued, the RM allows 15")
         await driver.press("2")
         await says(driver, container_id(2, 1), "/usr/bin/env simulate --step 1")
         await driver.press("j")
@@ -143,7 +143,9 @@ def test_a_node_that_drains_says_so_in_words_that_fit() -> None:
     source.now = dataclasses.replace(source.now, nodes=(node, source.now.nodes[1]))
 
     async def body(driver: Driver) -> None:
-        await says(driver, "DRAINING", "DECOMMISSIONING, gets nothing new; 12 containers are left")
+        await says(
+            driver, "DRAINING", "DECOMMISSIONING, nothing new is scheduled on it; 12 containers are left"
+        )
 
     drive(body, source=source)
 

@@ -102,7 +102,7 @@ def test_who_waits_is_told_for_what() -> None:
     assert why(queued, picture, 12) == "no vcore free"
     assert why(dataclasses.replace(queued, state=ContainerState.RUNNING), picture) == ""
     assert why(dataclasses.replace(queued, resource=Resource(1, 9)), picture).startswith("never")
-    assert why(dataclasses.replace(queued, node_id="x:1"), picture) == "its node has gone"
+    assert why(dataclasses.replace(queued, node_id="x:1"), picture) == "its node is gone"
     lost = dataclasses.replace(picture, nodes=(node(state=NodeState.UNHEALTHY),))
     assert why(queued, lost) == "its node is UNHEALTHY"
     roomy = dataclasses.replace(queued, node_id="host1:45455", position=1)
@@ -120,7 +120,7 @@ def test_each_cause_of_a_pause_is_told_in_full_and_in_sixteen_cells() -> None:
         picture = Picture(NOW, cluster().info, nodes, (paused,))
         assert why(paused, picture) and 0 < width(why(paused, picture, 16)) <= 16, kind
     told = {
-        CauseKind.PERSON: "paused by hand",
+        CauseKind.PERSON: "paused by user",
         CauseKind.MAKE_ROOM: "made room",
         CauseKind.OUTSIDE_CPU: "machine is busy",
         CauseKind.MACHINE_MEMORY: "memory is short",
@@ -147,7 +147,7 @@ def test_who_gives_way_for_a_promotion_is_what_the_nodes_have_told() -> None:
     assert "will pause container 1.13." in told and "will kill container 1.11." in told
     big = dataclasses.replace(waits, resource=Resource(512, 9))
     told = consequences.promote([big], dataclasses.replace(picture, containers=(*running, big)))
-    assert "waits until a guaranteed one ends" in told and "To make room" not in told
+    assert "waits until a guaranteed container ends" in told and "To make room" not in told
 
 
 def test_what_killing_costs_is_said() -> None:

@@ -46,7 +46,7 @@ def run(argv: Sequence[str]) -> int:
             UsageError(
                 f"invalid value: {error}",
                 because="it was read while the command ran",
-                hint="`yopp --help` lists the commands, and each has its own",
+                hint="`yopp --help` lists the commands; each has its own --help",
             ),
             argv,
         )
@@ -124,7 +124,7 @@ def _refused(error: OSError, argv: Sequence[str]) -> int:
     problem = YoppError(
         f"cannot use {os.fsdecode(error.filename)}" if error.filename else "the system refused a call",
         because=(error.strerror or str(error)).lower(),
-        hint="`ls -ld` says whose it is" if forbidden else "`yopp doctor` looks at what this host allows",
+        hint="`ls -ld` shows who owns it" if forbidden else "`yopp doctor` checks what this host allows",
         exit_code=EXIT_NOT_PERMITTED if forbidden else EXIT_FAILURE,
     )
     output.error(problem)
@@ -152,9 +152,9 @@ def _bug(error: Exception) -> int:
             "w", prefix="yopp-crash-", suffix=".txt", delete=False, errors="backslashreplace"
         ) as file:
             file.write(f"{sys.argv!r}\n{story}")
-            where = f"; its story is in {file.name}"
+            where = f"; details are in {file.name}"
     except OSError:
-        where = f" (its story could not be written): {type(error).__name__}: {error}"
+        where = f" (details could not be written): {type(error).__name__}: {error}"
     output.error(YoppError(f"this is a bug in yopp{where}", exit_code=EXIT_BUG))
     return EXIT_BUG
 

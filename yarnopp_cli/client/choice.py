@@ -63,7 +63,9 @@ def choose(
         name, origin = configured.name, configured.origin
     if name not in NAMES:
         raise UsageError(
-            f"{origin} names no engine: {name}", because="there are local and yarn", hint="`yopp engine list`"
+            f"{origin}: there is no engine {name}",
+            because="the engines are local and yarn",
+            hint="`yopp engine list`",
         )
     if name == LOCAL:
         return Choice(LOCAL, origin)
@@ -90,9 +92,9 @@ def _address(text: str) -> str:
     if parts.scheme not in DEFAULT_PORTS:
         raise _no_address(text, f"{parts.scheme} is neither http nor https")
     if not parts.hostname or not parts.hostname.isascii() or any(one in text for one in ' \t\r\n"<>\\\0'):
-        raise _no_address(text, "it names no host")
+        raise _no_address(text, "it has no host")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise _no_address(text, "no user, query or fragment belongs into it")
+        raise _no_address(text, "it must not have a user, a query or a fragment")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
     path = parts.path.rstrip("/").removesuffix("/ws/v1/cluster").removesuffix("/cluster")
     return f"{parts.scheme}://{host}:{port or DEFAULT_PORTS[parts.scheme]}{path}"
@@ -100,7 +102,7 @@ def _address(text: str) -> str:
 
 def _no_address(text: str, because: str) -> UsageError:
     return UsageError(
-        f"{text!r} is no address of a ResourceManager",
+        f"{text!r} is not the address of a ResourceManager",
         because=because,
         hint="--rm http://rm.example.org:8088",
     )

@@ -87,7 +87,7 @@ def members(document: Document, plural: str, singular: str) -> list[Document]:
     inner = _table(document, plural).get(singular)
     found = [] if inner is None else inner if isinstance(inner, list) else [inner]
     if not all(isinstance(one, dict) for one in found):
-        raise ValueError(f"{plural}.{singular} is no list of objects")
+        raise ValueError(f"{plural}.{singular} is not a list of objects")
     return found
 
 
@@ -288,7 +288,7 @@ def queues(document: Document) -> list[tuple[QueueReport, Document]]:
     kind = _text(info, "type")
     if "capacity" not in kind.lower():
         raise ValueError(
-            f"its scheduler is {kind or 'not named'}, and only the CapacityScheduler's queues are known"
+            f"its scheduler is {kind or 'not named'}; only the CapacityScheduler's queues are supported"
         )
     root = {"queueName": "root", **info}
     return list(_below(root, "", 1.0))
@@ -405,7 +405,7 @@ def _id(document: Document, key: str, kind: Any) -> str:
     try:
         return str(kind.parse(text))
     except InvalidIdError:
-        raise ValueError(f"{key} is no id: {text[:60]!r}") from None
+        raise ValueError(f"{key} is not an id: {text[:60]!r}") from None
 
 
 def _table(document: Document, key: str) -> Document:
@@ -413,7 +413,7 @@ def _table(document: Document, key: str) -> Document:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise ValueError(f"{key} is no object")
+        raise ValueError(f"{key} is not an object")
     return value
 
 
@@ -422,7 +422,7 @@ def _text(document: Document, key: str) -> str:
     if value is None:
         return ""
     if isinstance(value, dict | list):
-        raise ValueError(f"{key} is no text")
+        raise ValueError(f"{key} is not a string")
     return str(value)
 
 
@@ -441,7 +441,7 @@ def _number(document: Document, key: str, default: float = 0.0) -> float:
             return default
         return number
     except ValueError:
-        raise ValueError(f"{key} is no number") from None
+        raise ValueError(f"{key} is not a number") from None
 
 
 def _whole(document: Document, key: str, default: int = 0) -> int:

@@ -147,12 +147,7 @@ class LocalClient:
         for report in self.applications(rm.GetApplicationsRequest(application_ids=(application_id,))):
             if report.application_id == application_id:
                 return report
-        raise ApplicationNotFoundError(
-            f"no application {application_id}",
-            because="this cluster knows none of that id",
-            hint="`yopp app list -a` shows those this cluster knows",
-            sought=application_id,
-        )
+        raise ApplicationNotFoundError.of(application_id, "this cluster has no application with that id")
 
     def job(self, application_id: str) -> rm.GetJobResponse:
         """What a job runs that the RM hosts or has hosted. Raises ApplicationNotFoundError."""
@@ -191,12 +186,7 @@ class LocalClient:
         for report in self.nodes():
             if report.node_id == node_id:
                 return report
-        raise NodeNotFoundError(
-            f"no node {node_id}",
-            because="no node with that id has registered",
-            hint="`yopp node list -a` shows those this cluster knows",
-            sought=node_id,
-        )
+        raise NodeNotFoundError.of(node_id, "no node with that id has registered")
 
     def node_facts(
         self, nodes: Iterable[NodeReport], reports: Iterable[ContainerReport]
@@ -312,12 +302,7 @@ class LocalClient:
         for report in self.containers(request):
             if report.container_id == container_id:
                 return report
-        raise ContainerNotFoundError(
-            f"no container {container_id}",
-            because="neither its ResourceManager nor a node knows it",
-            hint="`yopp container list -a` shows those this cluster knows",
-            sought=container_id,
-        )
+        raise ContainerNotFoundError.of(container_id, "neither its ResourceManager nor a node knows it")
 
     def usage_traces(self, node: NodeReport, container_ids: tuple[str, ...]) -> nm.GetUsageTracesResponse:
         """What these containers of a node, and its machine, used in the last minute. Raises
@@ -349,7 +334,7 @@ class LocalClient:
         from ..records import container_protocol as nm
 
         request = nm.StopContainersRequest((report.container_id,), diagnostics=diagnostics, by_person=True)
-        return self.ask_node(self.node(report.node_id), request)
+        return self._ask_node_of(report, request)
 
     def signal_name(self, signal: int) -> str:
         """A signal's own name: any can be sent."""
@@ -361,22 +346,19 @@ class LocalClient:
         """Send a signal to every process of a container."""
         from ..records import container_protocol as nm
 
-        request = nm.SignalContainerRequest(report.container_id, signal)
-        self.ask_node(self.node(report.node_id), request)
+        self._ask_node_of(report, nm.SignalContainerRequest(report.container_id, signal))
 
     def pause_container(self, report: ContainerReport) -> ContainerStatus:
         """Begin to pause a container; as it was then."""
         from ..records import container_protocol as nm
 
-        request = nm.PauseContainerRequest(report.container_id)
-        return self.ask_node(self.node(report.node_id), request)
+        return self._ask_node_of(report, nm.PauseContainerRequest(report.container_id))
 
     def resume_container(self, report: ContainerReport) -> ContainerStatus:
         """Let a paused container go on as soon as there is room; as it was then."""
         from ..records import container_protocol as nm
 
-        request = nm.ResumeContainerRequest(report.container_id)
-        return self.ask_node(self.node(report.node_id), request)
+        return self._ask_node_of(report, nm.ResumeContainerRequest(report.container_id))
 
     def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
         """Promote, demote or resize a container. Raises InvalidStateError with YARN's word for a refusal."""
@@ -390,13 +372,17 @@ class LocalClient:
         """One call of a node. Raises ConnectionFailedError, or what it refused."""
         return self._call(self._node(node), request, timeout)
 
+    def _ask_node_of(self, report: ContainerReport, request: Request[ResponseT]) -> ResponseT:
+        """One call of the node that a container is on."""
+        return self.ask_node(self.node(report.node_id), request)
+
     def _node(self, node: NodeReport) -> Connection:
         """The connection to a node. Raises ConnectionFailedError."""
         if not node.address:
             raise ConnectionFailedError(
-                f"node {node.node_id} has told no address",
+                f"node {node.node_id} has no known address",
                 because="it has not registered since the ResourceManager started",
-                hint="`yopp node list -a` shows when it was heard of",
+                hint="`yopp node list -a` shows its last heartbeat",
             )
         if node.node_id not in self._nodes:
             self._nodes[node.node_id] = Connection(node.address, peer=f"node {node.node_id}")

@@ -31,20 +31,20 @@ class Patience:
         if not self._may_return():
             raise ConnectionFailedError(
                 "the cluster has ended",
-                because="its ResourceManager ended, and nothing starts it again",
+                because="its ResourceManager has ended, and no daemon restarts it",
                 hint="yopp up",
             ) from error
         away = now - self._since
         if away >= PATIENCE_SECONDS:
             raise ConnectionFailedError(
-                f"the ResourceManager has not come back for {PATIENCE_SECONDS:g} s",
+                f"the ResourceManager has been unavailable for {PATIENCE_SECONDS:g} s",
                 because=error.because or error.message,
                 hint="`yopp up` starts what is missing; its log is rm.log in the run directory",
             ) from error
         if away >= TELL_SECONDS and not self._told:
             self._told = True
             self._tell(
-                f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+                f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
             )
         time.sleep(RETRY_SECONDS)
 
@@ -58,5 +58,5 @@ class Patience:
             return
         if not self._told:
             away = self._connected - self._since
-            self._tell(f"the ResourceManager was lost, and is there again after {away:.1f} s")
+            self._tell(f"the ResourceManager is available again after {away:.1f} s")
         self._since, self._told = None, False

@@ -66,7 +66,7 @@ class Answer(Record):
     def document(self) -> dict[str, Any]:
         """Its JSON object. Raises RefusedError for anything else."""
         if self.content_type.split(";")[0].strip().lower() != "application/json":
-            shown = self.content_type or "of no type"
+            shown = self.content_type or "without a Content-Type"
             raise self.strange(f"it is {shown[:80]}, not application/json")
         try:
             found = json.loads(self.body)
@@ -86,7 +86,7 @@ def strange(url: str, because: str) -> RefusedError:
     return RefusedError(
         f"the answer of {bare(url)} is not YARN's",
         because=because,
-        hint="does --rm name the ResourceManager's web address (port 8088 as it comes)?",
+        hint="does --rm name the ResourceManager's web address (default port 8088)?",
     )
 
 
@@ -140,8 +140,8 @@ class Rest:
             return answer
         raise ConnectionFailedError(
             "no active ResourceManager answers",
-            because="; ".join(failures)[:600] or "none is named",
-            hint="`yopp engine test` says more; --rm names another one",
+            because="; ".join(failures)[:600] or "no address is configured",
+            hint="`yopp engine test` shows details; --rm names another one",
         )
 
     def get(self, url: str, query: _Query = ()) -> Answer:
@@ -158,7 +158,7 @@ class Rest:
             status, headers, content = self._request(method, url, query, body, until)
             onward = _onward(status, headers, url)
             if onward is not None and method != "GET" and status in (301, 302, 303):
-                raise strange(url, f"it answers a change with {status}, which would make it a question")
+                raise strange(url, f"it answers a change with {status}, which would turn it into a GET")
             if onward is None:
                 if (
                     not anybody
@@ -174,14 +174,14 @@ class Rest:
                 raise _NotThereError("it knows of no active ResourceManager")
             if url.startswith("https://") and not onward.startswith("https://"):
                 raise RefusedError(
-                    f"{bare(url)} sends on to {bare(onward)[:200]}",
-                    because="from https to http, which is not followed",
+                    f"{bare(url)} redirects to {bare(onward)[:200]}",
+                    because="a redirection from https to http is not followed",
                     hint="name the active ResourceManager with --rm",
                     status=status,
                 )
             url = onward
         raise RefusedError(
-            f"{bare(url)} sends in circles",
+            f"{bare(url)} redirects in a circle",
             because=f"more than {REDIRECTS} redirections",
             hint="name the active ResourceManager with --rm",
         )
@@ -215,7 +215,7 @@ class Rest:
                 raise ConnectionFailedError(
                     f"{bare(url)} did not answer",
                     because=because,
-                    hint="it may have done what it was asked nevertheless: look before you try again",
+                    hint="the request may have taken effect: check before you try again",
                 ) from None
             raise _NotThereError(because) from None
         finally:
@@ -280,9 +280,9 @@ def _split(url: str) -> urllib.parse.SplitResult:
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError as error:
-        raise _NotThereError(f"it is no address: {error}") from None
+        raise _NotThereError(f"it is not an address: {error}") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise _NotThereError("it is no address of a web server")
+        raise _NotThereError("it is not the address of a web server")
     return parts
 
 
@@ -296,7 +296,7 @@ def _connection(parts: urllib.parse.SplitResult, until: float) -> http.client.HT
         else:
             connection = http.client.HTTPConnection(host, parts.port, timeout=seconds)
     except (ValueError, http.client.HTTPException) as error:
-        raise _NotThereError(f"it is no address: {error}") from None
+        raise _NotThereError(f"it is not an address: {error}") from None
     connection.response_class = functools.partial(_Response, until=until)  # type: ignore[assignment]
     return connection
 
@@ -309,15 +309,15 @@ def _content(response: http.client.HTTPResponse, url: str) -> bytes:
         try:
             block = response.read1(_BLOCK)
         except http.client.IncompleteRead:
-            raise strange(url, "it ends in the middle") from None
+            raise strange(url, "the answer is incomplete") from None
         if not block:
             break
         blocks.append(block)
         size += len(block)
         if size > LARGEST:
-            raise strange(url, f"it has more than {LARGEST >> 20} MB")
+            raise strange(url, f"the answer is larger than {LARGEST >> 20} MB")
     if response.length:
-        raise strange(url, f"it ends in the middle: {response.length} bytes are missing")
+        raise strange(url, f"the answer is incomplete: {response.length} bytes are missing")
     return b"".join(blocks)
 
 
@@ -327,10 +327,10 @@ def _reason(error: Exception) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not trusted: {error.verify_message}"
     if isinstance(error, UnicodeError):
-        return "it is no address: no host can have that name"
+        return "it is not an address: no host can have that name"
     if isinstance(error, OSError):
         return (error.strerror or str(error) or type(error).__name__).lower()
-    return f"what it said is no HTTP ({type(error).__name__})"
+    return f"its answer is not HTTP ({type(error).__name__})"
 
 
 def _onward(status: int, headers: Mapping[str, str], url: str) -> str | None:
@@ -338,7 +338,7 @@ def _onward(status: int, headers: Mapping[str, str], url: str) -> str | None:
     if status in (301, 302, 303, 307, 308):
         location = headers.get("location", "")
         if not location:
-            raise strange(url, f"a redirection ({status}) that does not say where to")
+            raise strange(url, f"a redirection ({status}) without a Location")
         return _keeping_path(location, url)
     if found := _REFRESH.fullmatch(headers.get("refresh", "")):
         return _keeping_path(found[1].strip("'\""), url)
@@ -350,7 +350,7 @@ def _keeping_path(place: str, url: str) -> str:
     try:
         there, here = urllib.parse.urlsplit(urllib.parse.urljoin(url, place)), urllib.parse.urlsplit(url)
     except ValueError:
-        raise strange(url, f"it sends on to {place[:80]!r}, which is no address") from None
+        raise strange(url, f"it sends on to {place[:80]!r}, which is not an address") from None
     path = here.path if there.path in ("", "/") else there.path
     return urllib.parse.urlunsplit((there.scheme, there.netloc, path, "", ""))
 
@@ -362,7 +362,7 @@ def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) 
     if status == 401:
         raise _unauthorised(headers, url)
     said, named = _exception_of(content, headers.get("content-type", ""))
-    exit_code, hint = _REFUSALS.get(status, (1, "its log says more" if status >= 500 else ""))
+    exit_code, hint = _REFUSALS.get(status, (1, "its log has details" if status >= 500 else ""))
     if named == _FAILED_THERE:
         exit_code = 1
     message = f"{bare(url)} answered {status}"
@@ -377,8 +377,8 @@ def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) 
 
 _REFUSALS = {
     404: (EXIT_NO_SUCH, ""),
-    403: (EXIT_NOT_PERMITTED, "HADOOP_USER_NAME says who you are to a cluster without Kerberos"),
-    **dict.fromkeys((502, 503, 504), (EXIT_UNREACHABLE, "its log says more")),
+    403: (EXIT_NOT_PERMITTED, "HADOOP_USER_NAME sets your user on a cluster without Kerberos"),
+    **dict.fromkeys((502, 503, 504), (EXIT_UNREACHABLE, "its log has details")),
 }
 """The exit codes and hints of answers that are no success."""
 
@@ -392,8 +392,8 @@ def _unauthorised(headers: Mapping[str, str], url: str) -> YoppError:
         f"{bare(url)} wants {'Kerberos' if kerberos else 'to know who you are'}",
         because=f"it answers 401 (Negotiate), and {simple}"
         if kerberos
-        else f"it answers 401{how}, and takes no user.name",
-        hint="use that cluster's own `yarn` after `kinit`" if kerberos else simple,
+        else f"it answers 401{how}, and does not accept user.name",
+        hint="run that cluster's own `yarn` after `kinit`" if kerberos else simple,
         exit_code=EXIT_NOT_PERMITTED,
         status=401,
     )

@@ -133,8 +133,8 @@ def java_text(text: str) -> bytes:
     if len(data) > LARGEST_FILE:
         raise UsageError(
             f"the command has {len(data)} bytes",
-            because=f"Hadoop's distributed shell reads {LARGEST_FILE} of it at most",
-            hint="a script that stands on the nodes",
+            because=f"Hadoop's distributed shell reads at most {LARGEST_FILE} bytes",
+            hint="a script that is installed on the nodes",
         )
     return len(data).to_bytes(2, "big") + data
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from executor.light import Record, replace
 
 from ..errors import (
-    EXIT_NO_SUCH,
     ApplicationNotFoundError,
     ConnectionFailedError,
     ContainerNotFoundError,
@@ -250,9 +249,9 @@ class YarnClient:
                 if one.node_id == wanted.node_id:
                     return self.node_containers(one)
             raise UsageError(
-                f"node {wanted.node_id} does not run",
-                because="only NodeManagers that run tell of their containers",
-                hint="`yopp node status` says more",
+                f"node {wanted.node_id} is not running",
+                because="only running NodeManagers report their containers",
+                hint="`yopp node status` shows details",
             )
         found, failed = self.containers_of(alive)
         for node_id, error in failed:
@@ -322,7 +321,7 @@ class YarnClient:
         for node, answer in zip(nodes, answers, strict=True):
             if answer is None:
                 answer = ConnectionFailedError(
-                    f"cannot reach node {node.node_id}", because="too many others did not answer in time"
+                    f"cannot reach node {node.node_id}", because="too many nodes did not answer in time"
                 )
             if isinstance(answer, YoppError):
                 failed.append((node.node_id, answer))
@@ -355,7 +354,7 @@ class YarnClient:
         if name not in SIGNALS:
             raise UsageError(
                 f"YARN cannot send SIG{name}",
-                because=f"its REST API knows {', '.join(SIGNALS)} only",
+                because=f"its REST API supports only {', '.join(SIGNALS)}",
                 hint="`yopp container signal --signal TERM`",
             )
         return f"{SIGNALS[name]} (SIG{name})"
@@ -392,7 +391,7 @@ class YarnClient:
         if not node.http_address:
             raise RefusedError(
                 f"node {node.node_id} has no web address",
-                because="the ResourceManager tells none",
+                because="the ResourceManager reports none",
                 hint="`yopp node status` shows it",
             )
         address = node.http_address
@@ -491,19 +490,11 @@ def _naming(missing: Callable[[str], YoppError], identifier: str) -> Iterator[No
 
 
 def _no_node(node_id: str) -> YoppError:
-    return _unknown(NodeNotFoundError, "node", node_id)
+    return NodeNotFoundError.of(node_id, "the cluster does not know it")
 
 
 def _no_application(application_id: str) -> YoppError:
-    return _unknown(ApplicationNotFoundError, "app", application_id)
-
-
-def _unknown(kind: type[YoppError], noun: str, identifier: str) -> YoppError:
-    return kind(
-        f"no {'application' if noun == 'app' else noun} {identifier}",
-        because="the cluster does not know it",
-        hint=f"`yopp {noun} list -a` shows those that it knows",
-    )
+    return ApplicationNotFoundError.of(application_id, "the cluster does not know it")
 
 
 def _no_container(container_id: str) -> YoppError:
@@ -513,5 +504,4 @@ def _no_container(container_id: str) -> YoppError:
         f"the cluster's nodes do not know {container_id}",
         because="a node forgets its containers when their application has ended",
         hint=f"aggregated logs: `yarn logs -applicationId {application_id} -containerId {container_id}`",
-        exit_code=EXIT_NO_SUCH,
     )

@@ -100,7 +100,7 @@ def plan(
     if nodes > 1 and nodes * DAEMON_MB > machine.memory_mb:
         raise YoppError(
             f"{nodes} nodes do not fit on this machine",
-            because=f"their {nodes} NodeManagers alone would take about {nodes * DAEMON_MB} MB of its {memory_told}",
+            because=f"their {nodes} NodeManagers alone would use about {nodes * DAEMON_MB} MB of its {memory_told}",
             hint=f"yopp up --nodes {max(1, min(int(machine.cores), machine.memory_mb // DAEMON_MB))}",
         )
     if wish.memory_mb is not None and wish.memory_mb < SMALLEST_NODE_MB and not wish.configured:
@@ -125,14 +125,13 @@ def _vcores(
         promised = wish.vcores * nodes + taken
         if promised > cores:
             warnings.append(
-                f"{promised} vcores are promised on {told}: containers share the cores and run slower"
+                f"{promised} vcores are promised on {told}: containers share cores and run slower"
             )
         return (wish.vcores,) * nodes
     if nodes > cores - taken:
         raise YoppError(
-            f"{number_of(nodes, 'node')} cannot have a core each",
-            because=f"this machine gives yopp {told}"
-            + (f", of which other nodes have {taken}" if taken else ""),
+            f"there is not one core for each of {number_of(nodes, 'node')}",
+            because=f"yopp can use {told}" + (f", other nodes use {taken}" if taken else ""),
             hint=f"yopp up --nodes {cores}, or share the cores: yopp up --nodes {nodes} --vcores 1"
             if not taken
             else "name the size of the new node: --vcores 1 --memory MB",
@@ -150,7 +149,7 @@ def _memory(
         if largest < SMALLEST_NODE_MB:
             raise YoppError(
                 f"no memory is left for {number_of(nodes, 'node')}",
-                because=f"this machine gives yopp {told}, of which {reserve} MB are kept"
+                because=f"yopp can use {told}, of which {reserve} MB are reserved"
                 + (f" and {taken} MB promised to other nodes" if taken else ""),
                 hint="start fewer nodes, or lower -Dyarn.nodemanager.resource.system-reserved-memory-mb=MB",
             )
@@ -162,14 +161,13 @@ def _memory(
             hint = f"lower yarn.nodemanager.resource.memory-mb to {largest} or less"
         raise YoppError(
             f"{number_of(nodes, 'node')} of {wish.memory_mb} MB cannot be promised",
-            because=f"this machine gives yopp {told}"
-            + (f", of which other nodes have {taken} MB" if taken else ""),
+            because=f"yopp can use {told}" + (f", other nodes use {taken} MB" if taken else ""),
             hint=hint if largest >= SMALLEST_NODE_MB else "stop another node first",
             exit_code=EXIT_CONFIGURATION if wish.configured else None,
         )
     if promised > machine_mb - reserve:
         warnings.append(
-            f"{promised} MB are promised of {told}: less is left than the {reserve} MB that should be reserved for "
+            f"{promised} MB are promised of {told}: less than {reserve} MB is left, which should be reserved for "
             "the rest of the machine"
         )
     return wish.memory_mb

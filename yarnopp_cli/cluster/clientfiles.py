@@ -101,5 +101,5 @@ def unusable(path: str, error: OSError) -> YoppError:
     return YoppError(
         f"cannot write the job's files in {path}",
         because=error.strerror or str(error),
-        hint="the state directory must be writable and have room; --run-dir names another one",
+        hint="make the state directory writable and free some space, or name another one with --run-dir",
     )

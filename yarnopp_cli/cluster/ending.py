@@ -99,7 +99,7 @@ def _end(daemons: Sequence[Daemon], processes: Sequence[ProcessId], *, grace: fl
     if left:
         names = ", ".join(f"{one.name} (process {one.process.pid})" for one in daemons if one.process in left)
         raise YoppError(
-            f"{names} {'does' if len(left) == 1 else 'do'} not end",
+            f"{names} {'has' if len(left) == 1 else 'have'} not ended",
             because=f"SIGTERM was sent {grace:g} s ago",
             hint="the same command with --force kills it",
         )

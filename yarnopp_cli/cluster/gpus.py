@@ -38,13 +38,13 @@ def gpus_of_machine(configuration: Configuration) -> tuple[str, ...]:
         return gpu_devices(allowed)
     path = _nvidia_smi(str(configuration.value(DISCOVERY)))
     if path is None:
-        raise _not_found("there is no nvidia-smi")
+        raise _not_found("nvidia-smi is not installed")
     import subprocess
 
     try:
         answer = subprocess.run([path, "-q", "-x"], capture_output=True, timeout=_PATIENCE, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _not_found(f"{path} cannot be asked: {error}") from None
+        raise _not_found(f"{path} cannot be run: {error}") from None
     if answer.returncode != 0:
         said = (
             answer.stderr.decode(errors="replace").strip() or answer.stdout.decode(errors="replace").strip()

@@ -141,11 +141,11 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
     )
     if rm is None and read_watched(run_dir, "rm") is not None:
         warnings.append(
-            "the ResourceManager died: a node starts it again, or its log says why not; `yopp up` does so now"
+            "the ResourceManager died: a node restarts it, or its log says why not; `yopp up` restarts it now"
         )
     elif rm is None:
         warnings.append(
-            "the ResourceManager is not running: `yopp up` starts it again without its applications, and ends their "
+            "the ResourceManager is not running: `yopp up` starts it without its applications, and ends their "
             "containers"
         )
     info = seen.info if seen is not None else None
@@ -165,7 +165,7 @@ def other_version(info: ClusterInfo | None, nodes: Iterable[NodeStatus]) -> list
     if not others:
         return []
     return [
-        f"daemons run yopp {', '.join(others)}, and this command is of {__version__}: "
+        f"daemons run yopp {', '.join(others)}, but this command is version {__version__}: "
         "`yopp down --keep-containers` and `yopp up` replace them"
     ]
 
@@ -178,7 +178,7 @@ def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
         return ()
     if not node.warnings or "switched off" in node.warnings[0]:
         return ()
-    advice = "`yopp doctor` says why, and what to type"
+    advice = "`yopp doctor` shows why, and what to type"
     if node.cgroups == "none":
         return (
             "no cgroups can be written here: memory limits are enforced by polling, and CPU limits are not enforced; "
@@ -207,7 +207,7 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
     pid = node.daemon.process.pid
     found = read_stat(pid)
     if found is not None and found.state in "Tt":
-        return f"{node.node_id} is {state}: its process is stopped, and `kill -CONT {pid}` lets it go on"
+        return f"{node.node_id} is {state}: its process is stopped; `kill -CONT {pid}` continues it"
     return f"{node.node_id} (process {pid}) is {state}: its log is nm-{node.port}.log"
 
 
@@ -216,7 +216,7 @@ def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
     warnings = []
     if run_dir.stale_files():
         warnings.append(
-            "its daemons did not end in order: `yopp up` starts them again, `yopp down` removes what they left"
+            "its daemons did not shut down cleanly: `yopp up` starts them again, `yopp down` removes what they left"
         )
     if os.path.isdir(run_dir.state_dir):
         from .cleanup import live_records

@@ -72,7 +72,7 @@ class RunDir(Record):
         if made is None:
             raise YoppError(
                 "no run directory",
-                because="there is no home directory for it",
+                because="you have no home directory",
                 hint="name one with --run-dir or YOPP_RUN_DIR",
             )
         # Spelling out the default names the same cluster, so it must mean the same state.
@@ -215,7 +215,7 @@ class RunDir(Record):
             return None
         except OSError as error:
             raise YoppError(
-                f"cannot read {path}", because=reason_of(error), hint="`ls -l` says whose it is"
+                f"cannot read {path}", because=reason_of(error), hint="`ls -l` shows who owns it"
             ) from None
 
     def daemons(self) -> tuple[Daemon, ...]:
@@ -365,20 +365,23 @@ def _check_private(path: str, what: str, *, guest: bool = False) -> None:
     mode, me = stat.S_IMODE(facts.st_mode), os.geteuid()
     exit_code: int | None = EXIT_NOT_PERMITTED
     if stat.S_ISLNK(facts.st_mode):
-        because = "it is a symbolic link, which another user may redirect"
-        hint = f"name the directory itself: {os.path.realpath(path)}"
+        because = "it is a symbolic link, which another user could redirect"
+        hint = f"name its target: {os.path.realpath(path)}"
     elif not stat.S_ISDIR(facts.st_mode):
         because, hint, exit_code = "it is not a directory", "name another one", None
     elif facts.st_uid != me and not (guest and me == 0):
         because = f"it belongs to user {facts.st_uid}, and you are {me}"
-        hint = "name a directory of your own with --run-dir or YOPP_RUN_DIR"
+        hint = "name your own directory with --run-dir or YOPP_RUN_DIR"
     elif not mode & 0o077:
         return
     elif not os.listdir(path):
         os.chmod(path, 0o700)  # ours, and nothing in it yet: `mkdir d; yopp --run-dir d up` need not fail
         return
     else:
-        because, hint = f"its mode {mode:04o} lets others in", f"chmod 700 {path}, or name another directory"
+        because, hint = (
+            f"its mode {mode:04o} gives others access",
+            f"chmod 700 {path}, or name another directory",
+        )
     raise YoppError(f"{what} {path} is refused", because=because, hint=hint, exit_code=exit_code)
 
 
@@ -388,7 +391,7 @@ def _unusable(path: str, what: str, error: OSError) -> YoppError:
         because=reason_of(error),
         hint="free some space, or name another directory with --run-dir"
         if error.errno in (errno.ENOSPC, errno.EDQUOT)
-        else "name a directory that you can write with --run-dir or YOPP_RUN_DIR",
+        else "name a directory that you can write to, with --run-dir or YOPP_RUN_DIR",
     )
 
 
@@ -434,7 +437,7 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
                 raise YoppError(
                     "another yopp is starting or stopping this cluster",
                     because=f"process {holder} has held {path} for over {timeout:g} s",
-                    hint=f"look at it with `ps {holder}`, or wait for it",
+                    hint=f"`ps {holder}` shows it; wait for it, or end it",
                 ) from None
         time.sleep(_LOCK_POLL_SECONDS)  # flock(2) has no timeout
     with contextlib.suppress(OSError):  # a full disk: the pid is only for the message above

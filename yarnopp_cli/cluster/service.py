@@ -179,8 +179,8 @@ def check_systemd(service: Service) -> None:
     if not os.path.isdir(service.host.booted):
         raise YoppError(
             "there is no systemd here",
-            because=f"{service.host.booted} does not exist: this host's init is another one",
-            hint="have that one run `yopp up --foreground`, which ends with SIGTERM",
+            because=f"{service.host.booted} does not exist: this host has another init",
+            hint="let your init run `yopp up --foreground`, which ends on SIGTERM",
             exit_code=EXIT_UNREACHABLE,
         )
     socket = os.path.join(service.runtime, "systemd", "private")
@@ -243,9 +243,9 @@ def check_install(service: Service, *, start: bool) -> State:
         taken.insert(0, service.path)
     if taken:
         raise InvalidStateError(
-            f"there is another {service.unit}",
+            f"another {service.unit} exists",
             because=f"{taken[0]} was not made by `yopp service install`",
-            hint="remove it, or take a run directory of another name, which has a unit of another name",
+            hint="remove it, or use a run directory with another name, which has a unit with another name",
         )
     state = state_of(service)
     there = service.run_dir.daemons() if service.run_dir.exists() else ()
@@ -272,7 +272,7 @@ def install(service: Service, text: str, before: State, *, start: bool) -> None:
             raise YoppError(
                 f"cannot write {service.path}",
                 because=reason_of(error),
-                hint="`ls -ld` says whose it is",
+                hint="`ls -ld` shows who owns it",
                 exit_code=EXIT_NOT_PERMITTED if isinstance(error, PermissionError) else None,
             ) from None
         _systemctl(service, "daemon-reload")
@@ -362,6 +362,6 @@ def _systemctl(service: Service, *words: str) -> str:
         raise YoppError(
             f"`{' '.join(command)}` failed",
             because=said[-1] if said else f"it ended with exit code {done.returncode}",
-            hint=f"`journalctl {user}-e -u {service.unit}` has what the service said",
+            hint=f"`journalctl {user}-e -u {service.unit}` shows the service's log",
         )
     return done.stdout

@@ -167,7 +167,7 @@ class _Start:
                 if not ended:
                     raise _stuck(daemon, error.because or error.message) from error
             if not ended:
-                raise _stuck(daemon, "it is shutting down and does not finish")
+                raise _stuck(daemon, "it is still shutting down")
             daemon = self.run_dir.daemon("rm")
         return False
 
@@ -199,9 +199,9 @@ class _Start:
             found += setting_differences(running, self.configuration)
         if found:
             raise YoppError(
-                "the cluster runs with other settings",
+                "the cluster is running with other settings",
                 because="; ".join(found),
-                hint="`yopp down` first, or leave out what differs",
+                hint="`yopp down` first, or leave out the options that differ",
             )
 
     def _clear_forgotten_nodes(self, plan: Plan, present: set[int]) -> None:
@@ -401,8 +401,8 @@ def _choose(
         and (kept[0].memory, kept[0].vcores) != (wish.memory_mb, wish.vcores)
     ):
         raise YoppError(
-            f"the node of port {port} has another size",
-            because=f"it was started with {kept[0].memory} MB and {kept[0].vcores} vcores",
+            f"the node on port {port} has another size",
+            because=f"it has {kept[0].memory} MB and {kept[0].vcores} vcores",
             hint="leave --memory and --vcores out, or start a new node without naming a port",
         )
     if kept and (port is not None or not sized):

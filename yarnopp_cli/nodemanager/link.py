@@ -21,8 +21,8 @@ BACKOFF_MIN = 0.05
 BACKOFF_MAX = 1.0
 """Seconds between attempts to connect again: doubled from the first to the second."""
 OPPORTUNISTIC_GAPS = 2
-"""How many gaps news of opportunistic containers alone waits: the node has started the next ones by then, and nobody
-is given what they leave."""
+"""How many gaps news of opportunistic containers alone waits after the last heartbeat, and at least one after the
+change: the node has started the next containers by then, and what the ended ones leave is allocated to nobody."""
 QUICK_ANSWERS = 5
 """So many quick answers without news mean that the RM does not hold heartbeats: then the interval holds."""
 
@@ -80,6 +80,7 @@ class ResourceManagerLink:
         self._next_sequence = 1
         self._next_beat_at = 0.0
         self._dirty = False
+        self._changed_at = 0.0
         self._of_others = False
         self._quick = 0
 
@@ -164,8 +165,10 @@ class ResourceManagerLink:
 
     # -- heartbeats ------------------------------------------------------------------------------------
 
-    def changed(self, *, opportunistic: bool = False) -> None:
+    def changed(self, now: float, *, opportunistic: bool = False) -> None:
         """There is something to tell, of an ``opportunistic`` container or of anything else."""
+        if not self._dirty:
+            self._changed_at = now
         self._dirty = True
         self._of_others |= not opportunistic
 
@@ -184,8 +187,9 @@ class ResourceManagerLink:
         """When the next heartbeat may be sent."""
         if not self.queueing:
             return self._last_sent
-        waits = self._dirty and not self._of_others
-        return self._last_sent + self._gap * (OPPORTUNISTIC_GAPS if waits else 1)
+        if not self._dirty or self._of_others:
+            return self._last_sent + self._gap
+        return max(self._last_sent + self._gap * OPPORTUNISTIC_GAPS, self._changed_at + self._gap)
 
     def sent(self, now: float) -> int:
         """A heartbeat goes out now; its sequence number."""

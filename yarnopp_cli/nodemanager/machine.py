@@ -213,7 +213,7 @@ class NodeManager:
                 self._pass(event)
             case PagesServed():
                 self._reporter.serves_pages(event.address)
-                self._link.changed()
+                self._link.changed(self._now)
             case _:
                 self._pass(event)
         return self._finish()
@@ -283,7 +283,7 @@ class NodeManager:
             return self._commands
         if self._scheduler.health_report != self._health_told:
             self._health_told = self._scheduler.health_report
-            self._link.changed()
+            self._link.changed(self._now)
         if self._scheduler.health_report and self._scheduler.queue_length:
             self._give_back_queued(self._scheduler.health_report)
         self._link.queueing = self._scheduler.queue_length > 0
@@ -305,7 +305,9 @@ class NodeManager:
         for command in commands:
             if isinstance(command, executor_commands.ReportStatus):
                 self._containers.reported(command.status)
-                self._link.changed(opportunistic=command.status.execution_type is ExecutionType.OPPORTUNISTIC)
+                self._link.changed(
+                    self._now, opportunistic=command.status.execution_type is ExecutionType.OPPORTUNISTIC
+                )
             else:
                 self._commands.append(command)
 
@@ -481,7 +483,7 @@ class NodeManager:
                     finished_at_ms=self._epoch_ms,
                 )
             )
-            self._link.changed()
+            self._link.changed(self._now)
             return
         self._pass(executor_events.ContainerScheduled(spec))
 
@@ -555,7 +557,7 @@ class NodeManager:
                     cause = Cause(CauseKind.NODE_STOPPED, text=ending.reason)
                     self._kill(container_id, ContainerExitStatus.ABORTED, cause, NODE_ENDED, force=True)
                 return
-            ending.reason += f"; {len(self._containers.live)} containers would not end"
+            ending.reason += f"; {len(self._containers.live)} containers did not end"
         if not self._link.is_registered:
             self._stop(ending)
             return

@@ -56,9 +56,9 @@ class ReasonKind(enum.StrEnum):
     BY_PERSON = "BY_PERSON"  #: by a user; ``detail`` who
     MADE_ROOM = "MADE_ROOM"  #: to make room for guaranteed containers; ``by``, ``holders``
     OUTSIDE_CPU = "OUTSIDE_CPU"  #: processes outside yopp need the CPU
-    LENT_CPU = "LENT_CPU"  #: guaranteed containers use the CPU that it had on loan
+    LENT_CPU = "LENT_CPU"  #: guaranteed containers use the CPU that it had borrowed
     MACHINE_MEMORY = "MACHINE_MEMORY"  #: the machine runs out of memory; ``needs`` MB are to stay available
-    LENT_MEMORY = "LENT_MEMORY"  #: others use the memory that it had on loan
+    LENT_MEMORY = "LENT_MEMORY"  #: others use the memory that it had borrowed
 
     # A limit; ``used`` of ``limit``.
     QUEUE_MAXIMUM = "QUEUE_MAXIMUM"  #: of a queue; ``where`` its path

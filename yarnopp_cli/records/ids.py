@@ -141,6 +141,6 @@ def _invalid(text: str, what: str, example: str) -> InvalidIdError:
     return InvalidIdError(
         f"{text!r} is not {what}",
         because=f"{what} looks like {example}",
-        hint=f"`{_LISTS[what]}` shows those this cluster knows",
+        hint=f"`{_LISTS[what]}` lists the known ones",
         sought=text if "container" in what else "",
     )

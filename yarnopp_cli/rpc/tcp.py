@@ -67,7 +67,7 @@ def loopback_address(address: str) -> ListenAddress:
     found = _address(address)
     if found is None:
         raise InvalidPropertyError(
-            f"{_PROPERTY} = {address!r} is no address", because="it looks like localhost:8032"
+            f"{_PROPERTY} = {address!r} is not an address", because="it looks like localhost:8032"
         )
     if found.parsed is None or not found.parsed.is_loopback:
         raise InvalidPropertyError(
@@ -83,7 +83,7 @@ def any_address(address: str) -> ListenAddress:
     found = _address(address)
     if found is None or found.parsed is None:
         raise InvalidPropertyError(
-            f"{address!r} is no address to listen on", because="it looks like 0.0.0.0:8049"
+            f"{address!r} is not an address to listen on", because="it looks like 0.0.0.0:8049"
         )
     return found
 

@@ -213,8 +213,9 @@ class NodeManagerSettings(Record, kw_only=True):
     heartbeat_gap_ms: int = setting("yopp.nodemanager.heartbeat-gap-ms", 4, at_least=0, at_most=1000)
     """The shortest time between two heartbeats while containers queue at the node: with short containers, what
     changes meanwhile is reported together; twice as long where that concerns opportunistic containers alone. The first
-    news after a pause is reported at once, and everything while nothing queues. 0: no pause. It has no meaning with
-    periodic heartbeats."""
+    news after a pause is reported at once, that of an opportunistic container after this time, so that the next one
+    starts before; while nothing queues, everything is reported at once. 0: no pause. It has no meaning with periodic
+    heartbeats."""
     racks: str = setting("yopp.nodemanager.racks", "/default-rack")
     """The racks of the nodes, which asks may name: one for all, or some by their ports: 45454=/rack1, 45455=/rack2.
     """
@@ -388,7 +389,7 @@ def by_port(text: str) -> dict[int | None, str]:
             raise ValueError(f"{entry!r} does not begin with the port of a node")
         key = int(port) if equals else None
         if key in values:
-            raise ValueError(f"{entry!r} names a node a second time")
+            raise ValueError(f"{entry!r} names a node twice")
         values[key] = value
     return values
 

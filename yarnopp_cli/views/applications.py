@@ -309,19 +309,19 @@ def summary_text(summary: JobSummary) -> str:
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; "
-        f"{summary.awaited} of them after a wait to be granted, {summary.queued} of them after a queue, "
+        f"{summary.awaited} of them waited to be granted, {summary.queued} of them queued, "
         f"{summary.preempted - summary.shed} preempted, {summary.shed} shed, {summary.promoted} promoted; "
-        f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most, from asked to started"
+        f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most, from request to start"
         + (f"; {pauses_text(summary)}" if summary.paused else "")
     )
 
 
 _PAUSED_FOR = {
-    "LOAD": ", by load of other programs",
-    "MEMORY": ", because memory ran short",
+    "LOAD": ", because of the load of other programs",
+    "MEMORY": ", because memory was short",
     "WINDOW": ", outside the window of time for opportunistic containers",
     "GUARANTEED": ", to make room for guaranteed containers",
-    "PERSON": ", as a person asked for",
+    "PERSON": ", by a user",
 }
 
 

@@ -352,7 +352,7 @@ def _waited_line(report: ContainerReport, now_ms: int) -> str:
     """Both waiting times; empty where neither is known. Nobody asks for a master but the submission itself."""
     told = []
     if (eligible := report.waited_ms(report.eligible_at_ms, now_ms)) >= 0 and not report.is_am:
-        told.append(f"{span(eligible)} since it was eligible (asked for by its master)")
+        told.append(f"{span(eligible)} since it was eligible (requested by its master)")
     if (submitted := report.waited_ms(report.submitted_at_ms, now_ms)) >= 0:
         told.append(f"{span(submitted)} since its application was submitted")
     return ", ".join(told)
@@ -376,7 +376,7 @@ def _yarn_line(report: ContainerReport) -> str:
 def _limits_line(report: ContainerReport, facts: NodeFacts | None) -> str:
     limits = limits_document(report, facts)
     if limits is None:
-        return "not known: its node does not answer"
+        return "unknown: its node does not answer"
     parts = [f"memory {limits['memoryMB']} MB" if limits["memoryMB"] is not None else "memory unlimited"]
     if facts is not None and facts.cgroups == "none":
         return f"{parts[0]} (by polling: no cgroups here)"

@@ -173,7 +173,7 @@ def test_a_pause_for_cpu_on_loan_is_for_guaranteed_ones_and_is_told_as_that() ->
     world.tick(2)
     assert world.state("o1") is ContainerState.PAUSED
     assert (kind_of(world, "o1"), world.status("o1").stood_for) == (CauseKind.LENT_CPU, "GUARANTEED")
-    assert "on loan" in world.status("o1").diagnostics
+    assert "borrowed" in world.status("o1").diagnostics
 
 
 def test_ends_that_the_node_decides_say_which_limit_and_by_how_much() -> None:

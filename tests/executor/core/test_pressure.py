@@ -50,7 +50,7 @@ def test_two_busy_processes_outside_pause_both_spinners_within_two_seconds() -> 
     world.outside = [1.0, 1.0]
     world.tick(1.5)
     assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
-    assert "processes outside yopp want 2 of this machine's cores" in world.status("o1").diagnostics
+    assert "processes outside yopp need 2 of this machine's cores" in world.status("o1").diagnostics
     world.tick(30)
     assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
     world.outside = []
@@ -302,7 +302,7 @@ def test_who_would_get_nothing_is_paused_and_says_why_and_is_back_soon() -> None
         world.outside = [1.0, 1.0]
         world.tick(3)
         assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
-        assert "processes outside yopp want 2 of this machine's cores" in world.status("o1").diagnostics
+        assert "processes outside yopp need 2 of this machine's cores" in world.status("o1").diagnostics
         world.outside = [1.0]
         world.tick(3)
         assert world.states("o1", "o2") == ["RUNNING", "RUNNING"], "one core is left, each time as soon"
@@ -538,7 +538,7 @@ def test_g14_the_lent_is_taken_back_when_its_owner_uses_it() -> None:
     world.wants["g"] = 4.0
     world.tick(1.5)
     assert running(world, names) == 0 and world.state("g") is RUNNING
-    assert "guaranteed containers use the CPU that it had on loan" in world.status("o1").diagnostics
+    assert "guaranteed containers use the CPU that it had borrowed" in world.status("o1").diagnostics
     world.tick(1)
     assert world.got["g"] == pytest.approx(4.0)
     world.wants["g"] = 0.0
@@ -599,7 +599,7 @@ def test_lent_memory_is_taken_back_by_ending_one_after_the_other() -> None:
     assert ended == ["o4"], "the newest; the rest is looked at again without it"
     world.tick(10)
     assert running(world, names) == 2 and world.state("g") is RUNNING
-    assert "memory that it had on loan" in world.status("o4").diagnostics
+    assert "memory that it had borrowed" in world.status("o4").diagnostics
 
 
 def test_a_guaranteed_container_never_waits_for_vcores_on_loan() -> None:

@@ -34,8 +34,8 @@ _COLUMNS: tuple[Column[dict[str, Any]], ...] = (
     Column("where", "WHERE", lambda row: row["where"] or "-", flexible=True),
 )
 _OPPORTUNISTIC = {
-    True: "nodes queue or run some, so they are scheduled",
-    None: "not told: nodes report them, and have none now; whether they are on, YARN's REST API does not say",
+    True: "nodes run or queue some, so they are enabled",
+    None: "unknown: nodes report them, and have none now; YARN's REST API does not show whether they are enabled",
     False: "its nodes do not report any: Hadoop before 3.0, or another product",
 }
 
@@ -73,7 +73,7 @@ def list_engines(session: Session) -> None:
 
 def _none_named(hint: str) -> UsageError:
     return UsageError(
-        "no ResourceManager is named",
+        "no ResourceManager is configured",
         because="yarn works through the REST API of a cluster's ResourceManager",
         hint=hint,
     )
@@ -205,4 +205,4 @@ def use(
     )
     for variable in (ENGINE_VARIABLE, RM_VARIABLE):
         if overriding := os.environ.get(variable):
-            printer.warn(f"{variable} is {overriding}, and goes before it")
+            printer.warn(f"{variable} is {overriding}, and takes precedence")

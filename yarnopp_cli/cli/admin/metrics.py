@@ -99,7 +99,7 @@ def _of_nodes(client: LocalClient, chosen: Sequence[NodeReport], printer: Printe
         beans += told
     for silence in silent:
         if printer is not None:
-            printer.warn(f"{silence.message}: its figures are left out")
+            printer.warn(f"{silence.message}: its metrics are left out")
     return samples, beans
 
 

@@ -85,7 +85,7 @@ def _exclude_path(session: Session, running: dict[str, str]) -> str:
     named = str(session.configuration.value(EXCLUDE_PATH)) or running.get(EXCLUDE_PATH, "")
     if not named:
         raise YoppError(
-            "there is no list of excluded nodes",
+            "no list of excluded nodes is configured",
             because=f"{EXCLUDE_PATH} is not set",
             hint="--exclude FILE, or `yopp node drain NODE` for one node",
             exit_code=EXIT_CONFIGURATION,
@@ -132,7 +132,7 @@ def update_node_resource(
     if overcommit not in (None, -1):
         raise UsageError(
             f"an overcommit timeout of {overcommit} ms is not supported",
-            because="guaranteed containers that have more than the node's new size keep it until they end",
+            because="guaranteed containers beyond the node's new size keep their resources until they end",
             hint="leave it out, or give -1",
         )
     found = one_of(named_nodes(session.client.nodes(), [node]), node)
@@ -235,7 +235,7 @@ def state(
         told = {"path": path, "format": report.format, "records": report.records, "live": report.live}
         printer.answer(
             {"state": {**told, "problems": list(report.problems)}},
-            f"{path}: format {report.format}; records: {counted}; {report.live} of the applications live",
+            f"{path}: format {report.format}; records: {counted}; {report.live} of the applications are live",
             ids=[path],
             table=(["path", "format", *report.records], [row]),
         )
@@ -251,7 +251,9 @@ def _import(session: Session, file: str | None) -> int:
         text = sys.stdin.buffer.read() if file is None else Path(file).read_bytes()
     except OSError as error:
         raise UsageError(
-            f"{file} cannot be read", because=reason_of(error), hint="name a file that was exported"
+            f"{file} cannot be read",
+            because=reason_of(error),
+            hint="name a file that `rmadmin state export` wrote",
         ) from None
     records = transfer.from_text(text, file or "stdin")
     run_dir.prepare()
@@ -259,7 +261,7 @@ def _import(session: Session, file: str | None) -> int:
         if run_dir.daemon("rm") is not None:
             raise InvalidStateError(
                 "the state was not replaced",
-                because="the ResourceManager runs, and has its own",
+                because="the ResourceManager is running, and has its own state",
                 hint="yopp rm stop",
             )
         live = 0
@@ -268,14 +270,14 @@ def _import(session: Session, file: str | None) -> int:
                 YoppError
             ):  # what cannot be read is set aside; a newer one is refused below
                 live = transfer.examine(run_dir.rm_state_file)[1].live
-        question = f"Forget {number_of(live, 'application')} of the state that is there?"
+        question = f"Forget {number_of(live, 'application')} of the present state?"
         if live and not session.yes and not session.printer.confirm(question, yes=False):
             session.printer.note("nothing was changed")
             return EXIT_FAILURE
         transfer.replace_state(run_dir.rm_state_file, records)
     session.printer.answer(
         {"state": {"path": run_dir.rm_state_file, "records": len(records)}},
-        f"{run_dir.rm_state_file} has {len(records)} records now; `yopp up` goes on with them",
+        f"{run_dir.rm_state_file} has {len(records)} records now; `yopp up` recovers from them",
         ids=[run_dir.rm_state_file],
         table=(["path", "records"], [[run_dir.rm_state_file, str(len(records))]]),
     )

@@ -59,7 +59,7 @@ def awaited(
     what: str,
     seconds: float | None,
     *,
-    because: Callable[[str], str] = lambda _: "the time that was given to it has passed",
+    because: Callable[[str], str] = lambda _: "its time has expired",
     hint: str = "",
 ) -> Sequence[T]:
     """As ``polled``, until all that ``look`` finds is ``done``. Raises YoppError (exit 124) for what did not ``what``
@@ -69,7 +69,7 @@ def awaited(
         raise YoppError(
             f"{', '.join(waiting)} did not {what} within {seconds:g} s",
             because=because(waiting[0]),
-            hint=hint or f"look at it with `yopp {noun.singular} status`; --timeout waits longer",
+            hint=hint or f"`yopp {noun.singular} status` shows it; use a longer --timeout",
             exit_code=EXIT_TIMEOUT,
         )
     return found

@@ -85,13 +85,13 @@ def _jar(rest: list[str]) -> list[str]:
     if not rest or rest[0].startswith("-"):
         raise UsageError(
             "jar needs the name of a jar file",
-            because="nothing, or an option, follows it",
+            because="no file name follows it",
             hint="yopp pi 50 100, or yopp dshell --help",
         )
     if len(rest) < 2:
         raise UsageError(
             f"jar {rest[0]} needs the name of a program in it",
-            because="a jar of Hadoop's has several programs",
+            because="Hadoop's jars contain several programs",
             hint="pi, or org.apache.hadoop.yarn.applications.distributedshell.Client",
         )
     program, arguments = rest[1], rest[2:]
@@ -101,8 +101,8 @@ def _jar(rest: list[str]) -> list[str]:
         return ["dshell", *_dshell(arguments)]
     raise UsageError(
         f"cannot run {program} of {rest[0]}",
-        because="yopp runs no Java: of Hadoop's jars it has pi and the distributed shell built in",
-        hint="run any command of your own with `yopp run -- COMMAND`",
+        because="yopp does not run Java; of Hadoop's jars, pi and the distributed shell are built in",
+        hint="run any command with `yopp run -- COMMAND`",
     )
 
 
@@ -158,7 +158,7 @@ def _daemon(rest: list[str]) -> list[str]:
     if len(rest) < 2 or rest[0] not in ("start", "stop", "status") or rest[1] not in _DAEMONS:
         raise UsageError(
             "--daemon takes start, stop or status, and resourcemanager or nodemanager",
-            because="it is YARN's way to start and end one daemon",
+            because="it starts or stops one daemon, as in YARN",
             hint="yopp up starts both, yopp down ends them",
         )
     return [_DAEMONS[rest[1]], rest[0], *rest[2:]]
@@ -166,9 +166,9 @@ def _daemon(rest: list[str]) -> list[str]:
 
 def _unsupported(command: str, option: str) -> UsageError:
     return UsageError(
-        f"yopp {command} {option} does nothing here",
-        because="this version has no counterpart of that YARN option",
-        hint=f"`yopp {command} --help` lists what there is",
+        f"yopp {command} {option} has no effect here",
+        because="yopp has no counterpart of that YARN option",
+        hint=f"`yopp {command} --help` lists the options",
     )
 
 
@@ -257,8 +257,8 @@ def _mapped(command: str, words: list[str]) -> list[str]:
         if target is verb and verb:
             raise UsageError(
                 f"yopp {command}: {option} and -{verb[0]} exclude each other",
-                because="each is a command of its own",
-                hint="type one of them",
+                because="each is a separate command",
+                hint="give one of them",
             )
         if takes == "1" and not left:
             raise UsageError(
@@ -273,7 +273,7 @@ def _mapped(command: str, words: list[str]) -> list[str]:
     if command in _GROUPS and not verb:
         raise UsageError(
             f"yopp {command}: {first} needs -list",
-            because="that option narrows a list, and no list is asked for",
+            because="that option filters a list",
             hint=f"yopp {command} list --help",
         )
     return [command, *_finished(command, verb, others)]
@@ -289,7 +289,7 @@ def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
             typed = next(option for option, (ours, _) in _OPTIONS["app"].items() if ours == (verb[0], _LAST))
             raise UsageError(
                 f"yopp app: {typed} needs -appId",
-                because="it changes one application, which is to be named",
+                because="it changes one application, which must be named",
                 hint=f"yopp app {verb[0]} --help",
             )
         others.remove(named[0])
@@ -320,7 +320,7 @@ def _log_words(words: list[str]) -> list[str]:
     if not names <= {"stdout", "stderr"} or not names:
         raise UsageError(
             "a container's log files are stdout and stderr",
-            because="nothing else of it is kept",
+            because="no other files are kept",
             hint="-log_files stdout",
         )
     chosen = [f"--{name}" for name in sorted(names)] if len(names) == 1 else []
@@ -333,7 +333,7 @@ def _yarn_signal(name: str) -> str:
     if name not in known:
         raise UsageError(
             f"{name!r} is none of YARN's signals",
-            because="`-signal` takes YARN's SignalContainerCommand; `yopp container signal` takes those of Linux",
+            because="`-signal` takes YARN's SignalContainerCommand; `yopp container signal` takes Linux signals",
             hint=f"use one of {', '.join(known)}",
         )
     return known[name]
@@ -391,8 +391,8 @@ def _mapred(rest: list[str]) -> list[str]:
         case ["-kill", *more] if more:
             return ["app", "kill", *more]
     raise UsageError(
-        f"mapred {' '.join(rest[:2])} means nothing here".replace("  ", " "),
-        because="of `mapred` yopp has job -list, job -status JOB and job -kill JOB",
+        f"mapred {' '.join(rest[:2])} is not supported here".replace("  ", " "),
+        because="of `mapred`, yopp has job -list, job -status JOB and job -kill JOB",
         hint="yopp app --help",
     )
 
@@ -402,8 +402,8 @@ def _cluster(rest: list[str]) -> list[str]:
     if rest[:1] in (["-lnl"], ["--list-node-labels"], ["-list-node-labels"]):
         return ["node", "labels", *rest[1:]]
     raise UsageError(
-        f"cluster {' '.join(rest[:1])} means nothing here".replace("  ", " "),
-        because="of `yarn cluster` yopp has --list-node-labels: its nodes have no attributes",
+        f"cluster {' '.join(rest[:1])} is not supported here".replace("  ", " "),
+        because="of `yarn cluster`, yopp has --list-node-labels; its nodes have no attributes",
         hint="yopp node labels",
     )
 

@@ -19,29 +19,7 @@ from executor.hints import TYPE_CHECKING, Any, TypeVar
 from executor.light import MISSING, Record
 
 from ...errors import EXIT_TIMEOUT, YoppError
-from .options import (
-    Color,
-    Columns,
-    Conf,
-    Define,
-    DryRun,
-    EngineOption,
-    HereOnly,
-    Json,
-    Limit,
-    NoProgress,
-    NoWait,
-    Output,
-    Quiet,
-    Rm,
-    RunDirOption,
-    Sort,
-    State,
-    Timeout,
-    Verbose,
-    Watch,
-    Yes,
-)
+from .options import HereOnly, common
 from .output import FORMS, Printer
 from .reading import Parameter, grouped, parameters, read
 from .session import Context, Session, chosen, words_of
@@ -204,8 +182,7 @@ def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
         if engine is not None and engine.name == "yarn" and one.needs is not Needs.ENGINE:
             check_remote(one.path, engine, values, _limits(one) if one.yarn else None)
         named = {name: values[name] for name in ("conf", "define", "run_dir")}
-        looks = one.needs in (Needs.CLUSTER, Needs.HOST)
-        context = Context.looking(**named) if looks else Context.of(**named)
+        context = Context.of(**named, looks=one.needs in (Needs.CLUSTER, Needs.HOST))
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:
@@ -227,37 +204,12 @@ def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
         return one.function(session, **grouped(declared, values))
 
 
-# -- the options that all commands have --------------------------------------------------------------------------
-
-
-def _declarations(
-    dry_run: DryRun = False,
-    no_wait: NoWait = False,
-    state: State = None,
-    sort: Sort = None,
-    columns: Columns = None,
-    limit: Limit = None,
-    watch: Watch = None,
-    conf: Conf = None,
-    define: Define = None,
-    run_dir: RunDirOption = None,
-    engine: EngineOption = None,
-    rm: Rm = None,
-    json: Json = False,
-    output: Output = None,
-    quiet: Quiet = False,
-    verbose: Verbose = 0,
-    color: Color = None,
-    no_progress: NoProgress = False,
-    timeout: Timeout = None,
-    yes: Yes = False,
-) -> None:
-    """Stand for a command that takes them all."""
+# -- what all commands have --------------------------------------------------------------------------------------
 
 
 @cache
 def _common() -> Sequence[Parameter]:
-    return parameters(_declarations)
+    return parameters(common)
 
 
 def _check(values: Mapping[str, Any]) -> None:
@@ -289,8 +241,8 @@ def _arm(seconds: float) -> None:
     def ring(number: int, frame: object) -> None:
         raise TimedOutError(
             f"not done within {seconds:g} s",
-            because="that is the time that --timeout (or YOPP_TIMEOUT) gives it",
-            hint="a longer --timeout waits longer",
+            because="--timeout (or YOPP_TIMEOUT) is {seconds} s",
+            hint="use a longer --timeout",
         )
 
     _alarms.append((signal.signal(signal.SIGALRM, ring), signal.getitimer(signal.ITIMER_REAL)))

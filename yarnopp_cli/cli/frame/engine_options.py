@@ -55,11 +55,11 @@ def check_remote(
         raise UsageError(
             f"`yopp {path}` cannot honour {spelling} on YARN",
             because=mark.because,
-            hint="leave it away, or --engine local",
+            hint="leave it out, or use --engine local",
         )
     if not engine.addresses:
         raise UsageError(
-            "no ResourceManager is named",
+            "no ResourceManager is configured",
             because=f"the engine is yarn ({engine.origin})",
             hint="--rm http://rm:8088, YOPP_RM, or `yopp engine use yarn --rm URL` for good",
         )
@@ -97,11 +97,11 @@ def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer)
     if asked and path != "up":
         raise UsageError(
             f"`yopp {path}` works on this host's own cluster only",
-            because=f"it is nothing that YARN's REST API has, and the engine is yarn ({choice.origin})",
+            because=f"YARN's REST API does not have it, and the engine is yarn ({choice.origin})",
             hint="--engine local",
         )
     elsewhere = ", ".join(choice.addresses) or "a YARN cluster"
     printer.warn(
-        f"`yopp {path}` is about this host's own cluster; commands that look go to {elsewhere} ({choice.origin}): "
-        "`yopp engine use local` changes that, --engine local for one command"
+        f"`yopp {path}` is about this host's own cluster; commands that read a cluster ask {elsewhere} "
+        f"({choice.origin}): `yopp engine use local` changes that, or --engine local for one command"
     )

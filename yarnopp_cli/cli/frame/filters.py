@@ -44,7 +44,7 @@ def named_queue(every: tuple[QueueReport, ...], name: str) -> QueueReport:
             return one
     raise YoppError(
         f"no queue {harmless(name)}",
-        because="it is neither the name nor the path of one",
+        because="no queue has that name or path",
         hint=f"there is {', '.join(one.name for one in every) or 'none'}",
         exit_code=EXIT_NO_SUCH,
     )

@@ -20,6 +20,7 @@ from ...errors import (
     ApplicationNotFoundError,
     ContainerNotFoundError,
     NodeNotFoundError,
+    NotKnownError,
     UsageError,
     YoppError,
 )
@@ -59,7 +60,7 @@ def words(given: Sequence[str]) -> list[str]:
             continue
         if is_terminal(sys.stdin):
             raise UsageError(
-                "- means ids from standard input, which is a terminal",
+                "- reads ids from standard input, which is a terminal",
                 because="nothing is piped into it",
                 hint="yopp app list -q | …",
             )
@@ -67,7 +68,7 @@ def words(given: Sequence[str]) -> list[str]:
     if not named:
         raise UsageError(
             "no id was given",
-            because="standard input was empty" if "-" in given else "the command names none",
+            because="standard input was empty" if "-" in given else "the command line has none",
             hint="name one, or `last`",
         )
     split = [one for word in named for one in (word.split(",") if _NUMBERS.fullmatch(word) else [word])]
@@ -80,7 +81,7 @@ def one_of(found: Sequence[T], word: str) -> T:
     if len(found) != 1:
         raise UsageError(
             f"{harmless(word)} matches {len(found)}; exactly one is needed",
-            because="this command works on one at a time",
+            because="this command takes one",
             hint="name one, or `last`",
         )
     return found[0]
@@ -94,10 +95,14 @@ class _Kind(Record):
     """What can be named: the error for what is missing, the full id that a word says by itself ("" for none), and the
     numbers of an id (of its application, or None; its own)."""
 
-    name: str
-    missing: type[YoppError]
+    missing: type[NotKnownError]
     full: Callable[[str], str]
     numbers: Callable[[str], tuple[int | None, int]]
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.missing.noun
 
 
 def _full_application(word: str) -> str:
@@ -112,16 +117,13 @@ def _full_container(word: str) -> str:
     return str(ContainerId.parse(word)) if word.startswith("container_") else ""
 
 
-_APPLICATION = _Kind(
-    "application", ApplicationNotFoundError, _full_application, lambda one: (None, _number(one))
-)
+_APPLICATION = _Kind(ApplicationNotFoundError, _full_application, lambda one: (None, _number(one)))
 _CONTAINER = _Kind(
-    "container",
     ContainerNotFoundError,
     _full_container,
     lambda one: (ContainerId.parse(one).application_id.id, _number(one)),
 )
-_NODE = _Kind("node", NodeNotFoundError, lambda word: "", lambda one: (None, int(one.rpartition(":")[2])))
+_NODE = _Kind(NodeNotFoundError, lambda word: "", lambda one: (None, int(one.rpartition(":")[2])))
 
 
 def applications(client: Client, given: Sequence[str]) -> list[str]:
@@ -314,17 +316,12 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
         because = f"none of the {len(ids)} known {name}s matches" if ids else f"there has been no {name} yet"
         if len(ids) == 1:
             because = f"the only {name} is {ids[0]}"
-        raise kind.missing(
-            f"no {name} {harmless(word)}" if word != "last" else f"there is no {name} yet",
-            because=because,
-            hint=f"`yopp {'app' if kind is _APPLICATION else name} list -a` shows those this cluster knows",
-            sought=word,
-        )
+        raise kind.missing.of(word, because, f"there is no {name} yet" if word == "last" else "")
     if len(matches) > 1:
         raise UsageError(
             f"{word!r} matches {len(matches)} {kind.name}s; exactly one is needed",
             because=_some(matches),
-            hint="type more of the one that you mean",
+            hint="type more of its id",
         )
     return matches[0]
 
@@ -351,8 +348,8 @@ def _range(word: str) -> tuple[int | None, int, int] | None:
     first, last = _whole(match[2]), _whole(match[4])
     if last < first or (match[3] and match[3] != match[1]):
         raise UsageError(
-            f"{word} is no range",
-            because="it ends before it begins" if last < first else "it is of two applications",
+            f"{word} is not a range",
+            because="it ends before it begins" if last < first else "its ends belong to two applications",
             hint="1-3 are numbers 1 to 3, 3.2-5 are containers 2 to 5 of application 3",
         )
     return _whole(match[1]) if match[1] else None, first, last

@@ -83,7 +83,7 @@ def duration(text: str) -> float:
         raise BadValueError(f"{text!r} is not a duration; write 90s, 5m, 2h or 1h30m")
     seconds = sum(float(part[1]) * _UNITS[part[2] or ""] for part in parts)
     if not math.isfinite(seconds) or seconds > 1e9:
-        raise BadValueError(f"{text!r} is longer than anybody can wait")
+        raise BadValueError(f"{text!r} is too long")
     return seconds
 
 
@@ -219,6 +219,31 @@ Limit = Annotated[int | None, option("--limit N", "Show at most N.", min=0)]
 NEWEST = "Show at most N: the newest, or with --sort the first ones."
 
 
+def common(
+    dry_run: DryRun = False,
+    no_wait: NoWait = False,
+    state: State = None,
+    sort: Sort = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    watch: Watch = None,
+    conf: Conf = None,
+    define: Define = None,
+    run_dir: RunDirOption = None,
+    engine: EngineOption = None,
+    rm: Rm = None,
+    json: Json = False,
+    output: Output = None,
+    quiet: Quiet = False,
+    verbose: Verbose = 0,
+    color: Color = None,
+    no_progress: NoProgress = False,
+    timeout: Timeout = None,
+    yes: Yes = False,
+) -> None:
+    """The options that the frame adds to commands, in the order of their help; each command has some of them."""
+
+
 class Options(Record):
     """Options that belong together, as the fields of a record: a command's function takes the record."""
 
@@ -242,11 +267,11 @@ class Words(Record):
 class HereOnly(Record):
     """On the type of an option: a YARN cluster cannot honour it, and who gives it is refused."""
 
-    because: str = "YARN's REST API has no such thing"
+    because: str = "YARN's REST API does not support it"
 
 
 HERE_ONLY = HereOnly()
-WITHOUT_UPLOAD = HereOnly("it is nothing that Hadoop's distributed shell can do without an upload")
+WITHOUT_UPLOAD = HereOnly("Hadoop's distributed shell cannot do that without an upload")
 
 IDS = argument("ID...", "Full id, `last`, `last.2`, unique suffix, name, 1-3, `all`, or - for stdin.")
 Ids = Annotated[list[str], IDS]

@@ -18,7 +18,7 @@ from executor.hints import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError
 from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
-from ...views.text import harmless, harmless_json, shorten, width
+from ...views.text import fitted, harmless, harmless_json, shorten, width
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -109,7 +109,7 @@ class Printer:
         _errors_color = getattr(color, "value", color)
         chosen = getattr(output, "value", output)
         if json and chosen not in (None, "json", "jsonl"):
-            raise _exclusive("--json", f"-o {chosen}", "they are two forms of the output")
+            raise _exclusive("--json", f"-o {chosen}", "each selects the form of the output")
         if quiet and (json or chosen not in (None, "name")):
             other = "--json" if json else f"-o {chosen}"
             raise _exclusive(
@@ -121,7 +121,7 @@ class Printer:
             if chosen not in FORMS:
                 raise UsageError(
                     f"YOPP_OUTPUT is {chosen!r}, which is no output format",
-                    because="it stands for -o where neither -o nor --json is given",
+                    because="it replaces -o if neither -o nor --json is given",
                     hint=f"use one of {', '.join(FORMS)}",
                 )
             chosen = chosen if chosen in forms else "table"
@@ -307,15 +307,13 @@ class Printer:
         columns: Sequence[Column[Any]],
         header: bool = False,
     ) -> str:
-        parts = []
-        for cell, cells_wide, column in zip(cells, widths, columns, strict=True):
-            shown = shorten(cell, cells_wide)
-            space = " " * (cells_wide - width(shown))
-            if header:
-                shown = paint(shown, "bold", self.color_out)
-            else:
-                shown = self._toned(shown)
-            parts.append(space + shown if column.numeric else shown + space)
+        parts = [
+            fitted(cell, cells_wide, right=column.numeric)
+            for cell, cells_wide, column in zip(cells, widths, columns, strict=True)
+        ]
+        if self.color_out:
+            painted = (lambda word: paint(word, "bold", True)) if header else self._toned
+            parts = [part.replace(word, painted(word)) if (word := part.strip()) else part for part in parts]
         return "  ".join(parts).rstrip()
 
     def _toned(self, word: str) -> str:
@@ -340,7 +338,7 @@ class Printer:
         if yes:
             return True
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
-            raise UsageError(question, because="there is no terminal to ask at", hint="say -y to mean yes")
+            raise UsageError(question, because="there is no terminal for the question", hint="-y answers yes")
         _talk(f"{harmless(question)} [y/N] ")
         answer = ""
         try:
@@ -377,7 +375,7 @@ def _fit(widths: list[int], columns: Sequence[Column[Any]], available: int) -> l
 
 
 def _exclusive(one: str, other: str, because: str) -> UsageError:
-    return UsageError(f"{one} and {other} exclude each other", because=because, hint="leave one of them away")
+    return UsageError(f"{one} and {other} exclude each other", because=because, hint="leave out one of them")
 
 
 def paint(text: str, style: str, wanted: bool) -> str:

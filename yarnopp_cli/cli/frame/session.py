@@ -10,7 +10,7 @@ from functools import cached_property
 from types import TracebackType
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
-from executor.light import Record, field, replace
+from executor.light import Record, field
 
 from ...cluster.rundir import RunDir
 from ...errors import UsageError
@@ -45,27 +45,15 @@ class Context(Record):
         conf: Sequence[str] | None = None,
         define: Sequence[str] | None = None,
         run_dir: str | None = None,
+        looks: bool = False,
     ) -> Context:
-        """From the values of ``--conf``, ``-D`` and ``--run-dir``. Raises YoppError where no run directory
-        can be.
-        """
+        """From the values of ``--conf``, ``-D`` and ``--run-dir``. ``looks`` is for commands that need no property:
+        what is named (by YOPP_CONF too) is still checked, and nothing else is read. Raises ConfigurationError, and
+        YoppError where no run directory can be."""
         home = os.path.expanduser("~")
         resolved = RunDir.resolve(run_dir, os.environ, os.getuid(), "" if home == "~" else home)
-        return cls(resolved, tuple(conf or ()), tuple(define or ()))
-
-    @classmethod
-    def looking(
-        cls,
-        *,
-        conf: Sequence[str] | None = None,
-        define: Sequence[str] | None = None,
-        run_dir: str | None = None,
-    ) -> Context:
-        """As ``of``, for commands that need no property: what is named (by YOPP_CONF too) is still checked, but
-        nothing else is read.
-        """
-        context = replace(cls.of(conf=conf, define=define, run_dir=run_dir), looks=True)
-        if context.names_files or define:
+        context = cls(resolved, tuple(conf or ()), tuple(define or ()), looks)
+        if looks and (context.names_files or define):
             _ = context.configuration
         return context
 
@@ -369,11 +357,11 @@ def chosen(
     """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
     not, and for ``--columns`` with a form that has none."""
     if columns is not None and (printer.form == "json" or printer.ids_only):
-        what = "YARN's own document" if printer.form == "json" else "the ids alone"
+        what = "YARN's own document" if printer.form == "json" else "only ids"
         raise UsageError(
             f"--columns and {'-q' if printer.quiet else f'-o {printer.form}'} exclude each other",
             because=f"{'-q' if printer.quiet else f'-o {printer.form}'} is {what}",
-            hint="-o jsonl and -o tsv have columns",
+            hint="-o jsonl and -o tsv take --columns",
         )
     try:
         if columns is not None and not choose(among, columns):
@@ -405,8 +393,8 @@ def words_of(text: str | None, allowed: Sequence[str], option: str) -> tuple[str
     for word in wanted:
         if word not in allowed:
             raise UsageError(
-                f"{option} has no {word}",
-                because="no such state is known",
+                f"{option} does not take {word}",
+                because="there is no such state",
                 hint="choose from " + ", ".join(allowed),
             )
     return wanted

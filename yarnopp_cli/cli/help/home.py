@@ -10,8 +10,8 @@ from ..frame.session import Context
 _KNOW = """
   yopp up                          start a cluster that stays
   yopp run -n 10 -O sleep 10       run a command in ten opportunistic containers
-  yopp ps                          what runs and what waits
-  yopp logs -f last                the output of the last job, as it comes
+  yopp ps                          running and queued containers
+  yopp logs -f last                follow the output of the last job
   yopp --help                      everything else"""
 
 

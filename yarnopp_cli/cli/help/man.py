@@ -71,7 +71,7 @@ def _from_section(text: str, name: str, below: list[str]) -> str:
     for number, line in enumerate(lines):
         if len(below) == 1 and f"{line.strip()} ".startswith(wanted):
             return "".join(lines[number:])
-    there_is_none = f"the page of {name} has no part with that name"
+    there_is_none = f"the page of {name} has no section with that name"
     raise _missing(" ".join([name, *below]), there_is_none, f"`yopp {group} --help` lists what it has")
 
 
@@ -94,7 +94,7 @@ def _page(name: str) -> Page:
         return pages.yopp_page()
     if _command(name) not in COMMANDS:
         hint = "name a command (`yopp --help` lists them), or yarn-site.toml"
-        raise _missing(name, "there is no command with that name", hint)
+        raise _missing(name, "no command has that name", hint)
     return pages.named_page(_command(name))
 
 

@@ -109,7 +109,7 @@ class JobConsole:
         if self._log is not None and task.state in (TaskState.SUCCEEDED, TaskState.FAILED):
             self._log.ended(task, self._response.log_directory)
             if self._log.problem:
-                self.say(f"warning: {self._log.path} lacks what follows: {self._log.problem}")
+                self.say(f"warning: {self._log.path} is incomplete from here on: {self._log.problem}")
                 self._log = None
         if self._printer.verbose:
             where = f" {task.container_id} on {task.node_id}" if task.container_id else ""
@@ -121,7 +121,7 @@ class JobConsole:
 
     def stopping(self, reason: str) -> None:
         """Say that the job is being stopped."""
-        self.say(f"{reason}: stopping the job; a further Ctrl-C kills it at once")
+        self.say(f"{reason}: stopping the job; a second Ctrl-C kills it at once")
 
     def stop_wanted(self) -> StopRequested | None:
         """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
@@ -231,7 +231,7 @@ class JobConsole:
             raise YoppError(
                 "cannot write to standard output",
                 because="it is closed" if problem.errno == errno.EBADF else os.strerror(problem.errno or 0),
-                hint=f"the job has run; all it wrote is in {self._response.log_directory}",
+                hint=f"the job has ended; its whole output is in {self._response.log_directory}",
                 exit_code=end.exit_code or EXIT_FAILURE,
             )
 

@@ -54,8 +54,8 @@ WITHOUT_MEANING = {
     "jar": "",  # YARN insists on it; here there is nothing to ship
     "master_resource_profile": "resource profiles are not part of yopp",
     "container_resource_profile": "resource profiles are not part of yopp",
-    "log_properties": "there is no log4j here; containers' output goes to their log files",
-    "rolling_log_pattern": "nothing aggregates logs on one host; they stay where they are written",
+    "log_properties": "yopp does not use log4j; output goes to the containers' log files",
+    "rolling_log_pattern": "logs are not aggregated; they stay where they are written",
     "attempt_failures_validity_interval": "every failed attempt counts here",
     "container_failures_validity_interval": "every failure counts here",
     "domain": "there is no timeline server",
@@ -65,7 +65,7 @@ WITHOUT_MEANING = {
     "flow_name": "there is no timeline server",
     "flow_version": "there is no timeline server",
     "flow_run_id": "there is no timeline server",
-    "node_attributes": "nodes of one host have no attributes",
+    "node_attributes": "yopp's nodes have no attributes",
     "docker_client_config": "containers here are process groups, not images",
     "placement_spec": "placement constraints are not part of yopp; --num-containers counts",
     "localize_files": "containers see this host's own files",
@@ -462,7 +462,7 @@ def master_size(memory: int | None, vcores: int | None, both: str) -> Resource |
     if memory is not None and memory < 1:
         raise UsageError(
             f"Invalid memory specified for application master: {memory}",
-            because="a master needs some memory",
+            because="a master needs memory",
             hint="--master-memory 128, or -1 for the configured size",
         )
     if vcores is not None and vcores < 0:

@@ -27,7 +27,7 @@ def size_of_node(
     if memory is not None or vcores is not None:
         raise UsageError(
             "--exclusive and a size exclude each other",
-            because="an exclusive container has all of its node",
+            because="an exclusive container gets all of its node",
             hint="leave out --memory and --vcores, or --exclusive",
         )
     assert isinstance(client, JobClient), "a YARN cluster is refused before"
@@ -46,7 +46,7 @@ def size_of_node(
     if found is None:
         client.abandon()
         raise NodeNotFoundError(
-            "no node can be had exclusively",
+            "no node is available for --exclusive",
             because="none is running" + ("" if name == ANY else f" that is {name}"),
             hint="yopp node list -a",
         )

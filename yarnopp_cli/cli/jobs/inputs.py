@@ -43,8 +43,8 @@ class Block:
         known = self.lines or unit in _UNITS or unit.isdecimal()
         if not (known and digits.isdecimal() and len(digits) < 12 and int(digits)):
             raise UsageError(
-                f"--block {text} is no size",
-                because="it is a number of bytes with K, M or G, or of lines with L, and above 0",
+                f"--block {text} is not a size",
+                because="a size is a number of bytes with K, M or G, or of lines with L, above 0",
                 hint="--block 10M, or --block 1000L",
             )
         self.number = int(digits) * (1 if self.lines or unit.isdecimal() else _UNITS[unit])
@@ -64,7 +64,7 @@ def fed(
     if tasks.sweep is not None or tasks.numbers != (range(1, 2),):
         raise UsageError(
             "--pipe cannot be used with -n, --from, --array or :::",
-            because="there is a task for each piece of the standard input",
+            because="--pipe makes a task for each piece of the standard input",
             hint="yopp run --pipe --block 10M -- COMMAND <FILE",
         )
     if sys.stdin is None or sys.stdin.isatty():
@@ -94,9 +94,9 @@ def _reading(file: str, tasks: Tasks) -> Tasks:
 
 def _unwritable(because: str) -> YoppError:
     return YoppError(
-        "the standard input cannot be kept for the tasks",
+        "the standard input cannot be stored for the tasks",
         because=because,
-        hint="nothing was started; YOPP_RUN_DIR names another place, with room for all of it",
+        hint="nothing was started; set YOPP_RUN_DIR to a place with enough room",
     )
 
 
@@ -109,8 +109,8 @@ def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
             if len(paths) == MOST_TASKS:
                 raise UsageError(
                     f"the standard input has more than {MOST_TASKS:,} pieces",
-                    because="a job has no more tasks than that",
-                    hint="a larger --block",
+                    because="that is the largest number of tasks of a job",
+                    hint="use a larger --block",
                 )
             paths.append(os.path.join(directory, str(len(paths) + 1)))
             with open(paths[-1], "xb") as piece:
@@ -150,8 +150,8 @@ def _check(tasks: Tasks, file: str, directory: str) -> None:
     """Raise UsageError for a file that a task could not read."""
     if not tasks.command or (tasks.sweep is not None and tasks.sweep.shell):
         raise UsageError(
-            "--stdin needs a COMMAND that no shell reads",
-            because="a line for a shell says itself what it reads",
+            "--stdin needs a COMMAND without --shell",
+            because="a shell line redirects its own input",
             hint="write <FILE in the line",
         )
     if not has_mark(file):
@@ -160,7 +160,7 @@ def _check(tasks: Tasks, file: str, directory: str) -> None:
     sources = 0 if tasks.sweep is None else len(tasks.sweep.sources)
     if tasks.sweep is None or highest_source([file]) > sources or (sources > 1 and "{}" in file):
         raise UsageError(
-            f"--stdin {file} is no file of a task",
+            f"--stdin {file} does not name a file for each task",
             because=f"{'a task has one value' if sources == 1 else f'a task has {sources} values'}, {{1}} is the first",
             hint="yopp run --stdin in/{1}.txt wc -l ::: a b",
         )
@@ -206,7 +206,7 @@ def refuse_unread() -> None:
         return  # whose it is cannot be told
     if left > 0:
         raise UsageError(
-            "the standard input would be read by nobody",
-            because="containers have none of their own, and something is piped into this command",
-            hint="--stdin FILE, --pipe for a piece a task, --from - for a line a task; else </dev/null",
+            "the standard input would not be read",
+            because="containers have no standard input, and data is piped into this command",
+            hint="--stdin FILE, --pipe (a piece for each task), --from - (a line for each task), or </dev/null",
         )

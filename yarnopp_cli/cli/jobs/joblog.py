@@ -62,7 +62,7 @@ def lines_of(path: str) -> dict[int, Line]:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             if file.readline() not in (HEADER, ""):
-                raise _no_log(path, "its first line is not that of one")
+                raise _no_log(path, "its first line is not the header of a job log")
             found = {}
             for at, line in enumerate(file, 2):
                 if line.endswith("\n"):
@@ -81,11 +81,11 @@ def _line(path: str, at: int, line: str) -> tuple[int, Line]:
         number, exit_code, signal = int(fields[0]), int(fields[6]), int(fields[7])
         return number, Line(exit_code, signal, fields[8])
     except (ValueError, IndexError):
-        raise _no_log(path, f"line {at} has not the fields of one") from None
+        raise _no_log(path, f"line {at} does not have the fields of a job log") from None
 
 
 def _no_log(path: str, because: str) -> UsageError:
-    return UsageError(f"{path} is no job log", because=because, hint="name another file with --joblog")
+    return UsageError(f"{path} is not a job log", because=because, hint="name another file with --joblog")
 
 
 def _unusable(path: str, error: OSError) -> UsageError:
@@ -108,7 +108,7 @@ def still_to_run(tasks: Tasks, path: str, *, failed: bool) -> Tasks:
             raise UsageError(
                 f"{path} is the job log of other commands",
                 because=f"task {number} was `{line.command}` there, and is `{command}` here",
-                hint="another --joblog, or the command line of that one",
+                hint="use another --joblog, or the command line of that job",
             )
         if line is None or (failed and (line.exit_code or line.signal)):
             left.append(number)
@@ -216,7 +216,7 @@ def _opened(path: str, *, more: bool) -> BinaryIO:
     except OSError as error:
         if error.errno != errno.ENXIO:
             raise
-        raise OSError(errno.ENXIO, "it is a pipe, and nobody reads it") from None
+        raise OSError(errno.ENXIO, "it is a pipe without a reader") from None
     file = open(descriptor, "wb", buffering=0)  # noqa: SIM115 - its owner closes it
     try:
         os.set_blocking(descriptor, True)
@@ -226,7 +226,7 @@ def _opened(path: str, *, more: bool) -> BinaryIO:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise OSError(errno.EBUSY, "another job writes it") from None
+            raise OSError(errno.EBUSY, "another job is writing it") from None
         size = _whole(descriptor) if more else 0
         os.ftruncate(descriptor, size)
         if not size:

@@ -54,20 +54,20 @@ class Kept(Options):
         if self.joblog is None and (self.resume or self.resume_failed):
             raise UsageError(
                 f"--resume{'-failed' if self.resume_failed else ''} needs --joblog",
-                because="that file says which tasks have ended",
+                because="the job log lists the tasks that have ended",
                 hint="yopp run --joblog FILE --resume …",
             )
         if piped and (self.resume or self.resume_failed):
             raise UsageError(
                 "--pipe and --resume exclude each other",
-                because="the pieces of what is piped in may be others than the last time",
-                hint="split -l 1000 FILE, and --stdin {1} with the names of the pieces",
+                because="the pieces of the standard input may differ from those of the last time",
+                hint="split -l 1000 FILE, then --stdin {1} with the names of the pieces",
             )
         if self.joblog is not None and detach:
             raise UsageError(
                 "-d and --joblog exclude each other",
-                because="this client writes the file, and would not be there",
-                hint="leave -d away; `yopp wait ID --joblog FILE` writes it afterwards",
+                because="this client writes the file, so it must stay until the job ends",
+                hint="leave out -d; `yopp wait ID --joblog FILE` writes it afterwards",
             )
 
     def left(self, tasks: Tasks) -> Tasks:

@@ -101,7 +101,7 @@ def logs(
     if follow and (files or size is not None):
         raise UsageError(
             "-f cannot be used with --bytes or --files",
-            because="these show files as they are now",
+            because="these options show files as they are now",
             hint="--tail N -f",
         )
     names = tuple(name for name, wanted in zip(STREAMS, (stdout, stderr), strict=True) if wanted) or STREAMS
@@ -135,7 +135,7 @@ def _print_fetched(
         shown = True
     if not shown:
         printer.note(
-            "nothing was written, or it has been aggregated: `yarn logs -applicationId ID` has it then"
+            "nothing was written, or it has been aggregated: `yarn logs -applicationId ID` prints aggregated logs"
         )
 
 
@@ -304,7 +304,7 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
             raise YoppError(
                 f"cannot copy to {place}",
                 because=str(error.strerror),
-                hint="name a directory you can write",
+                hint="name a directory that you can write to",
             ) from None
         copied += 1
     printer.note(

@@ -44,7 +44,7 @@ class Target:
     are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
     None means that it is on disk only and that nothing more will come. ``directories`` are those of
     applications and containers, by id. ``tasks`` are the numbers of containers' tasks.
-    ``asked`` containers are asked for and not granted yet. ``lost``: the
+    ``asked`` containers are requested and not granted yet. ``lost``: the
     cluster went before their end was seen.
     """
 
@@ -174,23 +174,16 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
     target = Target(masters_only=masters_only)
     every = {one: app for app in known for one in containers_on_disk(os.path.join(log_dir, app))}
 
-    def missing(kind: type[YoppError], what: str, word: str, listing: str) -> YoppError:
-        return kind(
-            f"no {what} {word}",
-            because=f"there is no output of it in {log_dir}",
-            hint=f"`yopp {listing} -a` shows those this cluster knows",
-            sought=word,
-        )
-
+    missing = f"{log_dir} has no output of it"
     for word in named:
         if is_container(word):
             if (one := container(every, word)) not in every:
-                raise missing(ContainerNotFoundError, "container", word, "ps")
+                raise ContainerNotFoundError.of(word, missing)
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
         else:
             if (app := application(known, word)) not in known:
-                raise missing(ApplicationNotFoundError, "application", word, "app list")
+                raise ApplicationNotFoundError.of(word, missing)
             target.application_ids.append(app)
             target.directories[app] = os.path.join(log_dir, app)
     return target
@@ -255,7 +248,7 @@ def _targets(yarn: YarnClient, named: Sequence[str], masters_only: bool) -> dict
             if not any(node_id in by_id for node_id in places.values()):
                 raise YoppError(
                     f"no node knows containers of {one}",
-                    because="the ResourceManager forgets them when their application has ended",
+                    because="YARN forgets containers when their application has ended",
                     hint=f"aggregated logs: `yarn logs -applicationId {one}`",
                     exit_code=EXIT_NO_SUCH,
                 )

@@ -37,7 +37,7 @@ def on_end(
     """What submits the application that runs ``command`` after the one whose id it is given. ``submission`` is that
     one's. It runs as the caller, also where that one does not. Raises YoppError."""
 
-    assert isinstance(client, JobClient), "the option is refused on a YARN cluster"
+    assert isinstance(client, JobClient), "the option is not supported on a YARN cluster"
 
     def submitted(application_id: str) -> None:
         settings = client.settings
@@ -60,6 +60,6 @@ def on_end(
             after=(f"{application_id}:any",),
         )
         response = submit_in_cluster(client, job, following)
-        printer.note(f"{response.application_id} runs --on-end once {application_id} has ended")
+        printer.note(f"{response.application_id} runs the --on-end command once {application_id} has ended")
 
     return submitted

@@ -68,7 +68,7 @@ class YarnJobs:
                 printer.document(document)
             else:
                 printer.text(json.dumps(document, ensure_ascii=False, indent=2))
-            printer.note("this would be submitted; YARN's REST API does not tell whether it would wait")
+            printer.note("this would be submitted; YARN's REST API does not show whether it would wait")
             return 0
         timeout = job.timeout_ms / 1000 or None
         application_id = client.submit(lambda given: body(job, submission, given, debug=debug))
@@ -86,7 +86,7 @@ class YarnJobs:
         kind = phase.tasks[0].execution_type.value.lower()
         printer.note(
             f"{application_id}  {phase.size} {kind} at {client.rest.address}: "
-            f"`yopp logs {application_id}` shows what its containers write, while it runs"
+            f"`yopp logs {application_id}` shows its output while it runs"
         )
         return _see_through(client, printer, application_id, timeout)
 
@@ -110,7 +110,7 @@ def _see_through(client: YarnClient, printer: Printer, application_id: str, time
         raise YoppError(
             f"{application_id} did not end within {timeout:g} s, and was killed",
             because=f"it was {report.state.value}",
-            hint="a longer --timeout gives it more time",
+            hint="use a longer --timeout",
             exit_code=EXIT_TIMEOUT,
         )
     code = view.exit_code(report) or 0
@@ -143,7 +143,7 @@ def _tell_progress(printer: Printer, report: ApplicationReport, told: str) -> st
 def _print(client: YarnClient, printer: Printer, report: ApplicationReport) -> None:
     """An application as its cluster told of it."""
     body = client.body_of([report], single=True)
-    assert body is not None, "it has just been asked for"
+    assert body is not None, "it has just been submitted"
     print_raw(printer, body)
 
 
@@ -159,7 +159,7 @@ def _interrupted(client: YarnClient, printer: Printer, application_id: str) -> i
         printer.note(f"ending {application_id}; Ctrl-C again leaves it running")
         _kill(client, application_id)
     except KeyboardInterrupt:
-        printer.note(f"left: `yopp app status {application_id}` says how it gets on")
+        printer.note(f"left running: `yopp app status {application_id}` shows its progress")
     return EXIT_INTERRUPTED
 
 
@@ -172,8 +172,8 @@ def hadoops_pi(session: Session, maps: int, samples: int, percent: int | None) -
     if printer.is_json:
         raise UsageError(
             "pi on YARN has no --json",
-            because="what it prints is Hadoop's own output",
-            hint="leave --json away",
+            because="its output is Hadoop's own",
+            hint="leave out --json",
         )
     words = pi_words(session.context.define, maps, samples, percent)
     hadoop = shutil.which("hadoop")
@@ -189,8 +189,8 @@ def hadoops_pi(session: Session, maps: int, samples: int, percent: int | None) -
             "cannot run pi on YARN from here",
             because="there is no `hadoop` on PATH"
             if not hadoop
-            else "the jar of Hadoop's examples is not beside it",
-            hint=f"where Hadoop is installed: {line}",
+            else "the jar of Hadoop's examples was not found next to it",
+            hint=f"run on a host with Hadoop: {line}",
             exit_code=EXIT_NOT_FOUND,
         )
     printer.note(line)
@@ -229,7 +229,7 @@ def _in_a_directory_of_its_own(command: list[str], environment: dict[str, str], 
             shutil.rmtree(place, ignore_errors=True)
     if left:
         printer.note(
-            f"removed what Hadoop's client left: {', '.join(left)}; `yopp app list` shows whether its job runs"
+            f"removed files that Hadoop's client left: {', '.join(left)}; `yopp app list` shows whether its job runs"
         )
     return code if code >= 0 else 128 - code
 

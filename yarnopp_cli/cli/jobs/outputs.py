@@ -48,14 +48,14 @@ def _check(tasks: Tasks, pattern: str, directory: str, *, marked: bool) -> None:
     without_own = _OWN.sub("", pattern)
     if highest_source([pattern]) > sources or (not sources and has_mark(without_own)):
         raise UsageError(
-            f"--results {pattern} names values that no task has",
+            f"--results {pattern} names values that tasks do not have",
             because=f"there {'is one source' if sources == 1 else f'are {sources} sources'} of values",
-            hint="{job} and {task} are there for every task",
+            hint="{job} and {task} exist for every task",
         )
     if pattern.endswith("/") and marked:
         raise UsageError(
             f"--results {pattern} is a directory for each task",
-            because="with marks it is the file of a task",
+            because="with replacement strings, it is the file of a task",
             hint=f"--results '{pattern}stdout'",
         )
     _check_place(pattern, directory)
@@ -73,7 +73,7 @@ def _check_names(tasks: Tasks, pattern: str) -> None:
         if (longest := max(len(os.fsencode(name)) for name in path.split("/"))) > _LONGEST_NAME:
             raise UsageError(
                 f"the output of task {number} cannot be written",
-                because=f"--results gives it a name of {longest} bytes, and a file's has {_LONGEST_NAME} at most",
+                because=f"--results gives it a name of {longest} bytes, and a file name may have {_LONGEST_NAME}",
                 hint="--results 'out/{job}-{task}.txt'",
             )
         if not own and (other := found.setdefault(path, number)) != number:

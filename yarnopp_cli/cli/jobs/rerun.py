@@ -55,7 +55,7 @@ def rerun(
 
     if failed and task is not None:
         raise UsageError(
-            "--failed and --task exclude each other", because="each names tasks", hint="give one of them"
+            "--failed and --task exclude each other", because="both select tasks", hint="give one of them"
         )
     application_id = one_of(applications(session.client, [job]), job)
     found = known(session, application_id)
@@ -76,7 +76,7 @@ def rerun(
     phase = _phase_of(application_id, found.job)
     chosen = _chosen(application_id, phase, found, failed=failed, task=task)
     if not chosen:
-        session.printer.note(f"there is nothing to run: each task of {application_id} has ended with 0")
+        session.printer.note(f"there is nothing to run: all tasks of {application_id} have ended with 0")
         return 0
     again = _with_tasks(found.job, phase, chosen)
     printer = session.printer
@@ -141,8 +141,8 @@ def _phase_of(application_id: str, job: JobSpec) -> PhaseSpec:
     if pieces and os.path.isabs(pieces[0]) and not os.path.exists(pieces[0]):
         raise UsageError(
             f"{application_id} cannot be run again",
-            because="its tasks read files that are gone, as the pieces of what was piped in (--pipe) are",
-            hint="pipe it in again: `yopp run --pipe …`",
+            because="its tasks read files that no longer exist, such as the pieces of --pipe",
+            hint="pipe the data in again: `yopp run --pipe …`",
         )
     return phase
 
@@ -166,7 +166,7 @@ def _chosen(
     if not found.ended:
         raise UsageError(
             f"{application_id} has not ended",
-            because="its tasks may still end with 0",
+            because="its tasks may still succeed",
             hint=f"`yopp wait {application_id}` first, or name tasks with --task",
         )
     rows = zip(found.succeeded[::2], found.succeeded[1::2], strict=True)

@@ -31,7 +31,7 @@ def others_of(gpus: int | None, words: Iterable[str]) -> Others:
         name, _, number = word.partition("=")
         wrong = amount_fault(name.strip(), number.strip())
         if not wrong and name.strip() in amounts:
-            wrong = f"{name.strip()} is asked for twice"
+            wrong = f"{name.strip()} is given twice"
         if wrong:
             raise UsageError(
                 f"--resource {word!r} is refused", because=wrong, hint="for example --resource license=1"
@@ -69,7 +69,7 @@ def resources(text: str) -> Resource:
 def amount_fault(name: str, number: str) -> str:
     """What is wrong with an amount of a type; "" for nothing."""
     if name in (MEMORY_MB, VCORES, "memory"):
-        return "memory and vcores have options of their own: --memory, --vcores"
+        return "memory and vcores have their own options: --memory, --vcores"
     if wrong := wrong_name(name):
         return wrong
     plain = number.isascii() and number.isdigit() and len(number) <= len(str(MOST))

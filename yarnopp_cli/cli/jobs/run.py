@@ -124,9 +124,9 @@ class Program(Options):
             other = "--stdin" if self.stdin is not None else "-d" if detach else "--shell"
             raise UsageError(
                 f"--pipe and {other} exclude each other",
-                because="the pieces of the standard input are a task's each, for a command that no shell reads, and "
+                because="each task reads one piece, without a shell, and the pieces "
                 "are removed when this client ends",
-                hint=f"leave {other} away",
+                hint=f"leave out {other}",
             )
         return self.block
 
@@ -225,7 +225,7 @@ class Containers(Options):
         if others_of(self.gpus, self.resource or ()) and self.exclusive:
             raise UsageError(
                 "--exclusive and --gpus or --resource exclude each other",
-                because="an exclusive container has all of its node",
+                because="an exclusive container gets all of its node",
                 hint="leave one of them out",
             )
 
@@ -388,8 +388,8 @@ def run(
         if program.stdin is not None or program.pipe:
             raise UsageError(
                 "--user excludes --stdin and --pipe",
-                because="what is read here is kept in files that no other user reads",
-                hint="name a file that this user can read in the command",
+                because="the input is stored in files that other users cannot read",
+                hint="name a file in the command that this user can read",
             )
     elif session.yarn is None:
         environment, directory = surroundings(words, program.cwd, session.printer)
@@ -399,11 +399,11 @@ def run(
     if application.max_running and tasks.max_running:
         raise UsageError(
             "--max-running and the % of --array exclude each other",
-            because="both say how many run at once",
+            because="both limit how many run at once",
             hint="leave out one of them",
         )
     if not any(tasks.numbers):
-        why = f"{kept.joblog} has all tasks" if all_of_them else "no values were given"
+        why = f"{kept.joblog} already contains all tasks" if all_of_them else "no values were given"
         session.printer.note(f"there is nothing to run: {why}")
         return 0
 
@@ -474,8 +474,8 @@ def halt_of(text: str, total: int) -> Halt:
     possible = digits.isdecimal() and 0 < int(digits[:10]) <= (100 if number.endswith("%") else 999_999_999)
     if when not in ("now", "soon") or not possible:
         raise UsageError(
-            f"--halt {text} says nothing",
-            because="it says when, now or soon, and after how many failures, or after how much of all tasks up to 100%",
+            f"--halt {text} is not a condition",
+            because="it has now or soon, and a number or a percentage of failed tasks",
             hint="--halt soon,fail=1, or --halt now,fail=10%",
         )
     failures = max(1, -(-total * int(digits) // 100)) if number.endswith("%") else int(digits)
@@ -522,7 +522,7 @@ def check_size(vcores: int | None, memory: int | None) -> None:
         )
     if memory is not None and memory < 1:
         raise UsageError(
-            f"a container of {memory} MB", because="a container needs some memory", hint="--memory 512"
+            f"a container of {memory} MB", because="a container needs memory", hint="--memory 512"
         )
 
 

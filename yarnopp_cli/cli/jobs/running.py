@@ -288,7 +288,7 @@ def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
         with Connection(rm_socket, timeout=KILL_SECONDS) as connection:
             connection.call(request, timeout=KILL_SECONDS)
     except YoppError as problem:
-        what = f"left {application_id}: the cluster ends what is left of it"
+        what = f"left {application_id}: the cluster ends its remaining containers"
         because = f"interrupted twice, and {problem.message}"
     return YoppError(
         what,
@@ -344,7 +344,7 @@ def submit_detached(
         printer.text(application_id)
         shows = f"detached: {progress.kinds_text(job)}; `yopp logs -f {application_id}` shows its output"
         if response.info.lifetime == ON_DEMAND:  # afterwards nobody is there who could be asked for its end
-            printer.note(f"{shows}, also when this cluster has ended with it; after `yopp up` one stays")
+            printer.note(f"{shows}, also after this cluster has ended; `yopp up` starts one that stays")
         else:
             printer.note(f"{shows}, `yopp wait {application_id}` waits for its end")
         if report is not None:

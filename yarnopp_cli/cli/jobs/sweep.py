@@ -48,7 +48,7 @@ def varied(
         raise UsageError(
             "a YARN cluster cannot run a sweep",
             because="Hadoop's distributed shell runs one command in all containers",
-            hint="submit a job for each value",
+            hint="submit one job for each value",
         )
     find = None if shell or directory is None else lambda name: find_command(name, environment, directory)
     if not command and lines is None and len(rest) == 2 and rest[0] == "::::":
@@ -74,8 +74,8 @@ def varied(
         most = int(bound) if bound.isdecimal() and len(bound) < 10 else 0
         if percent and not most:
             raise UsageError(
-                f"--array …%{bound} bounds nothing",
-                because="after the % a number above 0 says how many run at once",
+                f"--array …%{bound} is not a limit",
+                because="after %, a number above 0 limits how many run at once",
                 hint="--array 5-50%4",
             )
         numbers = _chosen(array, sweep, tasks.numbers)
@@ -99,7 +99,7 @@ def _sweep(
     if (null or cut is not None) and (not command or not (rest or lines is not None)):
         raise UsageError(
             f"{'-0' if null else '--colsep'} needs a COMMAND and values for it",
-            because="it says what the values are that --from, ::: and :::: give",
+            because="it says how to read the values of --from, ::: and ::::",
             hint="yopp run --colsep ',' echo {2} {1} :::: table.csv",
         )
     if not (rest or lines is not None):
@@ -133,7 +133,7 @@ def _sweep(
         if not given:
             raise UsageError(
                 f"{mark} names no file",
-                because="a file of values is wanted after it",
+                because="a file of values must follow it",
                 hint="yopp run echo :::: FILE, or - for standard input",
             )
         for one in given:
@@ -155,7 +155,7 @@ def _check_link(sources: Sequence[Sequence[str]], values: Sequence[str]) -> None
     if not sources or len(sources[-1]) != len(values):
         raise UsageError(
             f"{len(values)} values cannot go along with {len(sources[-1]) if sources else 'none'}",
-            because="each value after :::+ belongs to one of the source before it",
+            because="each value after :::+ belongs to one value of the source before it",
             hint="yopp run echo ::: a b :::+ 1 2",
         )
 
@@ -179,9 +179,9 @@ def _check_fit(
         raise UsageError(
             f"{' with '.join(places)} cannot be run",
             because=because,
-            hint="leave it away"
+            hint="leave it out"
             if because.startswith("it is empty")
-            else "give the tasks names of files instead",
+            else "give each task the name of a file instead",
         )
 
 
@@ -190,13 +190,13 @@ def _check_size(sweep: Sweep, numbers: Sequence[range]) -> None:
         raise UsageError(
             "-n cannot be used with --from or :::",
             because="there is a container for each value",
-            hint="leave -n away",
+            hint="leave out -n",
         )
     if sweep.size > MOST_TASKS:
         raise UsageError(
             f"these are {sweep.size:,} tasks",
             because=f"a job has {MOST_TASKS:,} at most, and several sources make all combinations",
-            hint="a job for each value of one source",
+            hint="submit a job for each value of one source",
         )
 
 
@@ -205,8 +205,8 @@ def _chosen(array: str, sweep: Sweep | None, alike: Sequence[range]) -> tuple[ra
     if alike != (range(1, 2),):
         raise UsageError(
             "-n cannot be used with --array",
-            because="the array says how many there are",
-            hint="leave -n away",
+            because="the array determines the number",
+            hint="leave out -n",
         )
     found = numbers_of(array, "--array 5-50:5, or --array 1,3,7-9")
     if sweep is not None and not sweep.size:
@@ -214,7 +214,7 @@ def _chosen(array: str, sweep: Sweep | None, alike: Sequence[range]) -> tuple[ra
     last = max(one[-1] for one in found)
     if sweep is not None and (last > sweep.size or min(one[0] for one in found) < 1):
         raise UsageError(
-            f"--array {array} names tasks that there are not",
+            f"--array {array} names tasks that do not exist",
             because=f"the values are for the tasks 1 to {sweep.size}",
             hint=f"--array 1-{sweep.size}",
         )
@@ -236,7 +236,7 @@ def numbers_of(text: str, hint: str) -> tuple[range, ...]:
         if first is None or step == 0 or (last is not None and last < first):
             raise UsageError(
                 f"{part.strip()!r} names no tasks",
-                because="a number, or the first and the last one, is wanted, and perhaps a step above 0",
+                because="a task is a number, or a first and a last number with an optional step above 0",
                 hint=hint,
             )
         found.append(range(first, (first if last is None else last) + 1, step or 1))

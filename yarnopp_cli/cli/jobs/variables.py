@@ -39,7 +39,7 @@ def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[st
     if os.geteuid() != 0:
         raise YoppError(
             f"you cannot run containers as {user}",
-            because="only root starts processes as another user",
+            because="only root can start processes as another user",
             hint=f"as root: yopp run --user {user}",
             exit_code=EXIT_NOT_PERMITTED,
         )
@@ -48,7 +48,7 @@ def surroundings_of(user: str, env: list[str], cwd: str | None) -> tuple[dict[st
     except (KeyError, ValueError):
         raise UsageError(
             f"there is no user {user!r}",
-            because="this host has none of that name",
+            because="this host has no user with that name",
             hint="`getent passwd` lists the users of this host",
         ) from None
     asked = assignments(env)
@@ -63,7 +63,7 @@ def refuse_owned(asked: Iterable[str]) -> None:
         if name in (*OWNED, NUMBER_VARIABLE, COUNT_VARIABLE, ARGS_VARIABLE):
             raise UsageError(
                 f"--env cannot set {name}",
-                because="its node sets that variable in each container",
+                because="the node sets that variable in each container",
                 hint=hints.get(name, "choose another name"),
             )
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
-OUT_OF_TIME = "Killed by `yopp wait --kill`: it had not ended when the time of --timeout had passed."
+OUT_OF_TIME = "Killed by `yopp wait --kill`: it had not ended when --timeout expired."
 _APP_ORDER = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _CONTAINER_ORDER = ("ALLOCATED", "QUEUED", "LAUNCHING", "RUNNING")
 _ENDS = ("DONE", "FINISHED", "FAILED", "KILLED")
@@ -92,14 +92,14 @@ def wait(
     if session.yarn is not None and of_containers:
         raise UsageError(
             f"cannot wait for {of_containers[0]}",
-            because="YARN forgets containers as they end, and their exit codes with them",
+            because="YARN forgets containers and their exit codes when they end",
             hint="wait for its application",
         )
     apps, some = jobs(client, named)
     if joblog is not None and (some or len(apps) != 1 or target):
         raise UsageError(
             "--joblog is for one job and its end",
-            because="the log of another job would be written over it",
+            because="a second job would overwrite the file",
             hint="`yopp wait ID --joblog FILE` for each",
         )
     for one in apps:
@@ -140,7 +140,7 @@ def _logged(session: Session, application_id: str) -> tuple[JobSpec, Sequence[in
     if found.job is None or found.job.pi is not None:
         raise UsageError(
             f"{application_id} has no job log",
-            because="its maps and its reduce have the same numbers: it is a `pi` job",
+            because="it is a `pi` job, whose maps and reduce have the same numbers",
             hint=f"`yopp ps -a --app {application_id}`",
         )
     rows = zip(found.succeeded[::2], found.succeeded[1::2], strict=True)
@@ -154,7 +154,7 @@ def _write_log(session: Session, application_id: str, path: str) -> None:
     ended = session.client.containers(GetContainersRequest(application_id, finished=True))
     if lacks := write_afterwards(path, job, good, ended):
         session.printer.warn(
-            f"{path} lacks {lacks} tasks, whose containers the ResourceManager knows no more"
+            f"{path} lacks {lacks} tasks: the ResourceManager no longer knows their containers"
         )
 
 
@@ -162,9 +162,9 @@ def _out_of_time(missing: list[Seen], what: str, seconds: float | None, *, kille
     return YoppError(
         f"{', '.join(one.id for one in missing)} did not {what} within {seconds:g} s",
         because=", ".join(f"{one.id} is {one.state}" for one in missing),
-        hint="killed, as --kill says: `yopp logs` shows how far it came"
+        hint="killed because of --kill: `yopp logs` shows its output"
         if killed
-        else "it goes on; `yopp wait` again, or --kill",
+        else "it is still running; `yopp wait` again, or --kill",
         exit_code=EXIT_TIMEOUT,
     )
 
@@ -177,7 +177,7 @@ def target_of(state: str | None) -> str:
     word = "QUEUED" if word == "SCHEDULED" else word
     if word not in _ORDER and word not in _ENDS:
         raise UsageError(
-            f"--for has no {state}",
+            f"--for does not take {state}",
             because="neither applications nor containers have that state",
             hint="choose from " + ", ".join((*_ORDER, *_ENDS)),
         )

@@ -147,7 +147,7 @@ def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool)
 def _declared(name: str) -> Property:
     """The declaration of a property that the configuration has."""
     found = declared(name)
-    assert found is not None, f"the configuration holds {name}, which nobody declared"
+    assert found is not None, f"the configuration contains {name}, which is not declared"
     return found
 
 

@@ -66,7 +66,7 @@ def set_(
         wanted: Value = value if "${" in value else from_text(known, value)
     except Refused as error:
         raise InvalidPropertyError(
-            f"{key} cannot be set", because=str(error), hint=f"`yopp config get {key}` shows what it is now"
+            f"{key} cannot be set", because=str(error), hint=f"`yopp config get {key}` shows its value"
         ) from None
     configuration, path = change(printer, context, {key: wanted}, dry_run=dry_run)
     would = "would be " if dry_run else ""
@@ -119,12 +119,12 @@ def import_(
         documents=list,
         document=_document,
         identity=lambda one: one.name,
-        empty="there is no property in it",
+        empty="it contains no property",
     )
     if printer.for_people:
-        would = "would be taken" if dry_run else "taken"
+        would = "would be imported" if dry_run else "imported"
         what = f"{len(taken)} of {len(lines)} properties {would} into {path}"
-        printer.note(what if taken else f"nothing to take; {path} is unchanged")
+        printer.note(what if taken else f"nothing to import; {path} is unchanged")
         if taken:
             _tell_running(printer, context, dry_run)
 
@@ -162,14 +162,14 @@ def _judged(files: Sequence[str], context: Context, printer: Printer) -> list[_J
             raise UsageError(
                 f"{path} is not a Hadoop site file",
                 because="it is not XML",
-                hint="use it as it is: --conf FILE",
+                hint="use it directly: --conf FILE",
             )
     findings = examine(paths, (), environ=os.environ, state_dir=context.run_dir.state_dir)
     if findings.configuration is None:
         first = findings.problems[0]
         more = len(findings.problems) - 1
         hint = f"{more} more: `yopp config check {paths[0]}` lists all" if more else first.hint
-        raise ConfigurationError(f"nothing was taken: {first.message}", because=first.because, hint=hint)
+        raise ConfigurationError(f"nothing was imported: {first.message}", because=first.because, hint=hint)
     return [_judge(entry, findings.configuration) for entry in entries]
 
 
@@ -182,13 +182,13 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
 
     if known is None:
         if (refusal := REFUSED.get(entry.name)) is not None:
-            return left("it asks for what happens anyway" if refusal.stands(text) else refusal.because)
+            return left("it is what yopp does anyway" if refusal.stands(text) else refusal.because)
         near = nearest(entry.name, PROPERTIES, cutoff=0.93)
-        return left(f"unknown; did you mean {near}?" if near else "it means nothing to yopp")
+        return left(f"unknown; did you mean {near}?" if near else "yopp does not use it")
     if of_another_cluster(entry.name, text, configuration.value(AMRM_PROXY)):
         return left("it names another cluster's ResourceManager")
     if configuration.origin(entry.name) != entry.origin:
-        return left(f"{configuration.origin(entry.name)} holds instead")
+        return left(f"{configuration.origin(entry.name)} takes precedence")
     value = configuration.value(entry.name)
     remarks = ["the default"] if value == default_value(known, configuration.state_dir) else []
     if to_text(value) != text.strip():
@@ -243,12 +243,12 @@ def change(
         if text is None:
             raise ConfigurationError(
                 f"{named} was not changed",
-                because="its form does not allow a change that leaves the rest untouched",
-                hint="edit it by hand; `yopp config check` reads it",
+                because="the file cannot be edited without changing other parts of it",
+                hint="edit it with an editor; `yopp config check` checks it",
             )
         configuration = _tried(context, path, text)
         if copied:
-            printer.note(f"{named} begins as a copy of {copied}")
+            printer.note(f"{named} starts as a copy of {copied}")
         for warning in configuration.warnings:
             printer.warn(warning)
         if not dry_run:

@@ -68,16 +68,12 @@ def may_end(session: Session) -> bool:
     jobs = info.applications_running + info.applications_pending
     if not live and not jobs:
         return True
-    lost = (
-        number_of(live, "container")
-        if live
-        else f"{number_of(jobs, 'application')}, whose containers are yet to come"
-    )
+    lost = number_of(live, "container") if live else f"{number_of(jobs, 'application')} without containers"
     return session.printer.confirm(f"End the cluster and its {lost}?", yes=False)
 
 
 def _sentence(ended: tuple[str, ...], containers: tuple[str, ...]) -> str:
     said = f"down: ended {', '.join(ended)}" if ended else "down: nothing was running"
     if containers:
-        said += f"; ended {number_of(len(containers), 'container')} that dead nodes had left"
+        said += f"; ended {number_of(len(containers), 'container')} left by dead nodes"
     return said

@@ -40,7 +40,7 @@ def refuse_running(context: Context) -> None:
     if not is_managed() and context.run_dir.exists() and (there := context.run_dir.daemons()):
         raise InvalidStateError(
             "a cluster is already running here",
-            because=f"{there[0].name} is process {there[0].process.pid}, and --foreground ends what it started",
+            because=f"{there[0].name} is process {there[0].process.pid}, which --foreground did not start",
             hint="`yopp down` first, or leave out --foreground",
         )
 
@@ -97,7 +97,7 @@ class _Front:
             raise YoppError(
                 "the ResourceManager has ended",
                 because="this command did not end it",
-                hint=f"its log is {run_dir.log_file('rm')}; `yopp up` starts it again, `yopp down` ends the nodes",
+                hint=f"its log is {run_dir.log_file('rm')}; `yopp up` restarts it, `yopp down` ends the nodes",
             )
         self._printer.note("the cluster has been ended")
         return 0
@@ -128,7 +128,7 @@ class _Front:
         try:
             told = self._refresh()
         except YoppError as error:
-            told = f"the configuration was not read again: {error.message}"
+            told = f"the configuration was not reloaded: {error.message}"
             self._printer.warn(f"{told}\n  because: {error.because}\n  hint: {error.hint}")
         else:
             self._printer.note(f"SIGHUP: {told}")
@@ -142,9 +142,9 @@ class _Front:
             answer = client.ask(refresh_of(found))
         if (running := running_configuration(context.run_dir)) is not None:
             for line in setting_differences(running, found):
-                self._printer.warn(f"{line}: it takes effect with the next start")
+                self._printer.warn(f"{line}: it takes effect at the next start")
         done = [f"{verb} {', '.join(paths)}" for verb, paths in changes_of(answer).items() if paths]
-        return "; ".join(done) or "the queues are as they were"
+        return "; ".join(done) or "the queues did not change"
 
 
 def _has_terminal() -> bool:

@@ -59,7 +59,9 @@ def install(
     services.install(one, text, before, start=not no_start)
     state = services.state_of(one)
     if before.pid and before.pid == state.pid:
-        session.printer.note(f"it runs on as it was started: `{' '.join(one.systemctl)} restart {one.unit}`")
+        session.printer.note(
+            f"it keeps running with its old options: `{' '.join(one.systemctl)} restart {one.unit}`"
+        )
     if not one.lingers:
         session.printer.warn(
             "it starts when you log in, and ends when you log out: `loginctl enable-linger` changes that"

@@ -99,7 +99,7 @@ def up(
 
             tell(printer, inspect_cluster(context.run_dir), "")
         elif not printer.quiet:
-            printer.text(f"starting: `yopp status` says when it is ready; errors are logged to {log}")
+            printer.text(f"starting: `yopp status` shows when it is ready; errors are logged to {log}")
         return 0
     _start(context, printer, wish, timeout)
     return 0
@@ -140,7 +140,7 @@ def with_ports(context: Context, ports: str | None) -> Context:
     if ports != "auto":
         raise UsageError(
             f"--ports has no {ports}",
-            because="it takes auto, for free ports",
+            because="--ports takes auto, for free ports",
             hint="-Dyarn.resourcemanager.webapp.address=localhost:18088 names one",
         )
     return replace(context, define=(*AUTO_PORTS, *context.define))
@@ -189,7 +189,7 @@ def _split(log: str) -> bool:
         raise YoppError(
             "the cluster was not started",
             because=reason_of(error),
-            hint="`yopp doctor` looks at what this host allows",
+            hint="`yopp doctor` checks what this host allows",
         ) from None
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

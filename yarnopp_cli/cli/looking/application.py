@@ -114,7 +114,7 @@ def _check_types(cluster: Client, wanted: tuple[str, ...]) -> None:
             if word.upper() not in (one.upper() for one in known):
                 raise UsageError(
                     f"--type has no {harmless(word)}",
-                    because="--type of applications is YARN's applicationType, not the type of an execution",
+                    because="--type of applications is YARN's applicationType, not the execution type",
                     hint=f"{', '.join(known) or 'YARN, MAPREDUCE'}; `yopp ps --type {word}` lists containers",
                 )
 
@@ -148,9 +148,7 @@ def kill(session: Session, ids: ApplicationIds) -> None:
             lambda one: one.state in FINAL_STATES,
             "end",
             KILL_SECONDS if session.timeout is None else session.timeout,
-            because=lambda _: (
-                "an application ends when its containers have, which have some time after SIGTERM"
-            ),
+            because=lambda _: "an application ends after its containers, which get some time after SIGTERM",
         )
     after = [cluster.application(one) for one in named] if live else before
     if session.printer.as_mapred and session.printer.for_people:
@@ -182,14 +180,14 @@ def lifetime(
     seconds = 0.0 if unlimited else duration(length)
     if not (seconds or unlimited):
         raise UsageError(
-            "no time is left to live",
+            "the lifetime must be positive",
             because=f"{length!r} is no time at all",
-            hint="`yopp app kill` ends it now; `unlimited` lifts a bound",
+            hint="`yopp app kill` ends it now; `unlimited` removes the limit",
         )
     if unlimited and session.yarn is not None:
         raise UsageError(
-            "YARN cannot lift the bound of an application's life",
-            because="its REST API takes a moment",
+            "YARN cannot remove the limit of an application's lifetime",
+            because="its REST API accepts only a point in time",
             hint="`yopp app lifetime ID 365d`",
         )
     expires = 0 if unlimited else session.now_ms + round(seconds * 1000)
@@ -219,7 +217,7 @@ def tags(
     ways = (bool(tag), clear, add is not None or remove is not None)
     if sum(ways) > 1:
         raise UsageError(
-            "which tags shall it have?",
+            "which tags should it have?",
             because="TAGs, --clear, and --add or --remove exclude each other",
             hint="yopp app tags last nightly big",
         )
@@ -282,8 +280,8 @@ def priority(
     )
     if report.priority < value:
         session.printer.note(
-            f"{value} is more than the cluster's highest priority, {report.priority} "
-            "(yarn.cluster.max-application-priority): that is taken"
+            f"{value} exceeds the cluster's highest priority, {report.priority} "
+            "(yarn.cluster.max-application-priority), which is used instead"
         )
 
 
@@ -345,8 +343,8 @@ def attempt_status(session: Session, ids: Ids) -> None:
         if not matching:
             raise ApplicationNotFoundError(
                 f"no attempt {word}",
-                because=f"{owner} has none of that number",
-                hint=f"`yopp attempt list {owner}` shows those there are",
+                because=f"{owner} has no attempt with that number",
+                hint=f"`yopp attempt list {owner}` lists them",
                 sought=str(wanted),
             )
         found += matching

@@ -76,7 +76,7 @@ def _awaited(
     named: Sequence[str],
     done: Callable[[ContainerReport], bool],
     what: str,
-    because: Callable[[str], str] = lambda _: "the time that was given to it has passed",
+    because: Callable[[str], str] = lambda _: "its time has expired",
 ) -> Sequence[ContainerReport]:
     """The containers when they are as wanted, or as they are now with ``no_wait``."""
 
@@ -194,7 +194,7 @@ def _foretell_pause(session: Session, reports: Sequence[ContainerReport]) -> Non
             raise InvalidStateError(
                 f"{one.container_id} would not be paused",
                 because=f"it is {view.shown_state(one)}",
-                hint=f"`yopp explain {one.container_id}` says what it does",
+                hint=f"`yopp explain {one.container_id}` shows why",
             )
     foretell(session.printer, session.client, "pause", reports)
 
@@ -205,7 +205,7 @@ def _has_paused(report: ContainerReport) -> bool:
         raise InvalidStateError(
             f"{report.container_id} still runs",
             because=_last_line(report),
-            hint=f"`yopp container status {report.container_id}` shows it as it is now",
+            hint=f"`yopp container status {report.container_id}` shows its present state",
         )
     return report.state is ContainerState.PAUSED
 
@@ -356,7 +356,7 @@ def _update(session: Session, update: UpdateContainerRequest) -> None:
             raise InvalidStateError(
                 f"{container_id} is not updated",
                 because=_last_line(report),
-                hint=f"`yopp explain {container_id}` says what it has and its node",
+                hint=f"`yopp explain {container_id}` shows its resources and its node",
             )
         return report.version >= response.version
 

@@ -80,6 +80,6 @@ def live(report: ContainerReport) -> ContainerReport:
         raise InvalidStateError(
             f"{report.container_id} has ended",
             because=view.exit_text(report),
-            hint="`yopp ps` shows what lives",
+            hint="`yopp ps` lists the live ones",
         )
     return report

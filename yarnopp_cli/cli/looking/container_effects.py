@@ -123,6 +123,6 @@ def promise_text(client: LocalClient, report: ContainerReport) -> str:
     here = picture.snapshots.get(report.node_id)
     reasons = why_not_promised(report, here) if here is not None else []
     if not reasons:
-        return "a limit of its queue or user stands against it, and it waits until that allows it: `yopp queue list`"
+        return "a limit of its queue or user prevents it, and it waits until the limit allows it: `yopp queue list`"
     why = "; ".join(text(one, picture.taken_at_ms) for one in reasons)
     return f"{why}: the promotion waits until one of them ends"

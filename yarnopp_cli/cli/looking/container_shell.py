@@ -54,7 +54,7 @@ def shell_into(
     if id_ == "-":
         raise UsageError(
             "shell-into takes no list of ids",
-            because="standard input is that of the shell",
+            because="standard input belongs to the shell",
             hint="yopp container shell-into 3.2",
         )
     report = session.client.container(one_of(containers(session.client, [id_]), id_))
@@ -77,7 +77,7 @@ def shell_into(
             exit_code=error.exit_code,
         ) from None
     if outcome.container_ended:
-        printer.note(f"{report.container_id} has ended, and what ran in it with it")
+        printer.note(f"{report.container_id} has ended, with everything that ran in it")
     if printer.is_json:
         told = {"id": report.container_id, "exit": outcome.code, "containerEnded": outcome.container_ended}
         printer.document({"shellInto": told})
@@ -89,7 +89,7 @@ def _check(report: ContainerReport) -> None:
     one = report.container_id
     if not view.is_live(report):
         raise InvalidStateError(
-            f"{one} has ended", because=view.exit_text(report), hint="`yopp ps` shows the live ones"
+            f"{one} has ended", because=view.exit_text(report), hint="`yopp ps` lists the live ones"
         )
     if report.state in _STANDING:
         raise InvalidStateError(
@@ -114,22 +114,22 @@ def _place(report: ContainerReport) -> Place:
     except PermissionError as error:
         raise YoppError(
             f"{report.container_id} cannot be entered",
-            because=f"{(error.strerror or str(error)).lower()}: it is another user's",
-            hint="become the user whose cluster it is",
+            because=f"{(error.strerror or str(error)).lower()}: it belongs to another user",
+            hint="become the user who owns the cluster",
             exit_code=EXIT_NOT_PERMITTED,
         ) from None
     except OSError:
         raise InvalidStateError(
             f"{report.container_id} has ended meanwhile",
             because="its process no longer exists",
-            hint="`yopp ps` shows the live ones",
+            hint="`yopp ps` lists the live ones",
             exit_code=EXIT_FAILURE,
         ) from None
     if report.cgroup and not place.join:
         raise YoppError(
             f"{report.container_id} cannot be entered",
-            because=f"its group {report.cgroup} is not visible from here",
-            hint="run it where the daemons run: in their container, if they are in one",
+            because=f"its cgroup {report.cgroup} is not visible from here",
+            hint="run the command where the daemons run: in their container, if they run in one",
             exit_code=EXIT_CANNOT_START,
         )
     return place

@@ -110,7 +110,7 @@ def events(
             raise YoppError(
                 f"followed the events for {timeout:g} s",
                 because="--timeout has passed",
-                hint="without --timeout it goes on until Ctrl-C",
+                hint="without --timeout it continues until Ctrl-C",
                 exit_code=EXIT_TIMEOUT,
             )
 
@@ -143,12 +143,12 @@ class _Stream:
         answer = self._client.events(replace(self._request, limit=BATCH, wait_ms=round(wait * 1000)))
         life, self._life = self._life, answer.cluster_timestamp
         if answer.next < since or (life and life != answer.cluster_timestamp):
-            self._printer.warn("this is another ResourceManager than before: sequence numbers start again")
+            self._printer.warn("the ResourceManager was replaced: sequence numbers start again")
             self._request = replace(self._request, since=0)
             return True
         if since and answer.oldest > since + 1:
             self._printer.warn(
-                f"{answer.oldest - since - 1} events before {answer.oldest} are no longer remembered"
+                f"{answer.oldest - since - 1} events before {answer.oldest} are no longer kept"
             )
         self._print(answer.events)
         self._request = replace(self._request, since=answer.next)
@@ -184,7 +184,7 @@ def _kinds(text: str | None) -> tuple[EventKind, ...]:
         if not matching:
             raise UsageError(
                 f"--kind {word.strip()} matches no kind of event",
-                because="no kind has a word that begins so",
+                because="no kind has a word that begins with it",
                 hint="choose from " + ", ".join(kind.value for kind in EventKind),
             )
         found.update(dict.fromkeys(matching))

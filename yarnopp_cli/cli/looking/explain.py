@@ -55,7 +55,7 @@ def _things(client: LocalClient, ids: list[str]) -> list[str]:
         if any(problem.sought in (one.name, one.path) for one in client.queues()):
             raise UsageError(
                 f"{problem.sought} is a queue",
-                because="applications, containers and nodes are explained",
+                because="explain takes applications, containers and nodes",
                 hint=f"yopp queue status {problem.sought}",
             ) from None
         raise

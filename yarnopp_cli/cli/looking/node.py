@@ -122,7 +122,7 @@ def drain(session: Session, ids: NodeIds, kill_after: KillAfter = None) -> None:
             lambda one: one.state is not NodeState.DECOMMISSIONING,
             "finish its containers",
             session.timeout,
-            because=lambda _: "they are given the time they need; it gets nothing more",
+            because=lambda _: "they may run as long as they need; nothing new is scheduled on it",
             hint="`yopp ps --node NODE` shows them; `yopp node drain --kill-after 0 …` ends them",
         )
     tell(session, found)
@@ -178,7 +178,7 @@ def resize(
             vcores=node.total.vcores if vcores is None else vcores,
         )
         if not node.used.fits_in(size) and size.memory > 0 and size.vcores > 0:
-            session.printer.note(f"{node.node_id}: guaranteed containers have {node.used}, and keep it")
+            session.printer.note(f"{node.node_id}: guaranteed containers use {node.used}, and keep them")
         found.append(session.client.resize_node(node.node_id, size, dry_run=session.dry_run))
     tell_size(session, found)
 

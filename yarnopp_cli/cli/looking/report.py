@@ -57,7 +57,7 @@ def report(
         raise YoppError(
             f"no containers of {history.application.application_id} are known",
             because="it has had none, or its events are no longer kept",
-            hint="yopp.resourcemanager.event-history.size says how many are remembered",
+            hint="yopp.resourcemanager.event-history.size sets how many are kept",
         )
     page = _page(history, found, numbers, vcores)
     if out == "-":
@@ -160,7 +160,7 @@ def _read(session: Session, application_id: str) -> ApplicationHistory:
         raise ApplicationNotFoundError(
             f"no history of application {application_id}",
             because=f"{path}: {error.strerror if isinstance(error, OSError) else error}",
-            hint="`yopp app list -a` shows those this cluster knows",
+            hint="`yopp app list -a` lists the known ones",
             sought=application_id,
         ) from None
 

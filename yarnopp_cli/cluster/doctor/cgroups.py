@@ -60,7 +60,7 @@ def limits(examined: Examined) -> Iterator[Check]:
         because, hint = getattr(error, "because", ""), getattr(error, "hint", "")
         told = str(error).splitlines()[0]
         yield Check(
-            "cgroups", FAIL, told, because or "no cgroup can be made", hint or "; ".join(report.hints)
+            "cgroups", FAIL, told, because or "no cgroup can be created", hint or "; ".join(report.hints)
         )
     finally:
         with contextlib.suppress(ExecutorError, OSError):

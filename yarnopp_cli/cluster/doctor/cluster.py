@@ -40,8 +40,8 @@ def configuration(examined: Examined) -> Iterator[Check]:
         yield Check(
             "configuration",
             WARN,
-            "opportunistic containers are on, and the queue length is 0",
-            "no opportunistic container can wait: one that cannot start at once is refused",
+            "opportunistic containers are enabled, but the queue length is 0",
+            "opportunistic containers cannot queue: one that cannot start at once is refused",
             "-Dyarn.nodemanager.opportunistic-containers-max-queue-length=10",
         )
     elif not findings.warnings:
@@ -65,7 +65,7 @@ def run_directory(examined: Examined) -> Iterator[Check]:
         f"{run_dir.path} ({', '.join(daemon.name for daemon in run_dir.daemons()) or 'nothing is running'})"
     )
     if run_dir.socket_dir != run_dir.path:
-        found += f"; the path is too long for sockets, which are in {run_dir.socket_dir}"
+        found += f"; the path is too long for sockets; they are in {run_dir.socket_dir}"
     yield Check("run directory", OK, found)
 
 
@@ -140,7 +140,9 @@ def pages(examined: Examined) -> Iterator[Check]:
     daemons = examined.run_dir.daemons()
     for daemon in daemons:
         address = (examined.run_dir.read(f"{daemon.name}.http") or "").strip()
-        served = f"http://{address} (process {daemon.process.pid})" if address else "none: it serves no pages"
+        served = (
+            f"http://{address} (process {daemon.process.pid})" if address else "none: web pages are disabled"
+        )
         yield Check(f"{daemon.name} pages", OK, served)
     if not daemons:
         settings = examined.configuration.settings(WebSettings)
@@ -164,7 +166,7 @@ def _page_port(examined: Examined, what: str, name: str, address: str) -> Check:
         )
     if examined.configuration.origin(name) == "default":
         return Check(
-            what, WARN, f"{address} is taken", problem, f"nothing, a free port is used; or -D{name}=…"
+            what, WARN, f"{address} is taken", problem, f"nothing (a free port is used), or -D{name}=…"
         )
     return Check(what, FAIL, f"{name} = {address}", problem, "name another port, or --ports auto")
 
@@ -179,7 +181,7 @@ def proxy(examined: Examined) -> Iterator[Check]:
     address = settings.amrmproxy_address
     problem = _taken(_PROXY, address, loopback_only=settings.amrmproxy_loopback_only)
     if problem:
-        why = f"{problem}; masters in containers use a Unix socket, those in clients have no port"
+        why = f"{problem}; masters in containers use a Unix socket; masters in clients have no port"
         yield Check("AMRMProxy port", WARN, f"{address} is taken", why, f"-D{_PROXY}=localhost:18049")
     else:
         yield Check("AMRMProxy port", OK, f"{address} is free")
@@ -201,8 +203,8 @@ def stale_daemons(examined: Examined) -> Iterator[Check]:
         yield Check("leftovers", OK, "none")
         return
     if not examined.fix:
-        fix = "`yopp up` finds their containers again; `yopp doctor --fix` ends them"
-        yield Check("leftovers", WARN, found, "daemons did not end in order", fix)
+        fix = "`yopp up` recovers their containers; `yopp doctor --fix` ends them"
+        yield Check("leftovers", WARN, found, "daemons did not shut down cleanly", fix)
         return
     with run_dir.lock():
         running = {daemon.port for daemon in run_dir.daemons()}

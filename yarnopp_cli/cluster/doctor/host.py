@@ -61,7 +61,7 @@ def kernel(examined: Examined) -> Iterator[Check]:
         os.close(os.pidfd_open(os.getpid()))
         yield Check("kernel", OK, release)
     except (OSError, AttributeError):
-        why = "it lacks pidfd_open(2), by which yopp notices that a process has ended"
+        why = "it lacks pidfd_open(2), which yopp needs to detect the end of a process"
         yield Check("kernel", FAIL, release, why, "Linux 5.3 or later")
     has_psi = os.path.exists("/proc/pressure/cpu")
     told = (
@@ -107,7 +107,7 @@ def limits(examined: Examined) -> Iterator[Check]:
     with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
         pid_max = int(file.read())
     low = pid_max < PIDS_LEAST
-    why = "the machine can hold few processes" if low else ""
+    why = "the machine allows few processes" if low else ""
     yield Check("pids", WARN if low else OK, f"pid_max {pid_max}", why)
 
 
@@ -128,12 +128,12 @@ def clock(examined: Examined) -> Iterator[Check]:
 def clock_at(run_dir: RunDir, now: float) -> Check:
     """The clock, held against when the files of the run directory were written."""
     told = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
-    fix = "`timedatectl` shows who sets it; `date -s …` as root sets it"
+    fix = "`timedatectl` shows what sets it; `date -s …` as root sets it"
     newest = max(_written(run_dir.path), default=0.0)
     if now < EARLIEST:
-        return Check("clock", WARN, told, "it was never set: dates and ages will be wrong", fix)
+        return Check("clock", WARN, told, "it was never set: dates and ages are wrong", fix)
     if newest > now + SLACK_SECONDS:
-        back = f"it was set back: the run directory has files from {newest - now:.0f} s later; ages are wrong till then"
+        back = f"it was set back: files are {newest - now:.0f} s in the future; ages are wrong until then"
         return Check("clock", WARN, told, back, fix)
     return Check("clock", OK, told)
 

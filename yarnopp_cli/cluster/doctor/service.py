@@ -34,7 +34,7 @@ def service(examined: Examined) -> Iterator[Check]:
         fix = f"{manager} enable {one.unit}"
         yield Check("service", WARN, found, "systemd does not start it at boot", fix)
     elif state.active == "failed":
-        why = "systemd has given it up"
+        why = "systemd has stopped restarting it"
         yield Check("service", WARN, found, why, f"journalctl {'--user ' * bool(one.uid)}-e -u {one.unit}")
     elif not one.lingers:
         why = "it starts at login instead of at boot, and ends when you log out"

@@ -23,7 +23,7 @@ from ..rundir import RunDir
 from .check import OK, WARN, Check, Examined
 
 PROPERTY = "yopp.nodemanager.pooled-groups"
-ONE_BY_ONE = "containers are started one by one, each with a shell of its own, which takes twice the CPU"
+ONE_BY_ONE = "each container is started by its own shell, which costs twice the CPU"
 
 
 def slots(examined: Examined) -> Iterator[Check]:
@@ -59,8 +59,8 @@ def slots(examined: Examined) -> Iterator[Check]:
 
 
 def _cannot(name: str, trouble: str, because: str = "", fix: str = "") -> Check:
-    fix = fix or f"or be content: -D{PROPERTY}=0"
-    return Check(name, WARN, f"none can be made: {trouble}", because or ONE_BY_ONE, fix)
+    fix = fix or f"or accept this: -D{PROPERTY}=0"
+    return Check(name, WARN, f"none can be created: {trouble}", because or ONE_BY_ONE, fix)
 
 
 def _tried(name: str, driver: CgroupDriver, most: int) -> Check:
@@ -75,7 +75,7 @@ def _tried(name: str, driver: CgroupDriver, most: int) -> Check:
     if not tried.trouble:
         return Check(name, OK, f"a command runs in one; up to {most}; {_held(tried)}")
     full = driver.full_group()
-    fix = f"a greater number, or none: `echo max > {full}/pids.max`" if full else ""
+    fix = f"a greater limit, or none: `echo max > {full}/pids.max`" if full else ""
     return _cannot(name, tried.trouble, fix=fix or "; ".join(driver.describe().hints))
 
 
@@ -83,7 +83,7 @@ def _held(tried: Tried) -> str:
     if tried.confined:
         return "containers cannot change their limits, groups or records"
     why = (
-        "a kernel without mount namespaces, or not permitted"
+        "the kernel has no mount namespaces, or they are not permitted"
         if os.geteuid() == 0
         else "yopp does not run as root"
     )
@@ -105,7 +105,7 @@ def _held_without(settings: ExecutorSettings, examined: Examined) -> str:
         finally:
             driver.remove_parent()
     except (ExecutorError, OSError, subprocess.TimeoutExpired) as error:
-        return f"whether containers can change their limits is not known: {str(error).splitlines()[0]}"
+        return f"it is unknown whether containers can change their limits: {str(error).splitlines()[0]}"
 
 
 class Strangers(Record):
@@ -136,7 +136,7 @@ def _told(name: str, groups: tuple[str, ...], pids: list[int]) -> Check:
     return Check(
         name,
         WARN,
-        f"{groups[0]} is not used: processes that are not yopp's are in it: {' '.join(map(str, pids))}",
-        "no container shares a group; they are ended with it when their node is",
-        f"end them, or move each of them out: `echo {pids[0]} | tee {roots}`",
+        f"{groups[0]} is not used: it contains processes that are not yopp's: {' '.join(map(str, pids))}",
+        "containers do not share a cgroup; these processes are ended with their node",
+        f"end these processes, or move each of them out: `echo {pids[0]} | tee {roots}`",
     )

@@ -36,7 +36,7 @@ def users(examined: Examined) -> Iterator[Check]:
             if path.startswith(closed):
                 raise CannotLaunchError(
                     f"{anybody.name} cannot reach {path}",
-                    because=f"{examined.run_dir.path} is closed to others",
+                    because=f"{examined.run_dir.path} is not accessible to others",
                     hint="set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs to other places",
                 )
             refuse_unreachable(anybody, existing(path))
@@ -47,4 +47,4 @@ def users(examined: Examined) -> Iterator[Check]:
             yield Check("users", OK, f"only root's containers start, as root: {error.because}")
         return
     who = anybody.name if settings.limit_users else "the user who submitted them"
-    yield Check("users", OK, f"containers run as {who}; those of root can signal the daemons")
+    yield Check("users", OK, f"containers run as {who}; containers of root can signal the daemons")

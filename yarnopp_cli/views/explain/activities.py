@@ -28,7 +28,7 @@ def _nodes(nodes: Sequence[NodeActivity], *, grouped: bool) -> list[dict[str, An
     groups: dict[tuple[str, str], list[str]] = {}
     every = []
     for one in nodes:
-        state, why = ACCEPTED, "there is room: it is others' turn"
+        state, why = ACCEPTED, "there is room: others are served first"
         if one.reason is not None:
             state, why = SKIPPED, text(replace(one.reason, where="this node"))
         every.append({"nodeId": one.node_id, "allocationState": state, "diagnostic": why})
@@ -62,7 +62,7 @@ def cluster(answer: GetActivitiesResponse, node_id: str, date: str, *, grouped: 
     found: dict[str, Any] = {"nodeId": node_id} if node_id else {}
     found |= {"timestamp": answer.at_ms, "dateTime": date}
     if not waiting:
-        return {"activities": {**found, "diagnostic": "nothing is asked for", "allocations": []}}
+        return {"activities": {**found, "diagnostic": "nothing is requested", "allocations": []}}
     root = _skipped(name="root")
     for app in waiting:
         at = root
@@ -106,7 +106,7 @@ def application(
         and (not request_ids or one.allocation_request_id in request_ids)
     ]
     if app is None or not requests:
-        why = f"{report.application_id} has ended" if report.state in FINAL_STATES else "nothing is asked for"
+        why = f"{report.application_id} has ended" if report.state in FINAL_STATES else "nothing is requested"
         return {"appActivities": {**found, "diagnostic": why, "allocations": []}}
     allocation = {
         "queueName": app.queues[-1],

@@ -54,7 +54,7 @@ def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str
     effect = [
         f"{are(losing, 'Its', 'Their')} work is lost."
         if losing
-        else f"No work is lost: nothing of {them} has run."
+        else f"No work is lost: {are(number, 'it has', 'they have')} not run."
     ]
     masters = sum(1 for one in reports if one.is_am)
     if masters and number == 1:
@@ -62,7 +62,7 @@ def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str
     elif masters:
         effect.append(f"{masters} of them are masters: their applications will try again, or fail.")
     else:
-        effect.append(f"The application is told that a person killed {them}, and decides what follows.")
+        effect.append(f"The application learns that a user killed {them}, and decides what to do.")
     return f"{_question('Kill', reports, picture.taken_at_ms, f' ({losing} have run)')}\n{' '.join(effect)}"
 
 
@@ -81,15 +81,19 @@ def promote_effect(found: Promotion) -> str:
         node = "its node" if one else "their node" if found.nodes == 1 else "a node of theirs"
         effect.append(f"To make room, {node} will {each.how} {_names(each.reports)}.")
     if found.unpromised and one:
-        effect.append("Its node has promised all it has: the promotion waits until a guaranteed one ends.")
+        effect.append(
+            "Its node has promised all its resources: the promotion waits until a guaranteed container ends."
+        )
     elif found.unpromised:
         number = len(found.unpromised)
-        effect.append(f"For {number} there is no room to promise: they wait until guaranteed ones end.")
+        effect.append(
+            f"{number} exceed what the nodes can promise: they wait until guaranteed containers end."
+        )
     elif not found.preemptions and any(is_waiting(report) for report in found.reports):
-        starts = "It starts" if one else "Those that wait start"
+        starts = "It starts" if one else "Waiting ones start"
         effect.append(f"{starts} before all opportunistic ones, as soon as there is room.")
     elif not found.preemptions:
-        effect.append(f"{'It runs' if one else 'They run'} already: nobody has to give way.")
+        effect.append(f"{'It runs' if one else 'They run'} already: nothing is preempted.")
     return " ".join(effect)
 
 
@@ -101,8 +105,10 @@ def demote(reports: Sequence[ContainerReport], picture: Picture) -> str:
 def demote_effect(reports: Sequence[ContainerReport]) -> str:
     """What follows when guaranteed containers become opportunistic."""
     if len(reports) == 1:
-        return "It goes on, but gives way (paused or killed) when a guaranteed one needs its room."
-    return "They go on, but give way (paused or killed) when guaranteed ones need their room."
+        return "It continues, but is preempted (paused or killed) when a guaranteed container needs its resources."
+    return (
+        "They continue, but are preempted (paused or killed) when guaranteed containers need their resources."
+    )
 
 
 def pause_effect(report: ContainerReport, picture: Picture) -> str:
@@ -114,16 +120,16 @@ def pause_effect(report: ContainerReport, picture: Picture) -> str:
         return paused
     starts = starts_instead(report, here)
     if starts is None:
-        return f"{paused} Its {vcores(number)} {are(number)} free for others then."
-    return f"{paused} With its {vcores(number)}, {_names([starts])} starts, which waits in the queue."
+        return f"{paused} Its {vcores(number)} {are(number)} free for others meanwhile."
+    return f"{paused} With its {vcores(number)}, {_names([starts])} starts, which is queued."
 
 
 def drain(node: NodeReport) -> str:
     """The question before a node is drained."""
     running, queued = node.num_containers + node.opportunistic.running, node.opportunistic.queued
     return (
-        f"Drain {node.node_id}?\nIt is given nothing new. What is there ({running} running, {queued} queued) goes on "
-        "to its end; then it is DECOMMISSIONED. `n` again uses it again."
+        f"Drain {node.node_id}?\nNothing new is scheduled on it. Its containers ({running} running, {queued} queued) "
+        "run to their end; then it is DECOMMISSIONED. Press `n` again to use it again."
     )
 
 
@@ -184,7 +190,7 @@ def later_document(submission: ApplicationSubmissionContext) -> dict[str, Any]:
 def later_lines(submission: ApplicationSubmissionContext) -> Iterable[str]:
     """The same for people; nothing of a job that would begin at once and has no deadline."""
     if submission.begin_at_ms:
-        yield f"  it would not begin before {timestamp(submission.begin_at_ms)}: the places are those of now"
+        yield f"  it would not begin before {timestamp(submission.begin_at_ms)}; the placement below is as of now"
     for one in submission.after:
         parent, _, condition = one.rpartition(":")
         yield f"  it would wait for {parent} ({condition}) before it begins"
@@ -208,7 +214,7 @@ def job_lines(
     if first.sweep is not None and first.size > MOST_COMMANDS:
         yield f"    and {first.size - MOST_COMMANDS:,} more, which --json lists"
     if found is None:
-        yield "  no cluster is running: one would be started for it, and end with it"
+        yield "  no cluster is running: the job would start one, which ends with it"
         return
     if found.refused:
         yield f"  would be refused: {_REFUSED}"
@@ -221,10 +227,10 @@ def job_lines(
     if found.held:
         yield f"  {found.held} would wait: {_held(found.unusable)}"
     if found.impossible:
-        nowhere = "no node is large enough, or none is where they must go"
+        nowhere = "no node is large enough, or no node matches the request"
         yield f"  {found.impossible} could never run: {text(found.because) if found.because else nowhere}"
     if found.later:
-        yield f"  {found.later} more when these have ended"
+        yield f"  {found.later} more after these have ended"
 
 
 def _held(reasons: Sequence[Reason]) -> str:
@@ -237,7 +243,7 @@ def _held(reasons: Sequence[Reason]) -> str:
 def _at(place: Place) -> str:
     parts = [f"{place.starts} would start at once"] if place.starts else []
     if place.preempting:
-        parts[0] += f" ({place.preempting} of them take room from opportunistic containers)"
+        parts[0] += f" ({place.preempting} of them preempt opportunistic containers)"
     if place.queued:
         behind = f", behind {place.ahead} there" if place.ahead else ""
         parts.append(f"{place.queued} would queue{behind}")

@@ -87,14 +87,14 @@ def lines(found: Explanation) -> list[str]:
 
 
 _ACTIONS = {
-    Act.UP: ("up", "starts what is missing of the cluster again"),
-    Act.DOCTOR: ("doctor", "says what stands in the way on this host"),
-    Act.EXPLAIN_FIRST: ("explain {target}", "says more of the first that queues"),
-    Act.RESUME_CONTAINER: ("container resume {target}", "lets it go on as soon as there is room"),
+    Act.UP: ("up", "restarts what is missing of the cluster"),
+    Act.DOCTOR: ("doctor", "shows what is wrong on this host"),
+    Act.EXPLAIN_FIRST: ("explain {target}", "explains the first that queues"),
+    Act.RESUME_CONTAINER: ("container resume {target}", "resumes it as soon as there is room"),
     Act.PROMOTE_QUEUED: ("container promote {target}", "starts it now, guaranteed: before all opportunistic ones"),
-    Act.PROMOTE_PAUSED: ("container promote {target}", "lets it go on before all opportunistic ones"),
-    Act.PROMOTE_UNDER_PRESSURE: ("container promote {target}", "lets it go on: guaranteed ones do not give way"),
-    Act.KILL_QUEUED: ("container kill {target}", "takes it out of the queue; nothing of it ran"),
+    Act.PROMOTE_PAUSED: ("container promote {target}", "resumes it before all opportunistic ones"),
+    Act.PROMOTE_UNDER_PRESSURE: ("container promote {target}", "resumes it: pressure pauses no guaranteed one"),
+    Act.KILL_QUEUED: ("container kill {target}", "removes it from the queue; it has not run"),
     Act.KILL_PAUSED: ("container kill {target}", "ends it; its work is lost"),
     Act.KILL_APPLICATION: ("app kill {target}", "ends its application"),
     Act.MOVE_APPLICATION: ("app queue {target} QUEUE", "moves it to another queue"),
@@ -128,9 +128,9 @@ def _of_container(found: Explanation) -> Iterable[str]:
         case "DONE":
             why = " ".join(one.diagnostics.split())
             yield f"{found.id} has ended with exit status {one.exit_status}{f': {why}' if why else ''}"
-            yield _waited(found, "It had waited" if one.started_at_ms else "It waited in vain")
+            yield _waited(found, "It had waited")
         case "LOST":
-            yield f"{found.id} is on {one.node_id}, which has gone: its application will ask for another one"
+            yield f"{found.id} is on {one.node_id}, which is gone: its application will request another one"
         case "ALLOCATED":
             starter = f"its {'node' if one.is_am else 'master'} has not started it yet"
             yield f"{found.id} was granted on {one.node_id} {since} ago, and {starter}"
@@ -153,7 +153,7 @@ def _of_container(found: Explanation) -> Iterable[str]:
                 for_how_long += f", since it was resumed (started {started} ago)"
             yield f"{where}{for_how_long}: it is not waiting"
             if one.execution_type is ExecutionType.OPPORTUNISTIC and one.state is ContainerState.RUNNING:
-                yield "Being opportunistic, it gives way when a guaranteed container needs its room"
+                yield "It is opportunistic: it is preempted when a guaranteed container needs its resources"
             yield _waited(found, "It had waited")
 
 
@@ -161,18 +161,18 @@ def _paused(found: Explanation, since: str) -> Iterable[str]:
     reason, *others = found.reasons
     told = text(reason, found.at_ms, _app(found))
     if reason.kind is ReasonKind.BY_PERSON:
-        yield f"{since}: {told}, and nobody has resumed it"
+        yield f"{since}: {told}, and it has not been resumed"
     elif reason.kind is ReasonKind.MADE_ROOM:
         wanted = f"{vcores(reason.needs)} {are(reason.needs)} free ({reason.free} now)"
         yield f"{since}: it made room for guaranteed containers"
-        yield f"It goes on when {wanted}{_held_by(reason.holders, found)}"
+        yield f"It resumes when {wanted}{_held_by(reason.holders, found)}"
     else:
         yield f"{since}: {told}"
         if not reason.resumed:
-            yield "It goes on by itself when that is over"
+            yield "It resumes by itself when that is over"
     yield from (text(one) for one in others)
     if found.start is not None:
-        yield f"It {_begins(found.start, _app(found), 'goes on', 'go on')}"
+        yield f"It {_begins(found.start, _app(found), 'resumes', 'resume')}"
 
 
 def _held_by(holders: Holders, found: Explanation) -> str:
@@ -186,7 +186,7 @@ def _waited(found: Explanation, who: str) -> str:
     told, one = [], found.container
     if found.waited_since_eligible_ms >= 0 and not (one is not None and one.is_am):
         eligible = about(found.waited_since_eligible_ms)
-        told.append(f"{eligible} since it was eligible (asked for by its master)")
+        told.append(f"{eligible} since it was eligible (requested by its master)")
     if found.waited_since_submit_ms >= 0:
         told.append(f"{about(found.waited_since_submit_ms)} since its application was submitted")
     return f"{who} {', '.join(told)}" if told else ""
@@ -212,14 +212,14 @@ def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
     elif missing:
         what = listed(lacks((needs - free).of_types_in(needs)))
         if group.execution_type is ExecutionType.GUARANTEED:
-            what = "room that opportunistic containers make"
+            what = "opportunistic containers to make room"
         yield f"{told}: it waits for {what}{_held_by(missing[0].holders, found)}"
     elif codes.keys() & _BUSY:
-        yield f"{told}, but not for opportunistic containers"
+        yield f"{told}, but that is not available to opportunistic containers"
     elif ReasonCode.BEHIND in codes:
-        yield f"{told}: there is room for it, and others are before it"
+        yield f"{told}: there is room for it, but others are before it"
     else:
-        yield f"{told}: there is room for it, it starts at any moment"
+        yield f"{told}: there is room for it, so it starts at any moment"
     yield from (text(one) for one in group.reasons if one.code in _ABOUT_NODE)
 
 
@@ -242,7 +242,9 @@ def _of_node(found: Explanation) -> Iterable[str]:
     own = [one for one in found.reasons if group is None or one not in group.reasons]
     yield from (text(one, found.at_ms) for one in own)
     if group is not None:
-        why = " and ".join(text(one) for one in group.reasons) or "there is room for it, or others make it"
+        why = (
+            " and ".join(text(one) for one in group.reasons) or "there is room for it, or room is being made"
+        )
         held = _held_by(group.reasons[0].holders, found) if group.reasons else ""
         yield f"First in its queue is {short(group.first)}: {why}{held}"
         if found.start is not None:
@@ -269,7 +271,7 @@ def _of_application(found: Explanation) -> Iterable[str]:
         return
     counts = [f"{found.counts[word]} {word}" for word in _COUNTED if word in found.counts]
     if found.outstanding:
-        counts.append(f"{found.outstanding} asked for and not granted yet")
+        counts.append(f"{found.outstanding} requested and not granted yet")
     yield f"{found.id} is {found.state}: {listed(counts) or 'no containers'}"
     for group in found.groups:
         if group.position:
@@ -287,9 +289,9 @@ def _of_application(found: Explanation) -> Iterable[str]:
     waiting = found.outstanding + sum(one.number for one in found.groups if one.position) + found.ungrouped
     yield from _when(found, waiting)
     several = any(one.position for one in found.groups) or found.outstanding > 1
-    yield _waited(found, "What waits for longest has waited" if several else "It has waited")
+    yield _waited(found, "The longest-waiting one has waited" if several else "It has waited")
     if not found.waits:
-        yield "Nothing of it waits"
+        yield "No container of it is waiting"
 
 
 def _queued_there(found: Explanation, group: Group) -> Iterable[str]:
@@ -297,14 +299,14 @@ def _queued_there(found: Explanation, group: Group) -> Iterable[str]:
     if group.number == 1:
         yield f"One queues on {group.node_id}, {named}, {place}"
     else:
-        yield f"{group.number} queue on {group.node_id}, the first of them, {named}, as {place}"
+        yield f"{group.number} queue on {group.node_id}; the first, {named}, is {place}"
     yield from _group(found, group, "It" if group.number == 1 else "Each" if group.equal else "The first")
 
 
 # -- estimates ------------------------------------------------------------------------------------------------
 
 
-_NO_LAST = "when the last does is unknown"
+_NO_LAST = "the start of the last is unknown"
 
 
 def _when(found: Explanation, waiting: int) -> Iterable[str]:
@@ -335,8 +337,10 @@ def _unknown(unknown: Unknown, of: str) -> str:
             ran = f"{short(unknown.container_id, of)} has run {about(unknown.ran_ms)}"
             return f"{ran}, and {where} is {about(unknown.expected.ms)}; `yopp run --expect 30s …` helps"
         case UnknownStart.NO_DURATION:
-            return "nothing like it has ended yet, and nobody declared how long it runs (`yopp run --expect 30s …`)"
-    return "it waits for containers of which nobody knows how long they run"
+            return (
+                "no similar container has ended yet, and no run time was declared (`yopp run --expect 30s …`)"
+            )
+    return "it waits for containers whose run time is unknown"
 
 
 _BASES = {
@@ -367,8 +371,8 @@ def _later(start: Start, of: str) -> str:
     """What may make it later: those that have outlived their time; "" for none."""
     if not start.outlived:
         return ""
-    go = are(len(start.outlived), "goes", "go")
-    return f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} on"
+    go = are(len(start.outlived), "keeps", "keep")
+    return f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} running"
 
 
 def _outlived(start: Start) -> str:

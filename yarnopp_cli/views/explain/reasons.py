@@ -36,49 +36,49 @@ _WORDS = {
         "other programs keep this machine busy: {used} {used_are} left to opportunistic containers",
         "other programs keep this machine busy", "machine is busy"),
     Kind.BEHIND: _Words("{containers} {are} before it", "behind {number} in the queue", "behind {number}"),
-    Kind.NEXT: _Words("there is room for it: it is served in the next step, or others of its queue are before it",
+    Kind.NEXT: _Words("there is room for it: it is served in the next step, or after others of its queue",
                       "next: there is room for it", "next"),
-    Kind.BY_PERSON: _Words("{person} paused {them}", "paused by the user: `r` resumes it", "paused by hand"),
+    Kind.BY_PERSON: _Words("{person} paused {them}", "paused by the user: `r` resumes it", "paused by user"),
     Kind.MADE_ROOM: _Words("{it} made room for guaranteed containers; {free_vcores} free now",
                            "paused to make room for guaranteed containers", "made room"),
     Kind.OUTSIDE_CPU: _Words("other programs need the CPU",
                              "paused: busy with higher-priority work; it resumes by itself", "machine is busy"),
-    Kind.LENT_CPU: _Words("guaranteed containers use the CPU that {it} had on loan",
-                          "paused: guaranteed containers use the CPU that it had on loan", "made room"),
+    Kind.LENT_CPU: _Words("guaranteed containers use the CPU that {it} had borrowed",
+                          "paused: guaranteed containers use the CPU that it had borrowed", "made room"),
     Kind.MACHINE_MEMORY: _Words(
-        "this machine runs out of memory: {free} MB are left, and {needs} MB are to stay available",
-        "paused: this machine runs out of memory", "memory is short"),
-    Kind.LENT_MEMORY: _Words("other containers use the memory that {it} had on loan",
-                             "paused: others use the memory that it had on loan", "memory is short"),
-    Kind.QUEUE_MAXIMUM: _Words("queue {where} has {used} of the {limit} that are its maximum-capacity"),
-    Kind.USER_LIMIT: _Words("user {detail} has {used} of the {limit} that one user may have in queue {where} now"),
-    Kind.MASTERS_LIMIT: _Words("masters have {used} of the {limit} that they may have in queue {where}"),
+        "this machine is short of memory: {free} MB are available, {needs} MB must stay available",
+        "paused: this machine is short of memory", "memory is short"),
+    Kind.LENT_MEMORY: _Words("other containers use the memory that {it} had borrowed",
+                             "paused: others use the memory that it had borrowed", "memory is short"),
+    Kind.QUEUE_MAXIMUM: _Words("queue {where} uses {used} of its maximum-capacity, {limit}"),
+    Kind.USER_LIMIT: _Words("user {detail} uses {used} of the {limit} that a user may use in queue {where} now"),
+    Kind.MASTERS_LIMIT: _Words("masters use {used} of the {limit} that they may use in queue {where}"),
     Kind.QUEUES_FULL: _Words("{no_room}, and {queues_are} full {places}"),
-    Kind.QUEUES_OFF: _Words("{no_room}, and the queue length is 0: nothing waits at a node"),
-    Kind.QUEUES_CLOSED: _Words("guaranteed containers wait for room, and nothing is queued before them {places}"),
+    Kind.QUEUES_OFF: _Words("{no_room}, and the queue length is 0: containers cannot queue at a node"),
+    Kind.QUEUES_CLOSED: _Words("guaranteed containers wait for room, and nothing is queued ahead of them {places}"),
     Kind.NODE_QUEUE_FULL: _Words(
         "its queue is full: {number} of {total} opportunistic containers wait, and no more are sent to it"),
     Kind.NO_NODES: _Words("there is no node"),
     Kind.NO_LABEL: _Words("{label}: {labels}"),
-    Kind.BLACKLISTED: _Words("its master has blacklisted {names}, and there is no other"),
-    Kind.ELSEWHERE: _Words("it may go to {names} only, and there is {nodes}"),
-    Kind.EXCLUDED: _Words("the ask's place, label or blacklist excludes this node"),
+    Kind.BLACKLISTED: _Words("its master has blacklisted {names}, and there is no other node"),
+    Kind.ELSEWHERE: _Words("it may run on {names} only, and the nodes are {nodes}"),
+    Kind.EXCLUDED: _Words("the request's node, rack, label or blacklist excludes this node"),
     Kind.TOO_BIG_HERE: _Words("it needs {size}, and {where} has {limit} in all",
                               "never: it asks for more than its node has ({has})", "never: too big"),
     Kind.TOO_BIG: _Words("it needs {size}, and {largest} has {limit} in all", *_STATE),
     Kind.BESIDE_MASTER: _Words(
         "its own master holds {held} of {where}: ask for at most {beside}, or run without -d",
         "never: its own master holds too much of its node", "never: too big"),
-    Kind.DRAINING: _Words("{where} is being drained: nothing new comes there", *_STATE),
-    Kind.DRAINED: _Words("{where} has been drained: nothing new comes there", *_STATE),
-    Kind.EXPIRED: _Words("{where} was silent for too long", *_STATE),
-    Kind.SHUT_DOWN: _Words("{where} has ended", *_STATE),
+    Kind.DRAINING: _Words("{where} is draining: nothing new is scheduled there", *_STATE),
+    Kind.DRAINED: _Words("{where} is drained: nothing new is scheduled there", *_STATE),
+    Kind.EXPIRED: _Words("{where} sent no heartbeat for too long", *_STATE),
+    Kind.SHUT_DOWN: _Words("{where} has shut down", *_STATE),
     Kind.SILENT: _Words("{where} is silent{health}", "its node is silent: this data is stale", "node is silent"),
     Kind.UNUSABLE: _Words("{where} is {state}{health}", *_STATE),
-    Kind.GONE: _Words("{where} has gone", "its node has gone", "node has gone"),
+    Kind.GONE: _Words("{where} is gone", "its node is gone", "node is gone"),
     Kind.WINDOW_CLOSED: _Words(
         "opportunistic containers do not run before {at}{in_time}: yopp.nodemanager.opportunistic.window",
-        "paused until the window for opportunistic containers opens", "not its hours"),
+        "paused until the window for opportunistic containers opens", "window is closed"),
     Kind.BEGINS_AT: _Words("it does not begin before {at}{in_time}"),
     Kind.AFTER: _Words("it waits for {where} {condition} before it begins"),
     Kind.MASTER_IN_CLIENT: _Words("its master, in the client, has not registered yet"),
@@ -89,7 +89,7 @@ _WORDS = {
 _RESUMED = {
     Kind.SHORT: "{are_waiting} for {missing}{held_by}",
     Kind.BEHIND: "waits behind {waiting} for room",
-    Kind.NEXT: "goes on at any moment",
+    Kind.NEXT: "resumes at any moment",
 }
 """What one whose pause is over waits for, where that is told in other words."""
 
@@ -152,7 +152,7 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
         held, unit = used.amount(of_type), f" {of_type}"
     held_unit = unit if memory or other or held != 1 else " vcore"
     several = f"{number_of(number, 'container')} were granted and not started"
-    label = f"no node has the label {reason.detail} that it names"
+    label = f"no node has the requested label {reason.detail}"
     return {
         "number": number,
         "it": are(number, "it", "they"),
@@ -174,9 +174,9 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
         "waiting": f"{by_type(holders)} that {are(holders.guaranteed, 'waits', 'wait')}",
         "where": reason.where,
         "detail": reason.detail,
-        "person": reason.detail or "a person",
+        "person": reason.detail or "a user",
         "health": f": {reason.detail}" if reason.detail else "",
-        "label": label if reason.detail else "it names no node label",
+        "label": label if reason.detail else "it requests no node label",
         "labels": f"the nodes have {listed(reason.names)}" if reason.names else "no node has a label",
         "names": listed(reason.names) or "nowhere",
         "state": reason.names[0] if reason.names else "unknown",
@@ -255,6 +255,6 @@ def why(report: ContainerReport, picture: Picture, cells: int = 1 << 16) -> str:
     if not is_waiting(report):
         return ""
     if report.state is ContainerState.RESUMING:
-        return "goes on in a moment"
+        return "resumes in a moment"
     reasons = why_waits(report, picture.snapshots.get(report.node_id))
     return briefly(reasons or [Reason(Kind.NEXT)], cells)

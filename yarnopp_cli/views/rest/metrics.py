@@ -131,7 +131,7 @@ _QUEUE: tuple[tuple[str, ...], ...] = (
     ("AvailableVCores", "availableVirtualCores"),
     ("PendingMB", "pendingMB"),
     ("PendingVCores", "pendingVirtualCores"),
-    ("PendingContainers", "containersPending", "yopp_containers_pending", "Containers asked for, not allocated."),
+    ("PendingContainers", "containersPending", "yopp_containers_pending", "Containers requested, not allocated."),
 )  # fmt: skip
 """Attribute of the bean, key in ClusterMetricsInfo, name and help in Prometheus, "" where it is not there."""
 
@@ -180,14 +180,14 @@ def _opportunistic(counted: GetSchedulerFiguresResponse) -> list[Figure]:
         (f"{quantiles}{percent}thPercentileTime", str(percent / 100), waited)
         for percent, waited in counted.percentiles().items()
     ]
-    waited = "From an opportunistic ask to its allocation; quantiles of the last 1000."
+    waited = "From an opportunistic request to its allocation; quantiles of the last 1000."
     allocated, released = "Opportunistic ones ever allocated.", "Opportunistic ones that ended."
     latency = [
         *_by_label(_WAIT, waited, "quantile", waits),
         Figure("", counted.waited_ms, f"{_WAIT}_sum"),
     ]
     return [
-        Figure("AllocatedOContainers", counted.live, _O, "Allocated and not ended."),
+        Figure("AllocatedOContainers", counted.live, _O, "Allocated, not ended."),
         Figure("AggregateOContainersAllocated", counted.allocated, f"{_O}_allocated_total", allocated),
         Figure("AggregateOContainersReleased", counted.released, f"{_O}_released_total", released),
         *_by_label(
@@ -209,7 +209,7 @@ def _nodes(nodes: Sequence[NodeReport]) -> list[Figure]:
             for name, number, text in (
                 ("length", told.queued, "Opportunistic containers queued."),
                 ("capacity", told.queue_capacity, "Opportunistic containers that may queue."),
-                ("limit", node.queue_limit, "The queue length the RM asks for, -1 for none."),
+                ("limit", node.queue_limit, "The queue limit that the RM sends, -1 for none."),
             ):
                 found.append(Figure("", number, f"yopp_node_queue_{name}", text, labels=labels))
     return found
@@ -237,7 +237,11 @@ def _counts(statuses: Sequence[ContainerStatus], counts: Mapping[str, int], node
     )
     ever = [(f"Containers{what.capitalize()}", what, number) for what, number in counts.items()]
     found = _by_label(
-        "yopp_node_containers_total", "Containers launched, and ended by how.", "what", ever, node=node
+        "yopp_node_containers_total",
+        "Containers launched, and containers ended by outcome.",
+        "what",
+        ever,
+        node=node,
     )
     for (state, kind), number in sorted(live.items()):
         labels = {"node": node, "state": state.value, "type": kind.value}
@@ -279,8 +283,8 @@ def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list
     for name, value, text in (
         ("memory_capacity_bytes", info.total.memory << 20, "Memory for containers."),
         ("vcores_capacity", info.total.vcores, "Vcores for containers."),
-        ("memory_allocated_bytes", info.allocated.memory << 20, "Memory of what runs."),
-        ("vcores_allocated", info.allocated.vcores, "Vcores of what runs."),
+        ("memory_allocated_bytes", info.allocated.memory << 20, "Memory of running containers."),
+        ("vcores_allocated", info.allocated.vcores, "Vcores of running containers."),
         ("opportunistic_running", told.running, "Opportunistic containers running."),
         ("opportunistic_queued", told.queued, "Opportunistic containers queued."),
         ("opportunistic_paused", told.paused, "Opportunistic containers paused."),
@@ -294,8 +298,8 @@ def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list
     for one in info.total.others:
         labels, allocated = {"node": info.node_id, "type": one.name}, info.allocated.amount(one.name)
         for name, value, text in (
-            ("resource_capacity", one.value, "What there is of a countable resource type."),
-            ("resource_allocated", allocated, "What running containers have of it."),
+            ("resource_capacity", one.value, "Capacity of a countable resource type."),
+            ("resource_allocated", allocated, "Use of it by running containers."),
         ):
             found.append(Figure("", value, f"yopp_node_{name}", text, labels=labels))
     return found
@@ -339,7 +343,7 @@ def query_beans(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[
     With the status that Hadoop's servlet gives: 400 for a malformed ``get``, 404 for an attribute that does not exist.
     """
     if query and not get and ":" not in query:
-        return _refused(400, "the query is no object name, which looks like Hadoop:*")
+        return _refused(400, "the query is not an object name; an object name looks like Hadoop:*")
     if not get:
         return 200, {"beans": [one for one in beans if not query or _matches(one["name"], query)]}
     name, *attributes = get.split("::")

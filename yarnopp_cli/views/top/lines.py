@@ -100,16 +100,16 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
     if node.state is NodeState.DECOMMISSIONING:
         left = node.num_containers + status.running + status.queued
         still = f"{number_of(left, 'container')} {are(left)} left"
-        told.append(Cell(f", gets nothing new; {still}", WARN))
+        told.append(Cell(f", nothing new is scheduled on it; {still}", WARN))
     elif node.state is NodeState.DECOMMISSIONED:
-        told.append(Cell(", drained: `n` uses it again", DIM))
+        told.append(Cell(", drained: press `n` to use it again", DIM))
     if not node.connected and node.state is NodeState.RUNNING:
         age = short_span(picture.taken_at_ms - node.last_heartbeat_ms)
         told.append(Cell(f" for {age}: this data is stale", WARN))
     if node.health_report:
         told.append(Cell(f"  {node.health_report}", WARN))
     if node.state in (NodeState.RUNNING, NodeState.DECOMMISSIONING):
-        asked = f", the RM asks for {node.queue_limit} at most" if node.queue_limit >= 0 else ""
+        asked = f", the RM allows {node.queue_limit}" if node.queue_limit >= 0 else ""
         told.append(Cell(f"  {status.queued} of {status.queue_capacity} queued{asked}"))
         if status.paused:
             told.append(Cell(f"  {status.paused} paused", WARN))
