@@ -376,9 +376,15 @@ class ExitWatcher:
             self._loop.call_later(RETRY_SECONDS, again)
             return
         if not is_child:
-            found = read_stat(pid)
-            if found is None or (start and found.start != start):
-                # The pid belongs to another process by now.
+            try:
+                same = is_alive(pid, start)
+            except OSError as error:
+                LOG.warning("cannot watch %d yet: %s", pid, error.strerror)
+                os.close(fd)
+                self._loop.call_later(RETRY_SECONDS, self.watch, pid, start, ended)
+                return
+            if not same:
+                # It has ended, or the pid belongs to another process by now.
                 os.close(fd)
                 self._loop.call_soon(ended, Ended())
                 return

@@ -143,7 +143,7 @@ def test_a_job_in_the_foreground_ends_with_its_time_though_the_rm_stands_still(c
         err = job.communicate(timeout=30)[1]
     finally:
         os.kill(rm, signal.SIGCONT)
-    assert job.returncode == 124 and "the job's time has passed" in err and f"`kill -CONT {rm}`" in err
+    assert job.returncode == 124 and "the job's time limit has expired" in err and f"`kill -CONT {rm}`" in err
     wait_until(lambda: not cluster.containers(), what="the RM has ended it")
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import ConnectionFailedError
-from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, Loss, trying_again
+from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, Loss, retrying
 
 
 class Patience:
@@ -39,7 +39,7 @@ class Patience:
                 hint="`yopp up` starts what is missing; its log is rm.log in the run directory",
             ) from error
         if self._loss.worth_telling(now):
-            self._tell(trying_again(error))
+            self._tell(retrying(error))
         time.sleep(RETRY_SECONDS)
 
     def connected(self) -> None:

@@ -10,7 +10,7 @@ import select
 import time
 
 from ..errors import EXIT_TIMEOUT, ConnectionFailedError, YoppError
-from ..masters.ends import RETRY_SECONDS, EndMaster, Loss, StopRequested, trying_again
+from ..masters.ends import RETRY_SECONDS, EndMaster, Loss, StopRequested, retrying
 from ..masters.tasks import Tally
 from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, WatchJobResponse
 from ..records.jobs import TaskState, from_rows
@@ -81,13 +81,13 @@ class JobFollower:
         stopped = self.rm.stopped_peer() if self.rm is not None else 0
         if stopped and stopped != self._stopped:
             self._observer.notice(
-                f"the ResourceManager does not answer: its process is stopped, and `kill -CONT {stopped}` lets it go on"
+                f"the ResourceManager does not answer: its process is stopped; `kill -CONT {stopped}` continues it"
             )
         self._stopped = stopped
         if stopped and self._deadline is not None and time.monotonic() >= self._deadline:
             self._give_up(
                 YoppError(
-                    "the job's time has passed",
+                    "the job's time limit has expired",
                     because="the ResourceManager, which would end it, does not answer: its process is stopped",
                     hint=f"`kill -CONT {stopped}`: it then ends the job",
                     exit_code=EXIT_TIMEOUT,
@@ -176,7 +176,7 @@ class JobFollower:
             return
         self._retry_at = now + RETRY_SECONDS
         if self._loss.worth_telling(now):
-            self._observer.notice(trying_again(error))
+            self._observer.notice(retrying(error))
 
     def _reconnect(self) -> None:
         self._retry_at = None

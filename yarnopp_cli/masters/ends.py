@@ -41,9 +41,9 @@ class Loss:
         self.since, self.told = None, False
 
 
-def trying_again(error: YoppError) -> str:
+def retrying(error: YoppError) -> str:
     """What people are told of a loss."""
-    return f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+    return f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
 
 
 class StopRequested(Record):

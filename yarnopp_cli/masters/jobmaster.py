@@ -46,7 +46,7 @@ from ..records.requests import Container, ContainerUpdateType, TaskAssignment, T
 from ..records.state import StoredTask
 from . import messages as m
 from .amrmclient import AMRMClient, update_request
-from .ends import RETRY_SECONDS, trying_again
+from .ends import RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
 from .resuming import resume
 from .tasks import Tally, Task, exit_code_of
@@ -563,18 +563,18 @@ class JobMaster:
             self._error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
         elif self._rm.loss.worth_telling(now):
-            self._notice(trying_again(error))
+            self._notice(retrying(error))
 
     def _on_end_untold(self, error: YoppError, now: float) -> None:
         """The RM has not heard of the end, or its answer was lost: it is told again, which does no harm. Who wants the
         job to stop does not wait for that.
         """
         if self._reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
-            self._notice(f"the ResourceManager could not be told of the job's end: {error.message}")
+            self._notice(f"the job's end could not be reported to the ResourceManager: {error.message}")
             self._end()
         elif self._rm.loss.worth_telling(now):
             self._notice(
-                f"the job has ended, and its ResourceManager is not there: {error.message}: trying again"
+                f"the job has ended, but its ResourceManager is unavailable: {error.message}: retrying"
             )
 
     def _expelled(self, error: YoppError) -> None:
