@@ -31,7 +31,7 @@ def _window(text: str) -> Window:
         raise ValueError(f"{text.strip()!r} is not a window of time")
     start, stop = _minute(begin), _minute(end)
     if start in (_DAY, stop):
-        raise ValueError(f"{times!r} has no length")
+        raise ValueError(f"{times!r} is empty")
     return Window(_days_of(days[0]) if days else tuple(range(7)), start, (stop - start) % _DAY or _DAY)
 
 

@@ -168,7 +168,7 @@ class Finder:
         self._directories.remove_earlier_spares()
         there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
         for container_id in there - known:
-            LOG.info("removing what is left of %s", container_id)
+            LOG.info("removing leftovers of %s", container_id)
             for pid in shims.get(container_id, []):
                 start = start_time(pid) or -1
                 self._trace(container_id, pid, start)

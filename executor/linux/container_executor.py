@@ -299,7 +299,7 @@ class LinuxContainerExecutor:
         except OSError as error:
             if error.errno not in SHORT or isinstance(command, commands.LaunchContainer):
                 raise
-            LOG.warning("%s comes later: %s", type(command).__name__, error.strerror)
+            LOG.warning("%s is postponed: %s", type(command).__name__, error.strerror)
             return False
         return True
 
@@ -363,7 +363,7 @@ class LinuxContainerExecutor:
     def _launch(self, spec: ContainerSpec, limits: CgroupLimits) -> None:
         container_id = spec.container_id
         if container_id in self._held:
-            LOG.warning("%s was started already", container_id)
+            LOG.warning("%s was already started", container_id)
             return
         try:
             check_name(container_id)
@@ -558,7 +558,7 @@ class LinuxContainerExecutor:
         try:
             self._cgroups.set_limits(container_id, limits)
         except CgroupError as error:
-            LOG.warning("the limits of %s stay as they were: %s", container_id, error)
+            LOG.warning("the limits of %s did not change: %s", container_id, error)
 
     def _clean_up(self, container_id: str) -> None:
         held = self._held.pop(container_id, None)
@@ -592,7 +592,7 @@ class LinuxContainerExecutor:
         rebooted = self._store.rebooted()
         records = self._store.load_all()
         if rebooted:
-            LOG.warning("the machine was started again: none of %d containers is running", len(records))
+            LOG.warning("the machine was restarted: none of %d containers is running", len(records))
             forget_launchers(self._directories.state)
         self._store.note_boot()
         return records

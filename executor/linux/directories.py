@@ -150,7 +150,7 @@ class Directories:
             os.rename(self._spares.pop(), private)
             return True
         except OSError as error:  # somebody has taken it away
-            LOG.debug("%s is made anew: %s", private, error.strerror)
+            LOG.debug("%s is created again: %s", private, error.strerror)
             return False
 
     def keep_private(self, container_id: str) -> bool:

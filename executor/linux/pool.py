@@ -139,9 +139,9 @@ class Pool:
         self._checking: asyncio.TimerHandle | None = None
         self._needed_at = 0.0
         if limit and self._cgroups.mode == "none":
-            self._never("this host has no groups")
+            self._never("this host has no cgroups")
         elif limit and sys.getfilesystemencoding() != "utf-8":
-            self._never("the names of files are not UTF-8 here")
+            self._never("file names are not UTF-8 here")
 
     @property
     def used(self) -> bool:
@@ -275,7 +275,7 @@ class Pool:
             with contextlib.suppress(FileExistsError):
                 made = self._cgroups.make_slot(name)
                 if made is None:
-                    raise CgroupError("this host has no groups")
+                    raise CgroupError("this host has no cgroups")
                 return made
 
     def _never(self, why: str) -> None:
@@ -286,7 +286,7 @@ class Pool:
         self.trouble = why
         self._unusable_until = self._loop.time() + RETRY_SECONDS
         (LOG.debug if self._said else LOG.warning)(
-            "no slot can be made, so containers are started one by one: %s", why
+            "no slot can be created, so each container is started by a shim: %s", why
         )
         self._said = True
 
@@ -328,19 +328,19 @@ class Pool:
                     strangers = slot.group.processes()
             if strangers:
                 LOG.warning(
-                    "the group %s stays: processes that are not yopp's are in it: %s",
+                    "the cgroup %s is kept: it contains processes that are not yopp's: %s",
                     slot.group.name,
                     strangers,
                 )
             else:
                 self._context.kill(slot.group.name)
                 if not self._cgroups.remove(slot.group.name, 1.0):
-                    LOG.warning("the group %s cannot be removed", slot.group.name)
+                    LOG.warning("the cgroup %s cannot be removed", slot.group.name)
         try:
             if not any(is_open(one.container_id) for one in read_journal(slot.journal).begun):
                 remove_journal(slot.journal)
         except OSError as error:
-            LOG.warning("%s stays: %s", slot.journal, error.strerror)
+            LOG.warning("%s cannot be removed: %s", slot.journal, error.strerror)
 
     def _check_soon(self) -> None:
         if self._checking is None:
@@ -355,7 +355,7 @@ class Pool:
         for slot in list(self._slots):
             if not slot.ready:
                 if now - slot.since > READY_SECONDS:
-                    self._cannot("a launcher did not come")
+                    self._cannot("a launcher did not start")
                     self._lost(slot)
                     self._end_zygote()
                 continue
@@ -394,7 +394,7 @@ class Pool:
     def _unsent(self, slot: Slot, held: LiveContainer, error: OSError) -> None:
         """The launcher lives, but its socket does not take the request: too large for it, no memory."""
         if slot in self._slots and slot.held is held:
-            LOG.debug("the launcher of %s cannot be told: %s", slot.group.name, error)
+            LOG.debug("the launcher of %s cannot be reached: %s", slot.group.name, error)
             self._give_up(slot)
 
     def _give_up(self, slot: Slot) -> None:
@@ -495,7 +495,7 @@ class Pool:
         try:
             await beside(None, self._cgroups.reclaim, slot.group.name)
         except (CgroupError, OSError) as error:
-            LOG.debug("the memory of %s is kept: %s", slot.group.name, error)
+            LOG.debug("the memory of %s is not reclaimed: %s", slot.group.name, error)
         self._free(slot)
 
     def _lost(self, slot: Slot) -> None:

@@ -103,7 +103,7 @@ def read_journal(path: str) -> Journal:
                 case "end", [code] if begun:
                     begun[-1] = replace(begun[-1], code=int(code))
         except ValueError:
-            LOG.warning("%s has a line that makes no sense: %r", path, line)
+            LOG.warning("%s has an invalid line: %r", path, line)
     begun[-1:] = [replace(one, last=True) for one in begun[-1:]]
     return Journal(slot, launcher, start, tuple(begun))
 

@@ -32,13 +32,13 @@ def _runs_as_others(configuration: Configuration) -> bool:
         raise InvalidPropertyError(
             f"{name} = all is refused",
             because="this cluster is not root's, so the containers of others would run as you",
-            hint=f"-D{name}=owner, or have root run the cluster",
+            hint=f"-D{name}=owner, or let root run the cluster",
         )
     if executor.limit_users and user_id(executor.local_user) in (0, None):
         raise InvalidPropertyError(
             f"{name} = all is refused",
             because="with nonsecure-mode.limit-users the containers of others would run as "
-            f"{executor.local_user}, who is root or nobody of this host",
+            f"{executor.local_user}, who is root or not a user of this host",
             hint="set yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users to false",
         )
     return True

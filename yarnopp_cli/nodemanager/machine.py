@@ -557,7 +557,7 @@ class NodeManager:
                     cause = Cause(CauseKind.NODE_STOPPED, text=ending.reason)
                     self._kill(container_id, ContainerExitStatus.ABORTED, cause, NODE_ENDED, force=True)
                 return
-            ending.reason += f"; {len(self._containers.live)} containers would not end"
+            ending.reason += f"; {len(self._containers.live)} containers did not end"
         if not self._link.is_registered:
             self._stop(ending)
             return

@@ -32,7 +32,7 @@ def remove_stale_socket(path: str) -> None:
         raise YoppError(f"cannot listen on {path}", because=reason_of(error)) from None
     finally:
         probe.close()
-    raise YoppError(f"cannot listen on {path}", because="another daemon listens there already")
+    raise YoppError(f"cannot listen on {path}", because="another daemon is already listening there")
 
 
 def unlink_own(path: str, inode: int) -> None:

@@ -278,7 +278,7 @@ def _where_to_look(name: str) -> str:
     for length in range(len(known) - 1, 0, -1):
         beginning = ".".join(known[:length]) + "."
         if any(one.startswith(beginning) for one in PROPERTIES):
-            return f"{among} | grep {beginning}` lists those that there are"
+            return f"{among} | grep {beginning}` lists the existing ones"
     return "`yopp config show --all` lists every property"
 
 
@@ -436,7 +436,7 @@ def _invalid(known: Property, entry: Entry, because: str) -> InvalidPropertyErro
     value = f" = {printable(shown)}" if shown is not None else ""
     hint = f"its default is {to_text(known.default)}" if known.default != "" else ""
     if known.name in DIRECTORIES:
-        hint = 'a full path, such as "/var/tmp/yopp"; ${user.home} stands for your home directory'
+        hint = 'a full path, such as "/var/tmp/yopp"; ${user.home} is your home directory'
     return InvalidPropertyError(f"{entry.origin}: {entry.name}{value}", because=because, hint=hint)
 
 
@@ -467,7 +467,7 @@ def read_queues(
         known = declared(name) if name.startswith(QUEUE_PREFIX) else None
         if known is None:
             raise _refused_queues(
-                f"{name[:200]} is not a property of the queues", f"these begin with {QUEUE_PREFIX}"
+                f"{name[:200]} is not a property of the queues", f"those properties begin with {QUEUE_PREFIX}"
             )
         try:
             values[name] = from_text(known, text)

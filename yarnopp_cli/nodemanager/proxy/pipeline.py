@@ -151,7 +151,7 @@ class Pipeline:
                 self.distributed.master_reconnected()
         if isinstance(call.request, AllocateRequest):
             if len(self._delayed) >= MAX_DELAYED:
-                because = f"{MAX_DELAYED} of its calls wait for the throttle"
+                because = f"{MAX_DELAYED} of its calls are throttled"
                 error = RemoteError(f"{self.attempt_id} calls too often", because=because)
                 self._emit(ReplyError(call.call_id, error))
                 return
