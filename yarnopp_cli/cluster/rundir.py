@@ -145,6 +145,20 @@ class RunDir(Record):
         """Where the histories of ended applications are kept."""
         return os.path.join(self.state_dir, "history")
 
+    def history_file(self, application_id: str) -> str:
+        """The history of one of them."""
+        return os.path.join(self.history_dir, f"{application_id}.json")
+
+    def kept_histories(self) -> list[str]:
+        """Ids of the applications whose histories are kept, in order of submission; of none if that is unknown."""
+        try:
+            names = os.listdir(self.history_dir)
+        except OSError:
+            return []
+        ids = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+        found = [one for one in ids if one.startswith("application_")]
+        return sorted(found, key=lambda one: (len(one), one))
+
     @property
     def rm_state_file(self) -> str:
         """Where the RM keeps what its next life has to know."""

@@ -84,28 +84,26 @@ class HistoryFiles:
     """
 
     def __init__(self, run_dir: RunDir, retained: int) -> None:
-        self._directory = run_dir.history_dir
+        self._run_dir = run_dir
         self._retained = retained
 
     def keep(self, history: ApplicationHistory, *, if_missing: bool = False) -> None:
         """Write one application's history, whole or not at all, and remove the oldest ones."""
-        name = f"{history.application.application_id}.json"
-        path = os.path.join(self._directory, name)
+        path = self._run_dir.history_file(history.application.application_id)
         if if_missing and os.path.lexists(path):
             return
         try:
-            os.makedirs(self._directory, mode=0o700, exist_ok=True)
+            os.makedirs(self._run_dir.history_dir, mode=0o700, exist_ok=True)
             write_whole(path, msgspec.json.encode(history))
             self._remove_oldest()
         except OSError as error:
-            LOG.warning("cannot keep the history %s: %s", name, error)
+            LOG.warning("cannot keep the history %s: %s", os.path.basename(path), error)
 
     def _remove_oldest(self) -> None:
         found = []
-        for entry in os.scandir(self._directory):
-            if entry.name.startswith("application_") and entry.name.endswith(".json"):
-                with contextlib.suppress(OSError):
-                    found.append((entry.stat().st_mtime_ns, entry.path))
+        for path in map(self._run_dir.history_file, self._run_dir.kept_histories()):
+            with contextlib.suppress(OSError):
+                found.append((os.stat(path).st_mtime_ns, path))
         for _, path in sorted(found, reverse=True)[self._retained :]:
             with contextlib.suppress(OSError):
                 os.remove(path)

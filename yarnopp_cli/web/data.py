@@ -74,14 +74,14 @@ class KeptJobs:
     """Reads files; call it in a thread. The summary of a file is cached until the file changes."""
 
     def __init__(self, run_dir: RunDir) -> None:
-        self._directory = run_dir.history_dir
+        self._run_dir = run_dir
         self._last: tuple[str, int, JobView | None] | None = None
         self._rows: dict[str, tuple[int, dict[str, Any] | None]] = {}
         self._decoder = msgspec.json.Decoder(KeptJob)
 
     def find(self, application_id: str) -> JobView | None:
         """One job; None if nothing was kept of it, or it is not a MapReduce job."""
-        path = os.path.join(self._directory, f"{application_id}.json")
+        path = self._run_dir.history_file(application_id)
         try:
             changed = os.stat(path).st_mtime_ns
         except OSError:
@@ -93,22 +93,17 @@ class KeptJobs:
     def rows(self) -> list[dict[str, Any]]:
         """A summary of each job, in the order in which they ended."""
         known, self._rows = self._rows, {}
-        try:
-            entries = list(os.scandir(self._directory))
-        except OSError:
-            return []
-        for entry in entries:
-            if not (entry.name.startswith("application_") and entry.name.endswith(".json")):
-                continue
+        for application_id in self._run_dir.kept_histories():
+            path = self._run_dir.history_file(application_id)
             try:
-                changed = entry.stat().st_mtime_ns
+                changed = os.stat(path).st_mtime_ns
             except OSError:
                 continue  # it was the oldest, and has just been removed
-            before = known.get(entry.name)
+            before = known.get(application_id)
             if before is None or before[0] != changed:
-                view = self._read(entry.path)
+                view = self._read(path)
                 before = (changed, view.history_row() if view is not None else None)
-            self._rows[entry.name] = before
+            self._rows[application_id] = before
         found = [row for _, row in self._rows.values() if row is not None]
         return sorted(found, key=lambda row: (row["finishTime"], row["id"]))
 

@@ -147,7 +147,7 @@ def _kept_tasks(session: Session, application_id: str) -> list[list[int]]:
     """The tasks of the containers of an ended application's attempts, in the order of theirs; none where that was not
     kept."""
     try:
-        with open(os.path.join(session.run_dir.history_dir, f"{application_id}.json"), "rb") as file:
+        with open(session.run_dir.history_file(application_id), "rb") as file:
             document = json.load(file)
         found = [document.get("tasks"), *document.get("later_tasks", ())]
     except (OSError, ValueError, AttributeError, TypeError):

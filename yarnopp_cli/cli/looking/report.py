@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json as jsonlib
-import os
 
 from executor.hints import TYPE_CHECKING
 
@@ -116,7 +115,7 @@ def find(session: Session, word: str) -> ApplicationHistory:
 
     Raises ApplicationNotFoundError; ConnectionFailedError where there is neither.
     """
-    kept = kept_histories(session)
+    kept = session.run_dir.kept_histories()
     try:
         client = session.client
     except ConnectionFailedError:
@@ -137,22 +136,8 @@ def find(session: Session, word: str) -> ApplicationHistory:
     return _ask(client, named)
 
 
-def kept_histories(session: Session) -> list[str]:
-    """Ids of applications whose history was kept, the oldest first."""
-    try:
-        names = os.listdir(session.run_dir.history_dir)
-    except OSError:
-        return []
-    found = [
-        name.removesuffix(".json")
-        for name in names
-        if name.startswith("application_") and name.endswith(".json")
-    ]
-    return sorted(found, key=lambda name: (len(name), name))
-
-
 def _read(session: Session, application_id: str) -> ApplicationHistory:
-    path = os.path.join(session.run_dir.history_dir, f"{application_id}.json")
+    path = session.run_dir.history_file(application_id)
     try:
         with open(path, "rb") as file:
             return decode(ApplicationHistory, jsonlib.load(file))
