@@ -11,7 +11,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from typing import Any, TypeVar
 
 import psutil
@@ -105,7 +104,7 @@ class Source:
         """What the nodes of a picture measured in the minute before it; without those that do not answer."""
         containers: dict[str, Sequence[float]] = {}
         machine: Sequence[float] = ()
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             for node in picture.nodes:
                 live = [
                     one.container_id
@@ -123,22 +122,22 @@ class Source:
 
     def container(self, container_id: str) -> ContainerReport:
         """One container, ended or not. Raises ContainerNotFoundError."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             return client.container(container_id)
 
     def facts(self, report: ContainerReport) -> NodeFacts | None:
         """How a container's node limits it; None if that cannot be learned."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             return client.node_facts((client.node(report.node_id),), (report,)).get(report.node_id)
 
     def gives_way(self, reports: Sequence[ContainerReport], picture: Picture) -> Mapping[str, str]:
         """Who would give way if these containers became guaranteed now, "pause" or "kill": their nodes decide."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             return client.gives_way(reports, picture.nodes)
 
     def act(self, action: str, report: ContainerReport) -> str:
         """Do one of ACTIONS to a container; the result in a few words."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             if action == KILL:
                 failed = client.stop_container(report, _BY_HAND).failed
                 if failed:
@@ -162,7 +161,7 @@ class Source:
 
     def drain(self, node_id: str) -> str:
         """Drain a node; the result in a few words."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             _, containers = client.drain_nodes((node_id,))
             return (
                 f"draining, {number_of(containers, 'container')} {'is' if containers == 1 else 'are'} left"
@@ -172,22 +171,22 @@ class Source:
 
     def use_again(self, node_id: str) -> str:
         """Put a drained node back into use; the result in a few words."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             return f"{client.resume_nodes((node_id,))[0].state.value} again"
 
     def explain(self, identifier: str) -> list[str]:
         """Why a container, application or node waits: lines, the first the answer."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             return explanation_lines(client.explain(identifier))
 
     def events(self, request: GetEventsRequest) -> GetEventsResponse:
         """What happened; held for up to the request's ``wait_ms``. May be called while ``picture`` is."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             return client.events(request)
 
     def kill_application(self, application_id: str) -> str:
         """Kill an application; the result in a few words."""
-        with closing(LocalClient(self._rm_socket)) as client:
+        with LocalClient(self._rm_socket) as client:
             return client.change(KillApplicationRequest(application_id, _BY_HAND)).state.value
 
     def reconnect(self) -> None:

@@ -26,6 +26,7 @@ from ..frame.naming import containers, one_of
 from ..frame.options import Annotated, Live, argument
 from ..frame.output import is_terminal
 from ..frame.session import Session
+from .container_details import live
 
 if TYPE_CHECKING:
     from executor.linux.joining import Place
@@ -89,11 +90,7 @@ def shell_into(
 
 def _check(report: ContainerReport) -> None:
     """Raise InvalidStateError for one that nobody can enter."""
-    one = report.container_id
-    if not view.is_live(report):
-        raise InvalidStateError(
-            f"{one} has ended", because=view.exit_text(report), hint="`yopp ps` lists the live ones"
-        )
+    one = live(report).container_id
     if report.state in _STANDING:
         raise InvalidStateError(
             f"{one} is paused",
