@@ -35,6 +35,8 @@ from .native import tool
 
 LENGTHS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 QUEUES = (0, 1, 2, 5, 10)
+CALM = 0.5
+"""The shortest tasks of which many slots together leave the machine idle."""
 VCORES = 72
 """Of each node; a slot of a cell is a part of them."""
 
@@ -160,6 +162,8 @@ def one_cluster(beat: float, turns: Sequence[Sequence[Cell]], given: argparse.Na
         properties.append(f"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms={round(1000 * beat)}")
         properties.append("yopp.nodemanager.heartbeat-mode=periodic")
     found: Found = {}
+    if not any(turns):
+        return found
     most = max(map(len, turns))
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="yobench")))
@@ -223,13 +227,17 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
     slow = [Kind(guaranteed, 3.0)]
     fast = [Kind(guaranteed, 1.0), *(Kind(opportunistic, 1.0, queue) for queue in QUEUES)]
     event = [Kind(guaranteed, 0.0), Kind(opportunistic, 0.0, 2)]
-    # the shortest tasks are the busiest: not those of two clusters at once
-    plans: list[tuple[float, list[list[Cell]]]] = [
-        (3.0, [[(kind, seconds) for kind in slow for seconds in lengths]]),
-        (1.0, [[(kind, seconds) for kind in fast] for seconds in lengths[::-1]]),
-        (0.0, [[(kind, seconds) for kind in event] for seconds in lengths]),
-    ]
+    by_beat = {3.0: slow, 1.0: fast, 0.0: event}
+    # The shortest tasks would keep this machine busy and not their slots: one cell of them at a time.
+    busy, calm = [one for one in lengths if one < CALM], [one for one in lengths if one >= CALM]
     found: Found = {}
+    for beat, kinds in by_beat.items():
+        found |= one_cluster(beat, [[(kind, seconds)] for seconds in busy for kind in kinds], given)
+    plans: list[tuple[float, list[list[Cell]]]] = [
+        (3.0, [[(kind, seconds) for kind in slow for seconds in calm]]),
+        (1.0, [[(kind, seconds) for kind in fast] for seconds in calm[::-1]]),
+        (0.0, [[(kind, seconds) for kind in event] for seconds in calm]),
+    ]
     with ThreadPoolExecutor(len(plans)) as pool:
         for one in [pool.submit(one_cluster, beat, turns, given) for beat, turns in plans]:
             found |= one.result()

@@ -137,7 +137,7 @@ class Executor:
         proc: str = "/proc",
     ) -> None:
         if total.memory <= 0 or total.vcores <= 0:
-            raise InvalidResourceError(f"an executor of {total} could run nothing")
+            raise InvalidResourceError(f"an executor of {total} cannot run any container")
         self.total = total
         self.settings = settings or ExecutorSettings()
         self.work_dir = Path(work_dir).absolute()
@@ -254,7 +254,7 @@ class Executor:
         if not name or "/" in name or "\0" in name or name in (".", ".."):
             raise ExecutorError(f"{name!r} cannot be the id of a container")
         if name in self._jobs:
-            raise ExecutorError(f"there is a container {name} already")
+            raise ExecutorError(f"the container {name} already exists")
         spec = ContainerSpec(
             container_id=name,
             command=tuple(command),
@@ -285,7 +285,7 @@ class Executor:
         self.job(container_id)
         status = self._machine.status(container_id)
         if status is None:
-            raise ContainerNotFoundError(f"{container_id!r} ended so long ago that it is forgotten")
+            raise ContainerNotFoundError(f"{container_id!r} ended long ago and is no longer known")
         return status
 
     def statuses(self) -> list[ContainerStatus]:

@@ -66,7 +66,7 @@ def _converters(hint: Any) -> _Converters:
         return _array(origin, hint.__args__[0])
     if origin is dict:
         return _dict(*_converters(hint.__args__[1]))
-    raise TypeError(f"messages do not hold {hint!r}")
+    raise TypeError(f"messages cannot contain {hint!r}")
 
 
 def _optional(encoder: _Converter | None, decoder: _Converter) -> _Converters:
@@ -156,7 +156,9 @@ def _quick(kind: type[Record]) -> _Converter:
             scope[f"kind{number}"] = hints[name]
             lines.append(f"  if type(item) is not kind{number}: return decoder(value)")
         else:
-            scope[f"decoder{number}"] = _converters(hints[name])[1]
+            hint = hints[name]
+            of_record = isinstance(hint, type) and issubclass(hint, Record)
+            scope[f"decoder{number}"] = _quick(hint) if of_record else _converters(hint)[1]
             lines.append(f"  item = decoder{number}(item)")
         lines.append(f"  self.{name} = item")
     lines += ["  return self", " except (KeyError, TypeError, MismatchError):", "  return decoder(value)"]

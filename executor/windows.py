@@ -1,4 +1,7 @@
-"""Times of the week at which opportunistic containers may run: ``19:00-07:00, Sat-Sun 00:00-24:00``. Pure."""
+"""Times of the week at which opportunistic containers may run: ``19:00-07:00, Sat-Sun 00:00-24:00``. Pure.
+
+Decisions: window.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ def _window(text: str) -> Window:
         raise ValueError(f"{text.strip()!r} is not a window of time")
     start, stop = _minute(begin), _minute(end)
     if start in (_DAY, stop):
-        raise ValueError(f"{times!r} has no length")
+        raise ValueError(f"{times!r} is empty")
     return Window(_days_of(days[0]) if days else tuple(range(7)), start, (stop - start) % _DAY or _DAY)
 
 

@@ -61,7 +61,7 @@ def outcome_of_exit(
         cause = Cause(CauseKind.OOM_KILLED, measured=peak, limit=container.resource.memory * MIB)
         return Outcome(int(ContainerExitStatus.KILLED_EXCEEDED_PMEM), SIGKILLED, sentence, cause)
     if exit_code is None:
-        sentence = "Container lost: its processes are gone and left no exit code."
+        sentence = "Container lost: its processes are gone without an exit code."
         if rebooted:
             sentence = "Container lost: the machine was restarted while it ran."
         return Outcome(int(ContainerExitStatus.ABORTED), None, sentence, Cause(CauseKind.LOST))
@@ -76,7 +76,7 @@ def outcome_of_exit(
 
 def larger_than_node(resource: Resource, total: Resource) -> str:
     """The diagnostics of a container that this node can never run."""
-    return f"Container asks for {resource}, and this node has {total} in all: it can never run here."
+    return f"Container requests {resource}, but this node has {total} in all: it can never run here."
 
 
 def must_end_for_memory(used: int, limit: int, was_over: bool) -> bool:
@@ -137,7 +137,7 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
         case CauseKind.MAKE_ROOM:
             return KILLED_TO_MAKE_ROOM if done == "killed" else PAUSED_TO_MAKE_ROOM
         case CauseKind.OUTSIDE_CPU:
-            return f"Container paused: processes outside yopp want {cause.cores} of this machine's cores."
+            return f"Container paused: processes outside yopp need {cause.cores} of this machine's cores."
         case CauseKind.OUTSIDE_WINDOW:
             return WINDOW_CLOSED
         case CauseKind.LENT_CPU:
@@ -162,13 +162,13 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
         case CauseKind.EXCESS_LOGS:
             return (
                 f"{_named(container)} has written {cause.measured} bytes of logs, and {cause.limit} are allowed "
-                "(yarn.nodemanager.container-log-monitor). Hint: write less, write to files of your own, or raise "
+                "(yarn.nodemanager.container-log-monitor). Hint: write less, write to other files, or raise "
                 "dir-size-limit-bytes and total-size-limit-bytes."
             )
         case CauseKind.EXCESS_DISK:
             return (
                 f"{_named(container)} has {cause.measured} bytes in its own directory, and {cause.limit} are allowed "
-                "(yopp.nodemanager.container-disk-monitor.size-limit-bytes). Hint: remove what is not needed any more, "
+                "(yopp.nodemanager.container-disk-monitor.size-limit-bytes). Hint: remove files that are not needed, "
                 "or raise the limit."
             )
         case CauseKind.PAUSE_FAILED:

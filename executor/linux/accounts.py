@@ -2,6 +2,8 @@
 
 Only root's node can start processes as another user. There a container runs as the user who submitted its application,
 or as one user for all. Who is not known, or must not run containers, gets none: never one as root.
+
+Decisions: run-as.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ class Accounts:
         name = self._settings.local_user if self._settings.limit_users else user or self._own
         found = self._known.get(name)
         if found is None:
-            refused = f"containers of {name!r} are not started here"
+            refused = f"containers of user {name!r} are not started"
             if name in self._banned:
                 raise CannotLaunchError(
                     refused, because="yopp.nodemanager.linux-container-executor.banned-users names this user"
@@ -75,7 +77,7 @@ class Accounts:
         try:
             entry = pwd.getpwnam(name)
         except (KeyError, ValueError, UnicodeEncodeError):
-            raise CannotLaunchError(refused, because="this host has no user of that name") from None
+            raise CannotLaunchError(refused, because="this host has no user with that name") from None
         least = self._settings.min_user_id
         if entry.pw_uid == 0 or (entry.pw_uid < least and name not in self._allowed):
             raise CannotLaunchError(
@@ -126,7 +128,7 @@ def refuse_unreachable(
             allowed = stat.S_IXOTH
         if not facts.st_mode & allowed:
             raise CannotLaunchError(
-                f"{account.name} cannot reach {path}, where its containers are to work",
-                because=f"the mode {stat.S_IMODE(facts.st_mode):04o} of {here} keeps {account.name} out",
-                hint="set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs to places that all may go through",
+                f"{account.name} cannot reach {path}, which its containers need",
+                because=f"the mode {stat.S_IMODE(facts.st_mode):04o} of {here} denies access to {account.name}",
+                hint="set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs to paths open to all users",
             )

@@ -15,7 +15,7 @@ from ..records import ContainerRecord, ContainerState, ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
 from .shim import exit_file_of, is_shim, kill_shim, read_exit_file
-from .slots import Begun, journal_path, journals, read_journal, remove_journal, survey
+from .slots import Begun, journal_path, journals, remove_journal, surely, survey
 
 LOG = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class Finder:
         alive = is_alive(begun.launcher, begun.launcher_start)
         if not (begun.pid and alive):  # after that: what has ended since the survey has written its code
             begun = next(
-                (one for one in reversed(read_journal(path).begun) if one.container_id == container_id), begun
+                (one for one in reversed(surely(path).begun) if one.container_id == container_id), begun
             )
         record = replace(
             record, pid=record.pid or begun.pid, process_start=record.process_start or begun.start
@@ -126,7 +126,7 @@ class Finder:
 
     def _has_pid(self, path: str, begun: Begun) -> bool:
         return not is_alive(begun.launcher, begun.launcher_start) or any(
-            one.pid for one in read_journal(path).begun if one.container_id == begun.container_id
+            one.pid for one in surely(path).begun if one.container_id == begun.container_id
         )
 
     def _identify(self, record: ContainerRecord) -> ContainerRecord:
@@ -160,7 +160,7 @@ class Finder:
         """End and remove all containers of this node except these."""
         shims = self._directories.shims()
         for path in journals(self._directories.state):
-            told = {one.container_id for one in read_journal(path).begun} & known
+            told = {one.container_id for one in surely(path).begun} & known
             if told:
                 self._journals[path] = told
             else:
@@ -168,7 +168,7 @@ class Finder:
         self._directories.remove_earlier_spares()
         there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
         for container_id in there - known:
-            LOG.info("removing what is left of %s", container_id)
+            LOG.info("removing leftovers of %s", container_id)
             for pid in shims.get(container_id, []):
                 start = start_time(pid) or -1
                 self._trace(container_id, pid, start)

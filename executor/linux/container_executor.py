@@ -299,7 +299,7 @@ class LinuxContainerExecutor:
         except OSError as error:
             if error.errno not in SHORT or isinstance(command, commands.LaunchContainer):
                 raise
-            LOG.warning("%s comes later: %s", type(command).__name__, error.strerror)
+            LOG.warning("%s is postponed: %s", type(command).__name__, error.strerror)
             return False
         return True
 
@@ -363,7 +363,7 @@ class LinuxContainerExecutor:
     def _launch(self, spec: ContainerSpec, limits: CgroupLimits) -> None:
         container_id = spec.container_id
         if container_id in self._held:
-            LOG.warning("%s was started already", container_id)
+            LOG.warning("%s was already started", container_id)
             return
         try:
             check_name(container_id)
@@ -533,18 +533,21 @@ class LinuxContainerExecutor:
         self._watcher.watch(
             held.pid, held.start, lambda end: self._ender.shim_ended(held, end), is_child=is_child
         )
+        self._pool.adopt(held)
 
     def _watch_launcher(self, held: LiveContainer) -> None:
         """The launcher of an earlier run ends after its container, whose code it has written by then."""
         container_id = held.container_id
 
-        def ended(_: Ended) -> None:
+        def ended(end: Ended) -> None:
             usage = self._cgroups.usage
-            self._ender.pooled_ended(
-                held,
-                lambda: usage(container_id, self._context.clock()),
-                code_of(held.journal, container_id),
-            )
+            try:
+                code = code_of(held.journal, container_id)
+            except OSError as error:
+                LOG.warning("the end of %s cannot be read yet: %s", container_id, error)
+                self._context.loop.call_later(RETRY_SECONDS, ended, end)
+                return
+            self._ender.pooled_ended(held, lambda: usage(container_id, self._context.clock()), code)
 
         self._watcher.watch(*held.launcher, ended)
         self._pool.adopt(held)
@@ -555,7 +558,7 @@ class LinuxContainerExecutor:
         try:
             self._cgroups.set_limits(container_id, limits)
         except CgroupError as error:
-            LOG.warning("the limits of %s stay as they were: %s", container_id, error)
+            LOG.warning("the limits of %s did not change: %s", container_id, error)
 
     def _clean_up(self, container_id: str) -> None:
         held = self._held.pop(container_id, None)
@@ -589,7 +592,7 @@ class LinuxContainerExecutor:
         rebooted = self._store.rebooted()
         records = self._store.load_all()
         if rebooted:
-            LOG.warning("the machine was started again: none of %d containers is running", len(records))
+            LOG.warning("the machine was restarted: none of %d containers is running", len(records))
             forget_launchers(self._directories.state)
         self._store.note_boot()
         return records

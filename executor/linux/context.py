@@ -82,7 +82,7 @@ class ExecutorContext:
                 except OSError as error:
                     if self.in_a_hurry:
                         return
-                    LOG.warning("once more in %g s: %s", RETRY_SECONDS, error)
+                    LOG.warning("retrying in %g s: %s", RETRY_SECONDS, error)
                     await asyncio.sleep(RETRY_SECONDS)
 
         self.spawn(again_and_again())

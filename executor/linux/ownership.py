@@ -2,6 +2,8 @@
 
 A directory is safe if nobody but this user and the owner of the root directory owns it or may write to it, and nobody
 else may put another in its place. Nothing is made or changed here.
+
+Decisions: directories.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ def refuse_others(path: str, but: int | None = None) -> None:
     or of the user ``but``. Raises OSError if there is none.
     """
     facts = os.lstat(path)
-    because = "it is a link, or no directory"
+    because = "it is a symbolic link, or not a directory"
     if stat.S_ISDIR(facts.st_mode):
         because = _problem(facts, {os.geteuid(), os.geteuid() if but is None else but}, is_last=True)
     if because:

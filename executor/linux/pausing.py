@@ -100,7 +100,7 @@ class Pauser:
     def _pause_quickly(self, held: LiveContainer, stopping: Stopping, reclaim: bool, until: float) -> None:
         """Most containers are a few processes, and stop within a fraction of a millisecond."""
         if held.ended or held.ending:
-            self._failed(held, "it is being ended")
+            self._failed(held, "it is being killed")
             return
         try:
             stopped = stopping.advance(0.0001)
@@ -133,7 +133,7 @@ class Pauser:
         if held.ending:
             # It was told to end meanwhile: frozen processes take no signal but (on v2) SIGKILL.
             self._cgroups.thaw(held.container_id)
-            self._failed(held, "it is being ended")
+            self._failed(held, "it is being killed")
             return
         self._paused(held, 1, await self._reclaimed(held) if reclaim else -1)
 
@@ -204,7 +204,7 @@ class Pauser:
         try:
             left = await beside(None, self._cgroups.reclaim, held.container_id)
         except (CgroupError, OSError) as error:
-            LOG.warning("the memory of %s is kept: %s", held.container_id, error)
+            LOG.warning("the memory of %s is not reclaimed: %s", held.container_id, error)
             return -1
         return -1 if left is None else -(-left // MIB)
 

@@ -7,6 +7,8 @@ all that is left in its group is ended, and figures begin anew.
 
 Slots are made when they are needed, one to spare, and go when nobody has needed them for a while. If this process dies
 its launchers go on until their containers have ended, and write down how (``slots.py``).
+
+Decisions: slots.
 """
 
 from __future__ import annotations
@@ -34,8 +36,9 @@ from .context import ExecutorContext, LiveContainer
 from .descriptors import limit_of_children
 from .keeping import KeptProgram, compiled
 from .procfs import read_stat, send
+from .shim import RETRY_SECONDS as SOON_SECONDS
 from .shim import LaunchRequest, kill_identified
-from .slots import begin_line, can_be_written, journal_path, read_journal, remove_journal
+from .slots import Journal, begin_line, can_be_written, journal_path, read_journal, remove_journal
 from .threads import beside
 
 LOG = logging.getLogger(__name__)
@@ -138,9 +141,9 @@ class Pool:
         self._checking: asyncio.TimerHandle | None = None
         self._needed_at = 0.0
         if limit and self._cgroups.mode == "none":
-            self._never("this host has no groups")
+            self._never("this host has no cgroups")
         elif limit and sys.getfilesystemencoding() != "utf-8":
-            self._never("the names of files are not UTF-8 here")
+            self._never("file names are not UTF-8 here")
 
     @property
     def used(self) -> bool:
@@ -196,7 +199,7 @@ class Pool:
             self._check_soon()
 
     def adopt(self, held: LiveContainer) -> None:
-        """See to it that the launcher of an earlier run, too, is not left standing."""
+        """See to it that its shim, or its launcher of an earlier run, is not left standing either."""
         self._adopted.append(held)
         self._check_soon()
 
@@ -274,7 +277,7 @@ class Pool:
             with contextlib.suppress(FileExistsError):
                 made = self._cgroups.make_slot(name)
                 if made is None:
-                    raise CgroupError("this host has no groups")
+                    raise CgroupError("this host has no cgroups")
                 return made
 
     def _never(self, why: str) -> None:
@@ -285,7 +288,7 @@ class Pool:
         self.trouble = why
         self._unusable_until = self._loop.time() + RETRY_SECONDS
         (LOG.debug if self._said else LOG.warning)(
-            "no slot can be made, so containers are started one by one: %s", why
+            "no slot can be created, so each container is started by a shim: %s", why
         )
         self._said = True
 
@@ -327,16 +330,19 @@ class Pool:
                     strangers = slot.group.processes()
             if strangers:
                 LOG.warning(
-                    "the group %s stays: processes that are not yopp's are in it: %s",
+                    "the cgroup %s is kept: it contains processes that are not yopp's: %s",
                     slot.group.name,
                     strangers,
                 )
             else:
                 self._context.kill(slot.group.name)
                 if not self._cgroups.remove(slot.group.name, 1.0):
-                    LOG.warning("the group %s cannot be removed", slot.group.name)
-        if not any(is_open(one.container_id) for one in read_journal(slot.journal).begun):
-            remove_journal(slot.journal)
+                    LOG.warning("the cgroup %s cannot be removed", slot.group.name)
+        try:
+            if not any(is_open(one.container_id) for one in read_journal(slot.journal).begun):
+                remove_journal(slot.journal)
+        except OSError as error:
+            LOG.warning("%s cannot be removed: %s", slot.journal, error.strerror)
 
     def _check_soon(self) -> None:
         if self._checking is None:
@@ -351,7 +357,7 @@ class Pool:
         for slot in list(self._slots):
             if not slot.ready:
                 if now - slot.since > READY_SECONDS:
-                    self._cannot("a launcher did not come")
+                    self._cannot("a launcher did not start")
                     self._lost(slot)
                     self._end_zygote()
                 continue
@@ -390,7 +396,7 @@ class Pool:
     def _unsent(self, slot: Slot, held: LiveContainer, error: OSError) -> None:
         """The launcher lives, but its socket does not take the request: too large for it, no memory."""
         if slot in self._slots and slot.held is held:
-            LOG.debug("the launcher of %s cannot be told: %s", slot.group.name, error)
+            LOG.debug("the launcher of %s cannot be reached: %s", slot.group.name, error)
             self._give_up(slot)
 
     def _give_up(self, slot: Slot) -> None:
@@ -491,7 +497,7 @@ class Pool:
         try:
             await beside(None, self._cgroups.reclaim, slot.group.name)
         except (CgroupError, OSError) as error:
-            LOG.debug("the memory of %s is kept: %s", slot.group.name, error)
+            LOG.debug("the memory of %s is not reclaimed: %s", slot.group.name, error)
         self._free(slot)
 
     def _lost(self, slot: Slot) -> None:
@@ -510,20 +516,40 @@ class Pool:
             await beside(None, self._remove, slot)
             return
         self._cgroups.give_back(held.container_id)
-        await beside(None, self._context.kill, slot.group.name)
-        journal = await beside(None, read_journal, slot.journal)
+        journal = await self._journal_of_ended(slot)
+        if journal is None:
+            return
         last = journal.begun[-1] if journal.begun else None
-        if last is None or last.container_id != held.container_id:
+        if last is not None and last.container_id != held.container_id:
+            last = None
+        # A journal that somebody has removed does not say that nothing has begun.
+        if last is None and not held.pid and (journal.launcher or not slot.ready):
             await beside(None, self._remove, slot)
             self._begin_elsewhere(slot, held)
             return
         if not held.pid:
-            held.pid, held.start = last.pid or slot.group.launcher, last.start
+            pid, held.start = (last.pid, last.start) if last is not None else (0, 0)
+            held.pid = pid or slot.group.launcher
             self._began(held)
         usage = slot.group.usage(self._context.clock(), 0)
-        self._ended(held, lambda: usage, KILLED if last.code is None else last.code)
+        self._ended(held, lambda: usage, KILLED if last is None or last.code is None else last.code)
         slot.group.close()
         await beside(None, self._remove, slot)
+
+    async def _journal_of_ended(self, slot: Slot) -> Journal | None:
+        """End all in the slot's group, until nothing is left; then what its launcher has written. None if this node
+        ends before: its next run sees to it."""
+        while not self._context.in_a_hurry:
+            await beside(None, self._context.kill, slot.group.name)
+            try:
+                if not await beside(None, slot.group.processes):
+                    return await beside(None, read_journal, slot.journal)
+            except OSError as error:
+                LOG.warning(
+                    "what became of the container in %s cannot be read yet: %s", slot.group.name, error
+                )
+            await asyncio.sleep(SOON_SECONDS)
+        return None
 
     def _begin_elsewhere(self, slot: Slot, held: LiveContainer) -> None:
         """It has not begun in this slot, and never does."""
@@ -534,11 +560,11 @@ class Pool:
 
 
 def _continue(held: LiveContainer) -> None:
-    """Continue the launcher of a container, if somebody has stopped it."""
-    launcher, _ = held.launcher
-    found = read_stat(launcher) if launcher else None
-    if found is not None and found.state == "T":
-        send(launcher, signal.SIGCONT)
+    """Continue who tells the end of a container, if somebody has stopped it: the container itself may."""
+    pid, start = held.launcher if held.pooled else (held.pid, held.start)
+    found = read_stat(pid) if pid else None
+    if found is not None and found.state == "T" and found.start == start:
+        send(pid, signal.SIGCONT)
 
 
 class Zygote:

@@ -3,6 +3,8 @@
 The shim (``shim.sh``) is our child and the command's parent. It leads a session of its own. Its pid and start time
 identify the container's process: it exists from the start, and a moment longer than the command, which is its only
 child (``command_pid``).
+
+Decisions: shim.
 """
 
 from __future__ import annotations
@@ -376,9 +378,15 @@ class ExitWatcher:
             self._loop.call_later(RETRY_SECONDS, again)
             return
         if not is_child:
-            found = read_stat(pid)
-            if found is None or (start and found.start != start):
-                # The pid belongs to another process by now.
+            try:
+                same = is_alive(pid, start)
+            except OSError as error:
+                LOG.warning("cannot watch %d yet: %s", pid, error.strerror)
+                os.close(fd)
+                self._loop.call_later(RETRY_SECONDS, self.watch, pid, start, ended)
+                return
+            if not same:
+                # It has ended, or the pid belongs to another process by now.
                 os.close(fd)
                 self._loop.call_soon(ended, Ended())
                 return

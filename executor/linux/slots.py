@@ -7,6 +7,8 @@ once it is whole:
     begin CPU THROTTLED KILLS PEAK ID    this container has begun; the figures that its group had counted before
     pid PID START                        its process
     end CODE                             its exit code, as a shell tells it
+
+Decisions: slots, slot-journal.
 """
 
 from __future__ import annotations
@@ -15,9 +17,11 @@ import logging
 import os
 import signal
 
+from ..errors import StateStoreError
 from ..light import Record, replace
+from ..regular import NotRegularError, read_regular
 from .cgroups.slots import SLOT_PREFIX, Baseline
-from .procfs import is_alive, read_bytes, send, standing, wait_until
+from .procfs import is_alive, send, standing, wait_until
 from .shim import kill_identified
 
 LOG = logging.getLogger(__name__)
@@ -71,12 +75,23 @@ class Journal(Record):
     begun: tuple[Begun, ...] = ()
 
 
+def _text_of(path: str) -> bytes:
+    """What is written in a journal, empty if there is none. Raises OSError if that cannot be read now."""
+    try:
+        return read_regular(path)
+    except (FileNotFoundError, NotRegularError):
+        return b""
+
+
 def read_journal(path: str) -> Journal:
-    """What a journal says; nothing if there is none. Lines that make no sense are no lines."""
+    """What a journal says; nothing if there is none. Lines that make no sense are no lines.
+
+    Raises OSError if it cannot be read now: what has begun must not be taken for what has not.
+    """
     slot = os.path.basename(path).removesuffix(SUFFIX)
     launcher = start = 0
     begun: list[Begun] = []
-    for line in read_bytes(path).split(b"\n")[:-1]:
+    for line in _text_of(path).split(b"\n")[:-1]:
         word, *rest = line.decode("utf-8", "replace").split(" ", 5)
         try:
             match word, rest:
@@ -90,13 +105,25 @@ def read_journal(path: str) -> Journal:
                 case "end", [code] if begun:
                     begun[-1] = replace(begun[-1], code=int(code))
         except ValueError:
-            LOG.warning("%s has a line that makes no sense: %r", path, line)
+            LOG.warning("%s has an invalid line: %r", path, line)
     begun[-1:] = [replace(one, last=True) for one in begun[-1:]]
     return Journal(slot, launcher, start, tuple(begun))
 
 
+def surely(path: str) -> Journal:
+    """The same for who cannot wait until it can be read. Raises StateStoreError."""
+    try:
+        return read_journal(path)
+    except OSError as error:
+        raise StateStoreError(
+            f"cannot read {path}",
+            because=error.strerror or str(error),
+            hint="it says which containers have begun: start the node again when the disk is well",
+        ) from error
+
+
 def code_of(path: str, container_id: str) -> int | None:
-    """The exit code of the last container of that id in a journal; None if it has none."""
+    """The exit code of the last container of that id in a journal; None if it has none. Raises OSError."""
     found = [one for one in read_journal(path).begun if one.container_id == container_id]
     return found[-1].code if found else None
 
@@ -105,16 +132,16 @@ def survey(state: str) -> dict[str, Begun]:
     """What the launchers of an earlier run began, by container. A launcher that has nothing to do is ended.
 
     Its node has died, but what that told it last may still be on its way to it: it is looked at while it is stopped,
-    and then goes on, or never does. Blocks.
+    and then goes on, or never does. Blocks. Raises StateStoreError.
     """
     found: dict[str, Begun] = {}
     for path in journals(state):
-        journal = read_journal(path)
+        journal = surely(path)
         if journal.launcher and is_alive(journal.launcher, journal.launcher_start):
             send(journal.launcher, signal.SIGSTOP)
             if not wait_until(lambda pid=journal.launcher: standing(pid), STOP_SECONDS):  # type: ignore[misc]
                 LOG.warning("the launcher %d of %s does not stop", journal.launcher, journal.slot)
-            journal = read_journal(path)
+            journal = surely(path)
             if journal.begun and journal.begun[-1].code is None:
                 send(journal.launcher, signal.SIGCONT)
             else:
@@ -135,12 +162,12 @@ def journals(state: str) -> list[str]:
 def forget_launchers(state: str) -> None:
     """The machine was started again: what these journals say of launchers is true of no process."""
     for path in journals(state):
-        kept = [line for line in read_bytes(path).splitlines(True) if not line.startswith(b"launcher ")]
         try:
+            kept = [line for line in _text_of(path).splitlines(True) if not line.startswith(b"launcher ")]
             with open(path, "wb") as file:
                 file.write(b"".join(kept))
         except OSError as error:
-            LOG.warning("cannot write %s: %s", path, error.strerror)
+            LOG.warning("cannot change %s: %s", path, error.strerror)
 
 
 def remove_journal(path: str) -> None:

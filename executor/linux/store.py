@@ -7,6 +7,8 @@ name. So at each moment one readable file has everything.
 
 Each line is written at once (1 microsecond), before the action that relies on it: collecting the lines of a turn of the
 loop would gain nothing. Earlier versions kept a file for each record (``<id>.json``): they are read once.
+
+Decisions: one-journal.
 """
 
 from __future__ import annotations
@@ -167,7 +169,7 @@ class _Replay:
             return
         entry = self.entries.setdefault(container_id, _Entry())
         entry.raw.append(raw)
-        entry.problem = "a line of it is not as it was written"
+        entry.problem = "a line of it is damaged"
 
 
 class StateStore:
@@ -251,7 +253,7 @@ class StateStore:
                 raise
             self._owed.clear()
             self._most = 2 * self._past
-            LOG.warning("the past cannot be removed from %s: %s", self._journal.path, error.strerror)
+            LOG.warning("old records cannot be removed from %s: %s", self._journal.path, error.strerror)
 
     def _begin_anew(self) -> None:
         try:
@@ -287,7 +289,7 @@ class StateStore:
                 raise StateStoreError(
                     f"cannot use {self.directory}",
                     because="another process writes its containers' records there",
-                    hint="end that one first; each node needs a directory of its own",
+                    hint="end it first; each node needs its own directory",
                 )
             contents = self._read_file(tidy=tidy)
             old = self._read_old(tidy=tidy)
@@ -297,7 +299,7 @@ class StateStore:
             raise StateStoreError(
                 f"cannot read {self._journal.path}",
                 because=f"a newer version of yopp wrote it (format {error})",
-                hint="start the newer version again, and end its containers with it (`yopp down`)",
+                hint="start the newer version, and end its containers with it (`yopp down`)",
             ) from None
         known = self._read_journal(contents, tidy=tidy) if contents is not None else {}
         known = {record.spec.container_id: (record, 0) for record in old} | known
@@ -338,13 +340,13 @@ class StateStore:
                 if name.endswith((SUFFIX, ".new")):
                     os.unlink(os.path.join(self.directory, name))
         except OSError as error:
-            LOG.warning("%s is not written anew: %s", self._journal.path, error.strerror)
+            LOG.warning("%s is not rewritten: %s", self._journal.path, error.strerror)
             if contents is not None and not contents.strange and not self._journal.is_open:
                 try:
                     self._journal.go_on(contents.size)
                     self._past, self._most = 0, MOST_PAST
                 except OSError as failed:
-                    LOG.error("nothing can be added to %s: %s", self._journal.path, failed.strerror)
+                    LOG.error("cannot append to %s: %s", self._journal.path, failed.strerror)
 
     def _read_file(self, *, tidy: bool) -> Contents | None:
         try:
@@ -359,19 +361,19 @@ class StateStore:
     def _read_journal(self, contents: Contents, *, tidy: bool) -> dict[str, tuple[ContainerRecord, int]]:
         path, known, aside = self._journal.path, {}, []
         if contents.strange:
-            self._complain(f"{path} is no journal of records, and is set aside as {path}{GARBLED}")
+            self._complain(f"{path} is not a journal of records, and is set aside as {path}{GARBLED}")
             if tidy:
                 self._aside = contents.raw
             return {}
         if contents.torn:
-            self._complain(f"the last line of {path} was cut short, and does not count")
+            self._complain(f"the last line of {path} is incomplete, and is ignored")
         replay = _Replay(contents)
         for container_id, entry in replay.entries.items():
             if not entry.problem:
                 try:
                     record = _record(entry.values)
                     if record.spec.container_id != container_id:
-                        raise ValueError(f"it speaks of {record.spec.container_id!r}")
+                        raise ValueError(f"it is about {record.spec.container_id!r}")
                 except _UNREADABLE as error:
                     entry.problem = f"{type(error).__name__}: {error}"
                 else:
@@ -401,7 +403,7 @@ class StateStore:
             try:
                 record = decode(read_regular(path))
                 if record.spec.container_id + SUFFIX != name:
-                    raise ValueError(f"it speaks of {record.spec.container_id!r}")
+                    raise ValueError(f"it is about {record.spec.container_id!r}")
             except (OSError, *_UNREADABLE) as error:
                 aside = path.removesuffix(SUFFIX) + GARBLED
                 problem = f"{type(error).__name__}: {error}"

@@ -58,7 +58,7 @@ def test_what_is_about_this_host_takes_the_engine_and_says_whose_cluster_it_mean
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.splitlines() == [
         "error: `yopp down` works on this host's own cluster only",
-        "  because: it is nothing that YARN's REST API has, and the engine is yarn (--engine)",
+        "  because: YARN's REST API does not have it, and the engine is yarn (--engine)",
         "  hint: --engine local",
     ]
     assert "own cluster" not in cli("--engine", "local", "down").err

@@ -38,6 +38,8 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ..
         ("kill 1", "no such command: kill", "did you mean `yopp app kill` or `yopp container kill`? "),
         ("ps --file x", "no such option: --file", ""),
         ("run --memroy 3 true", "no such option: --memroy", "did you mean --memory? "),
+        ("node lst", "no such command: lst", "did you mean `yopp node list`? "),
+        ("help run", "no such command: help", "did you mean `yopp --help` or `yopp man`? "),
         ("frobnicate", "no such command: frobnicate", ""),
         ("ps -J", "no such option: -J", ""),
     ],
@@ -290,7 +292,7 @@ def test_metrics_of_all_leave_out_a_node_that_does_not_answer(cli: Cli, cluster:
     ended = cli("metrics", "all")
     assert ended.code == 0
     assert 'node="host1:45454"' in ended.out and "host1:45455" not in ended.out
-    assert ended.err == "warning: node host1:45455 is not running: its figures are left out\n"
+    assert ended.err == "warning: node host1:45455 is not running: its metrics are left out\n"
     assert cli("metrics", "45455").code == 69
     cluster.nodes = cluster.nodes[:1]
     assert cli("metrics", "all").code == 69
@@ -303,6 +305,31 @@ def test_a_job_that_would_begin_later_says_when_and_after_which(cli: Cli, cluste
     assert f"it would wait for {app_id(2)} (any) before it begins" in told.out
     document = json.loads(cli("run", "--json", "--dry-run", "--after", "2", "--", "true").out)["dryRun"]
     assert document["after"] == [f"{app_id(2)}:ok"] and document["beginAt"] == 0
-    for words in (("--after", "99:ok"), ("--after", "2:maybe")):
-        refused = cli("run", "--dry-run", *words, "--", "true")
-        assert refused.code == 66 and "no application" in refused.err
+    for word, code, said in (
+        ("99:ok", 66, "no application 99"),
+        ("99", 66, "no application 99"),
+        ("2:maybe", 2, "'maybe' is no way in which a job ends"),
+        (":maybe", 66, "no application :maybe"),
+    ):
+        refused = cli("run", "--dry-run", "--after", word, "--", "true")
+        assert refused.code == code and said in refused.err, refused.err
+
+
+@pytest.mark.parametrize(
+    ("typed", "because"),
+    [
+        ("run -n 3x true", "'3x' is not a whole number"),
+        ("stats -n x", "'x' is not a whole number"),
+        (f"run --vcores {10**20} true", f"{10**20} is larger than any number"),
+        (f"run --retries {10**20} true", f"{10**20} is larger than any number"),
+        (f"run --memory {10**20}G true", f"'{10**20}G' is larger than any memory"),
+        ("events --since nope", "'nope' is neither a duration nor a time; write 10m or 2026-01-31T12:00:00Z"),
+        ("run --array 1-100000000000 true", "a task's number has 9 digits at most"),
+    ],
+)
+def test_a_value_that_is_none_is_refused_before_anything_is_asked(cli: Cli, typed: str, because: str) -> None:
+    refused = cli(*typed.split())
+    assert refused.code == 2
+    lines = refused.err.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["error", "  because", "  hint"]
+    assert lines[1].startswith(f"  because: {because}"), refused.err

@@ -125,7 +125,7 @@ def test_it_is_not_told_for_ever_and_who_wants_the_job_to_stop_does_not_wait() -
     master.advance(10.5)
     ended = master.handle(m.CallFailed(call, LOST), 10.0 + PATIENCE_SECONDS)
     assert [one.exit_code for one in only(m.EndMaster, ended)] == [0]
-    assert any("could not be told of the job's end" in one.text for one in only(m.Notice, ended))
+    assert any("the job's end could not be reported" in one.text for one in only(m.Notice, ended))
     master, call = finishing()
     master.handle(m.CallFailed(call, LOST), 10.0)
     assert len(only(m.EndMaster, master.handle(m.StopRequested("interrupted", 130), 10.1))) == 1

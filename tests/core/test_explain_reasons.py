@@ -56,7 +56,9 @@ def test_no_vcores_for_a_guaranteed_ask_says_who_has_them_and_when() -> None:
     reason = only(found, ReasonCode.NO_VCORES)
     assert (reason.resource, reason.needs, reason.free, reason.total) == ("vcores", 1, 0, 2)
     assert reason.by == tuple(one.id for one in held)
-    assert "h1:1 has promised 2 of 2 vcores to 2 guaranteed containers (oldest 1.1, 5.0 s)" in (told(found))
+    assert "h1:1 has promised 2 of 2 vcores to 2 guaranteed containers (oldest 1.1, for 5.0 s)" in (
+        told(found)
+    )
     # The two end after 5 s more; of the three, two start then and the last 2 s later.
     assert found.estimated_start_ms == TIMESTAMP + 10_000 and found.estimated_last_ms == TIMESTAMP + 12_000
     assert found.estimate == "declared"
@@ -126,6 +128,26 @@ def test_places_in_a_queue_are_by_arrival_where_the_node_told_them_long_ago() ->
     assert explain(cluster, c.id).position == 1 and explain(cluster, d.id).position == 2
     node.beat(done(b), status(c))
     assert explain(cluster, d.id).position == 1
+
+
+@pytest.mark.parametrize(("order", "place"), [("FIFO_BACKFILL", 1), ("FIFO", 3)])
+def test_places_in_a_queue_are_by_the_priority_of_the_application_unless_the_order_is_yarns(
+    order: str, place: int
+) -> None:
+    cluster = Cluster()
+    rm = cluster.context
+    rm.identity = replace(rm.identity, properties={"yopp.nodemanager.opportunistic-queue.policy": order})
+    node = cluster.node(total=Resource(1000, 1))
+    first, urgent = cluster.master(), cluster.master(priority=9)
+    running, *behind = first.allocate(asks(3, ONE, OPPORTUNISTIC)).allocated
+    mine = urgent.allocate(asks(1, ONE, OPPORTUNISTIC)).allocated[0]
+    node.beat(
+        status(running),
+        *(replace(queued(one), queued_at_ms=1000 + n) for n, one in enumerate((*behind, mine))),
+    )
+    found = explain(cluster, urgent.app_id)
+    assert (found.position, found.queue_length) == (place, 3)
+    assert ("BEHIND" in codes(found)) == (place > 1)
 
 
 def test_paused_for_guaranteed_ones() -> None:
@@ -308,7 +330,7 @@ def test_the_rest_of_the_machine_is_busy() -> None:
     reason = only(found, ReasonCode.PRESSURE)
     assert (reason.needs, reason.free, reason.total) == (1, 0, 2) and not found.estimated_start_ms
     assert "Start time unknown: it depends on other programs." in told(found)
-    assert commands(found)[0].startswith("yopp container promote"), "guaranteed ones do not give way"
+    assert commands(found)[0].startswith("yopp container promote"), "pressure pauses no guaranteed one"
     assert codes(explain_node(sight, NOW)) == ["PRESSURE"]
     yields = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_CPU, cores=2))
     yields = replace(yields, state=ContainerState.PAUSED)

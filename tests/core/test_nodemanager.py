@@ -531,7 +531,7 @@ def test_a_master_that_nothing_could_run_ends_and_is_told(node: World) -> None:
     (*_, beat) = beats(node.answer(containers_to_start=(start,)))
     assert told(beat) == {"01": "DONE"}
     assert beat.containers[0].exit_status == 125
-    assert "names no command" in beat.containers[0].diagnostics
+    assert "has no command" in beat.containers[0].diagnostics
 
 
 def task(number: int, *arguments: str, template: str = f"{APP}/0") -> TaskToStart:
@@ -645,8 +645,8 @@ def test_updates_that_the_rm_delivers_are_applied(node: World) -> None:
         (token(1, key=b"x" * 32), "not genuine"),
         (token(1, node_id="host2:45454"), "was not granted on this node"),
         (token(1, expires_ms=5), "expired"),
-        (token(1, execution_type="SOON"), "lacks what it should say"),
-        (tokens.sign(KEY, tokens.CONTAINER_TOKEN, {"a": 1}), "lacks what it should say"),
+        (token(1, execution_type="SOON"), "is incomplete"),
+        (tokens.sign(KEY, tokens.CONTAINER_TOKEN, {"a": 1}), "is incomplete"),
         (tokens.sign(KEY, tokens.AMRM_TOKEN, {"attempt_id": "x"}), "is wanted"),
         (Token(tokens.CONTAINER_TOKEN, "[" * 9999, "00"), "not genuine"),
     ],
@@ -773,7 +773,7 @@ def test_signals_reach_live_containers_only(node: World) -> None:
     assert node.call(SignalContainerRequest(cid(1), 12)).state is RUNNING
     assert do.SignalContainer(cid(1), 12) in node.commands
     for number in (0, 65, -9):
-        with pytest.raises(InvalidStateError, match="is no signal"):
+        with pytest.raises(InvalidStateError, match="is not a signal"):
             node.call(SignalContainerRequest(cid(1), number))
     node.exited(1)
     with pytest.raises(InvalidStateError, match="has ended"):
@@ -790,7 +790,7 @@ def test_updates_need_a_newer_token_and_room(node: World) -> None:
     again = node.call(UpdateContainersRequest((promote,)))
     assert again.updated == (cid(1),), "what is so already needs no second token"
     (failed,) = node.call(UpdateContainersRequest((token(1, version=1, memory=9),))).failed
-    assert "version 1 already" in failed.message
+    assert "already has version 1" in failed.message
     too_large = token(1, version=2, execution_type="GUARANTEED", memory=99999)
     (failed,) = node.call(UpdateContainersRequest((too_large,))).failed
     assert "no room" in failed.message
@@ -801,7 +801,7 @@ def test_updates_need_a_newer_token_and_room(node: World) -> None:
 def test_people_pause_and_resume(node: World) -> None:
     node.run_one(1)
     node.start(to_start(2), to_start(3))
-    with pytest.raises(InvalidStateError, match="waits in a queue"):
+    with pytest.raises(InvalidStateError, match="is queued"):
         node.call(PauseContainerRequest(cid(3)))
     with pytest.raises(InvalidStateError, match="is not paused"):
         node.call(ResumeContainerRequest(cid(1)))
@@ -908,7 +908,7 @@ def test_containers_that_would_not_end_are_killed_and_the_end_is_bounded(node: W
     assert of(StopDaemon, node.commands) == []
     node.until(109.5)
     (stop,) = of(StopDaemon, node.commands)
-    assert "1 containers would not end" in stop.reason
+    assert "1 containers did not end" in stop.reason
     assert node.machine.has_containers
 
 

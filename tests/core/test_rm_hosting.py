@@ -161,7 +161,7 @@ def test_what_a_job_runs_is_kept_when_its_tasks_are_not(monkeypatch: pytest.Monk
     third = ran(1)
     cluster.lose(third.connection)
     cluster.at(300)
-    with pytest.raises(ApplicationNotFoundError, match="is not known any more"):
+    with pytest.raises(ApplicationNotFoundError, match="no longer known"):
         cluster.ask(GetJobRequest(first.id))
     assert cluster.ask(GetJobRequest(second.id)).succeeded == (1, 5)
 
@@ -206,10 +206,10 @@ def test_a_start_that_a_node_refuses_is_a_failed_task() -> None:
     job = Job(cluster)
     (start,) = node.beat().tasks_to_start
     watch = job.watch()
-    node.beat(said(start, DONE, 125, exit_code=125, diagnostics="it names no command"))
+    node.beat(said(start, DONE, 125, exit_code=125, diagnostics="it has no command"))
     told = job.hear(watch)
     assert told.end is not None and told.end.exit_code == 125
-    assert job.tasks[1].diagnostics == "it names no command"
+    assert job.tasks[1].diagnostics == "it has no command"
 
 
 def test_a_retry_and_a_preempted_container_are_each_told() -> None:
@@ -465,7 +465,7 @@ def swept(
     [
         ((), "no tasks"),
         ((PhaseSpec("x", (), ("true",)),), "no tasks"),
-        ((PhaseSpec("x", (TaskSpec(1, SMALL, count=0),), ("true",)),), "below 1"),
+        ((PhaseSpec("x", (TaskSpec(1, SMALL, count=0),), ("true",)),), "less than 1"),
         ((PhaseSpec("x", (TaskSpec(1, SMALL, count=10**7),), ("true",)),), "the limit"),
         ((PhaseSpec("x", (TaskSpec(1, SMALL, count=3, step=2**63 - 1),), ("true",)),), "number is above"),
         (swept(2, (("a", "b"), ("c",)), (1,)), "linked"),

@@ -81,7 +81,7 @@ def test_an_on_demand_cluster_that_nobody_uses_ends_after_ten_seconds() -> None:
     cluster.at(9.9)
     assert cluster.stopped is None
     cluster.at(10.0)
-    assert cluster.stopped == "no job came"
+    assert cluster.stopped == "no job was submitted"
 
 
 def test_a_masters_container_is_waited_for() -> None:

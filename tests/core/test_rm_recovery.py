@@ -359,7 +359,7 @@ def test_after_a_reboot_what_ran_is_told_as_lost_with_it() -> None:
         host.tasks.clear()
         host.register()
     response = world.watch()
-    assert "the machine was restarted, and the job goes on" in response.said[0]
+    assert "the machine was restarted, and the job continues" in response.said[0]
     again = [one for one in from_rows(response.tasks) if one.preemptions]
     assert {one.planned_number for one in again} == set(lost)
     events = cluster.ask(GetEventsRequest()).events
@@ -661,9 +661,9 @@ def test_the_job_of_a_master_in_a_container_is_in_its_files_and_one_in_a_client_
     cluster.restart()
     told = cluster.ask(GetJobRequest(inside))
     assert told.job is None and told.context.am_container_spec == master and not told.ended
-    with pytest.raises(ApplicationNotFoundError, match="is not known any more") as caught:
+    with pytest.raises(ApplicationNotFoundError, match="no longer known") as caught:
         cluster.ask(GetJobRequest(outside))
-    assert caught.value.hint == "type it again: yopp run true"
+    assert caught.value.hint == "type the command again: yopp run true"
 
 
 def test_a_job_that_is_to_begin_later_begins_in_the_next_life() -> None:

@@ -113,7 +113,7 @@ def test_g12_a_full_queue_makes_room_for_another_user_up_to_his_share() -> None:
     node.beat(*(done(granted[name], int(ContainerExitStatus.KILLED_BY_RESOURCEMANAGER)) for name in out))
     ended = ada.allocate().completed
     assert {one.exit_status for one in ended} == {-108}
-    assert "ada holds more than a fair share" in ended[0].diagnostics
+    assert "ada uses more than a fair share" in ended[0].diagnostics
     got = bob.allocate().allocated
     assert len(got) == 6
     node.beat(*map(queued, got))

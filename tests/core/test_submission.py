@@ -125,7 +125,7 @@ def test_countable_resources_of_hadoops_master_and_of_a_resource() -> None:
     found = master("--container_resources memory-mb=64,vcores=2,yarn.io/gpu=1 --num_containers 1")
     assert found.job is not None
     assert found.job.phases[0].tasks[0].resource == Resource(64, 2, counted({"yarn.io/gpu": 1}))
-    with pytest.raises(UsageError, match="no amount of a resource"):
+    with pytest.raises(UsageError, match="not an amount of a resource"):
         master("--container_resources yarn.io/gpu=some --num_containers 1")
     informations = {
         "resourceInformation": [

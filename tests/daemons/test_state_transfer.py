@@ -77,7 +77,7 @@ def test_a_newer_format_is_refused_politely_from_the_file_and_from_text(tmp_path
     for read_it in (lambda: examine(path), lambda: from_text(text, "a file")):
         with pytest.raises(YoppError) as refused:
             read_it()
-        assert f"format {FORMAT + 1}, and this one knows {FORMAT}" in refused.value.because
+        assert f"format {FORMAT + 1}; this version reads {FORMAT}" in refused.value.because
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_what_is_wrong_with_a_file_is_listed(tmp_path: Path) -> None:
         database.execute("DELETE FROM record WHERE kind = 'application' AND key = 'application_1_0002'")
     first, second = examine(path)[1].problems
     assert first.startswith("a record cannot be read: node h:3")
-    assert second == "application_1_0002 has records, and no submission"
+    assert second == "application_1_0002 has records but no submission"
     Path(path).write_bytes(b"nothing of the kind" * 500)
     with pytest.raises(YoppError, match="cannot be read"):
         examine(path)

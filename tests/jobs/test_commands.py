@@ -57,7 +57,7 @@ def test_a_script_whose_interpreter_is_not_there_is_said_to_be_one(here: Path) -
     with pytest.raises(YoppError) as caught:
         commands.find_command("./bi", {}, str(here))
     assert caught.value.exit_code == 127
-    assert caught.value.because == "its first line names /nosuch/interpreter, and there is no such file"
+    assert caught.value.because == "its first line names /nosuch/interpreter, which does not exist"
     script.chmod(0o644)
     with pytest.raises(YoppError) as caught:
         commands.find_command("./bi", {}, str(here))
@@ -125,7 +125,7 @@ def test_who_waited_and_for_how_long() -> None:
     )
     assert progress.summary_line(summary) == (
         "ran 8 opportunistic, 2 guaranteed, 4 queued (waited 2.0 s on average, 3.0 s at most), "
-        "1 preempted and asked for again"
+        "1 preempted and requested again"
     )
     awaited = JobSummary(guaranteed=3, queued=2, awaited=1, waited=3, wait_ms_total=3300, wait_ms_max=3000)
     assert progress.summary_line(awaited) == (
@@ -141,8 +141,8 @@ def test_who_waited_and_for_how_long() -> None:
         JobSummary(opportunistic=9, preempted=3, shed=2),
         JobSummary(opportunistic=9, preempted=1, shed=1),
     )
-    assert progress.summary_line(both).endswith(", 1 preempted and 2 shed and asked for again")
-    assert progress.summary_line(shed).endswith(", 1 shed and asked for again")
+    assert progress.summary_line(both).endswith(", 1 preempted and 2 shed and requested again")
+    assert progress.summary_line(shed).endswith(", 1 shed and requested again")
     assert "0 queued, 0 preempted" in progress.summary_line(JobSummary(guaranteed=1), always=True)
 
 

@@ -91,9 +91,9 @@ def test_a_file_is_read_by_every_task_or_by_its_own(tmp_path: Path) -> None:
         (swept("a", "b"), "{1}", "b, which task 2 reads, cannot be read"),
         (swept("a"), "nothing", "nothing cannot be read"),
         (swept("a"), ".", ". cannot be read"),
-        (swept("a"), "{2}", "is no file of a task"),
-        (swept("a", sources=2), "{}", "is no file of a task"),
-        (Tasks(("wc",), (range(1, 2),)), "{1}", "is no file of a task"),
+        (swept("a"), "{2}", "does not name a file for each task"),
+        (swept("a", sources=2), "{}", "does not name a file for each task"),
+        (Tasks(("wc",), (range(1, 2),)), "{1}", "does not name a file for each task"),
         (Tasks((), (range(1, 2),), Sweep((("a",),), shell=True)), "a", "needs a COMMAND"),
     ],
 )
@@ -115,7 +115,7 @@ def test_what_is_piped_in_and_read_by_nobody_is_refused(tmp_path: Path) -> None:
 
     def refused(fd: int) -> bool:
         ended = subprocess.run(command, stdin=fd, capture_output=True)
-        assert (b"would be read by nobody" in ended.stderr) == bool(ended.returncode), ended.stderr
+        assert (b"would not be read" in ended.stderr) == bool(ended.returncode), ended.stderr
         return ended.returncode != 0
 
     for data in ("", "a\nb\n"):

@@ -85,7 +85,7 @@ def test_a_log_of_other_commands_and_what_is_no_log_is_refused(tmp_path: Path) -
         still_to_run(swept("b"), str(path), failed=False)
     for text in ("something\n", HEADER + "x\n", HEADER + "1\th\t0\t0\t0\t0\tno\t0\techo a\n"):
         path.write_text(text)
-        with pytest.raises(UsageError, match="is no job log"):
+        with pytest.raises(UsageError, match="is not a job log"):
             lines_of(str(path))
     for place in (tmp_path, tmp_path / "none" / "log"):
         with pytest.raises(UsageError, match="cannot be written"):
@@ -157,8 +157,8 @@ def test_output_of_equal_tasks_and_of_lines_goes_into_files(tmp_path: Path) -> N
         (plain(), "one-{job}", "tasks 1 and 2 would both write one-{job}"),
         (plain(1), "one-{job}", ""),
         (swept("a", "b/../a"), "{1}", "tasks 1 and 2 would both write a"),
-        (plain(), "{1}", "names values that no task has"),
-        (swept("a"), "{2}", "names values that no task has"),
+        (plain(), "{1}", "names values that tasks do not have"),
+        (swept("a"), "{2}", "names values that tasks do not have"),
         (plain(), "{task}/", "is a directory for each task"),
         (plain(), "file/{task}", "file is no directory"),
         (plain(), "file", "file is no directory"),

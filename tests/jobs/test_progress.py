@@ -72,7 +72,7 @@ def test_where_a_job_that_was_just_submitted_is() -> None:
         "application_1_0001", "job", "ada", "default", "YARN", YarnApplicationState.ACCEPTED,
         FinalApplicationStatus.UNDEFINED,
     )  # fmt: skip
-    assert where_text(report) == "ACCEPTED: `yopp explain application_1_0001` says what it waits for"
+    assert where_text(report) == "ACCEPTED: `yopp explain application_1_0001` shows what it waits for"
     runs = replace(
         report, state=YarnApplicationState.RUNNING, am_node_id="h:1", containers_running=3, containers_queued=8,
         log_directory="/l/a",

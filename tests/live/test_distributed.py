@@ -101,7 +101,7 @@ def test_a_job_whose_master_was_in_a_container_is_run_again(yopp: Yopp, port: in
     assert yopp("rerun", job, "--failed").stdout == "[2] b\n"
     in_client = yopp("run", "-q", *through(port), "-O", "--memory", "16", "true").stdout.strip()
     refused = yopp("rerun", in_client, code=66).stderr
-    assert "which alone knew" in refused and "hint: type it again: yopp run -q " in refused
+    assert "ran in its client" in refused and "hint: type the command again: yopp run -q " in refused
 
 
 def test_opportunistic_containers_while_the_rm_answers_nobody(yopp: Yopp, port: int) -> None:

@@ -91,7 +91,7 @@ def test_at_sighup_the_queues_are_read_again_and_the_service_manager_waits(
     site.write_text(QUEUES.format("default") + "root.default.capacity = 101\n")
     front.send_signal(signal.SIGHUP)
     assert manager.hears()["RELOADING"] == "1"
-    assert "not read again" in manager.hears()["STATUS"]
+    assert "not reloaded" in manager.hears()["STATUS"]
     assert "prod" in {one["queueName"] for one in yopp.json("queue", "list")["queues"]["queue"]}
 
     site.write_text(QUEUES.format("default,prod") + "[yarn.nodemanager]\npmem-check-enabled = false\n")

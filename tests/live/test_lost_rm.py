@@ -143,7 +143,7 @@ def test_a_job_in_the_foreground_ends_with_its_time_though_the_rm_stands_still(c
         err = job.communicate(timeout=30)[1]
     finally:
         os.kill(rm, signal.SIGCONT)
-    assert job.returncode == 124 and "the job's time has passed" in err and f"`kill -CONT {rm}`" in err
+    assert job.returncode == 124 and "the job's time limit has expired" in err and f"`kill -CONT {rm}`" in err
     wait_until(lambda: not cluster.containers(), what="the RM has ended it")
 
 
@@ -155,7 +155,7 @@ def test_a_node_that_stands_still_is_told_to_be_silent(cluster: Yopp) -> None:
         wait_until(lambda: "silent" in cluster.look("node", "list"), 10, "the list says so")
         assert "no heartbeat for" in cluster("node", "list", "-o", "wide").stdout
         told = cluster("status", code=None)
-        assert f"`kill -CONT {node}` lets it go on" in told.stderr
+        assert f"`kill -CONT {node}` continues it" in told.stderr
         assert "is silent: no heartbeat for" in cluster("explain", job).stdout
     finally:
         os.kill(node, signal.SIGCONT)

@@ -300,7 +300,7 @@ def test_a_real_load_outside_and_real_daemons(yopp: Yopp) -> None:
     wait_until(lambda: all_in("RUNNING"), what="they spin")
     with busy_loops(cores):
         wait_until(lambda: all_in("PAUSED"), what="they gave way")
-        assert "processes outside yopp want" in yopp.containers()[0]["diagnostics"]
+        assert "processes outside yopp need" in yopp.containers()[0]["diagnostics"]
     wait_until(lambda: all_in("RUNNING"), what="they came back")
 
 

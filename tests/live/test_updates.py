@@ -148,7 +148,7 @@ def test_only_enforced_types_are_kept_where_they_need_not_be(yopp: Yopp) -> None
     assert counted["upgraded"] == counted["guaranteed"] >= 2
     assert counted["guaranteed"] + counted["opportunistic"] == 5
     shown = yopp("run", "-O", "-n", "2", "--memory", "100", "true")
-    assert "2 asked for as opportunistic ran guaranteed, since there was room" in shown.stderr
+    assert "2 requested as opportunistic ran guaranteed, because there was room" in shown.stderr
     yopp(
         "dshell", "-shell_command", "true", "-num_containers", "3", "-container_type", "OPPORTUNISTIC",
         "-container_memory", "100", "-enforce_execution_type",
@@ -156,7 +156,7 @@ def test_only_enforced_types_are_kept_where_they_need_not_be(yopp: Yopp) -> None
     counted = summary(yopp)
     assert (counted["upgraded"], counted["guaranteed"], counted["opportunistic"]) == (0, 0, 3)
     assert (
-        "asked for as opportunistic" not in yopp("run", "-O", "--enforce", "--memory", "100", "true").stderr
+        "requested as opportunistic" not in yopp("run", "-O", "--enforce", "--memory", "100", "true").stderr
     )
 
 

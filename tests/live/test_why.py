@@ -147,7 +147,7 @@ def test_a_detached_job_says_that_it_runs_and_where_its_output_is(cluster: Yopp)
     app = cluster.json("app", "list")["apps"]["app"][-1]
     line = told.splitlines()[-1]
     if line.startswith("ACCEPTED"):  # a machine that is busy takes longer than people are kept
-        assert line.endswith(f": `yopp explain {app['id']}` says what it waits for")
+        assert line.endswith(f": `yopp explain {app['id']}` shows what it waits for")
     else:
         assert re.match(
             r"RUNNING, its master in the ResourceManager: \d running, \d queued; output under /", line
@@ -161,7 +161,7 @@ def test_pause_says_beforehand_who_starts_then(cluster: Yopp) -> None:
     [waits] = full(cluster, app, 1)
     running = state(cluster, "RUNNING", app=app)[-1]["id"]
     told = cluster("container", "pause", "--dry-run", running).stdout
-    assert f"With its 1 vcore, container {dotted(waits)} starts, which waits in the queue" in told
+    assert f"With its 1 vcore, container {dotted(waits)} starts, which is queued" in told
     cluster("container", "pause", running)
     assert "PAUSED since 20" in cluster("container", "status", running).stdout
     wait_until(

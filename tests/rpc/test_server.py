@@ -316,7 +316,7 @@ def test_a_stale_socket_is_replaced_and_a_living_one_is_not(tmp_path: Path) -> N
         stale.bind(path)
         stale.close()
         async with serving(tmp_path) as world:
-            with pytest.raises(YoppError, match="another daemon listens there"):
+            with pytest.raises(YoppError, match="another daemon is already listening there"):
                 await RpcServer(RM_METHODS, world.post).listen_unix(path)
             async with calling(path) as caller:
                 caller.call(1, "getClusterNodes")

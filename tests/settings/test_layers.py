@@ -81,7 +81,7 @@ def test_a_directory_stands_for_the_files_in_it(load_with: Load, problems_of: Pr
     empty = os.path.dirname(write("empty/other.toml", ""))
     (problem,) = problems_of([empty])
     assert problem.message == f"{empty}: no configuration in this directory"
-    assert problem.because == "it holds none of mapred-site.xml, yarn-site.xml, yarn-site.toml"
+    assert problem.because == "it contains none of mapred-site.xml, yarn-site.xml, yarn-site.toml"
 
 
 @pytest.mark.parametrize(

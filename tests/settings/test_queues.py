@@ -117,7 +117,7 @@ def test_unknown_keys_are_refused_with_the_nearest(
 def test_what_means_nothing_here_says_why(problems_of: Problems) -> None:
     [problem] = problems_of(defines=[f"{ROOT}.default.accessible-node-labels=x"])
     assert problem.because == (
-        "YARN's property has no effect here: nodes are not divided by label between queues here"
+        "YARN's property has no effect here: node labels do not divide capacity between queues"
     )
 
 

@@ -44,11 +44,11 @@ def test_from_files(load_with: Load, write: Write, name: str, text: str) -> None
 @pytest.mark.parametrize(
     ("defines", "says", "hint"),
     [
-        ([f"{AMOUNT}board=1"], "of no type that yarn.resource-types names", f"{TYPES} = board"),
-        ([f"{TYPES}=a b!"], "'b!' in yarn.resource-types is no name of a type", "letters"),
-        ([f"{TYPES}=board", f"{AMOUNT}board=many"], "'many' is no whole number", "45454=2"),
-        ([f"{TYPES}=board", f"{AMOUNT}board=1, 2"], "a second time", "45454=2"),
-        ([f"{TYPES}=board", f"{AMOUNT}board=-1"], "'-1' is no whole number", "45454=2"),
+        ([f"{AMOUNT}board=1"], "not a type that yarn.resource-types names", f"{TYPES} = board"),
+        ([f"{TYPES}=a b!"], "'b!' in yarn.resource-types is not the name of a resource type", "letters"),
+        ([f"{TYPES}=board", f"{AMOUNT}board=many"], "'many' is not a whole number", "45454=2"),
+        ([f"{TYPES}=board", f"{AMOUNT}board=1, 2"], "twice", "45454=2"),
+        ([f"{TYPES}=board", f"{AMOUNT}board=-1"], "'-1' is not a whole number", "45454=2"),
     ],
 )
 def test_what_is_wrong(problems_of: Problems, defines: list[str], says: str, hint: str) -> None:
@@ -69,12 +69,12 @@ ALLOWED = "yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices"
     ("defines", "says"),
     [
         ([f"{ALLOWED}=auto"], "yarn.resource-types does not name yarn.io/gpu"),
-        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0"], "'0' is no GPU"),
-        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0:0,0:1"], "a second time"),
-        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0:0,1:0"], "a second time"),
+        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0"], "'0' is not a GPU"),
+        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0:0,0:1"], "twice"),
+        ([f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0:0,1:0"], "twice"),
         (
             [f"{TYPES}=yarn.io/gpu", f"{ALLOWED}=0:0", f"{AMOUNT}yarn.io/gpu=1"],
-            "says how many GPUs there are, too",
+            "sets the number of GPUs, too",
         ),
     ],
 )

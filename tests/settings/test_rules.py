@@ -55,7 +55,7 @@ QUEUING = "yarn.resourcemanager.nm-container-queuing"
                 "yarn.nodemanager.sleep-delay-before-sigkill.ms=5000",
                 "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms=5000",
             ],
-            "-D: a container that waits for others to be killed would be taken back before they have ended",
+            "-D: a container that waits for others to be killed would expire before they have ended",
             "yarn.nodemanager.sleep-delay-before-sigkill.ms = 5000 (-D) and "
             "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms = 5000 (-D)",
         ),

@@ -208,7 +208,7 @@ def test_two_spellings_of_one_name_in_one_file(problems_of: Problems, write: Wri
         ("x = 'a", ":1:7", 'Expected "\'"'),
         ("a = 1\na = 2\n", ":", "Cannot overwrite a value"),
         ("a = " + "9" * 5000, "", "it contains a number that is too large"),
-        ("a = " + "[" * 100_000, "", "it is nested too deep"),
+        ("a = " + "[" * 100_000, "", "it is nested too deeply"),
     ],
 )
 def test_syntax_errors_have_line_and_column(
@@ -322,4 +322,4 @@ def test_a_key_inside_an_inline_table_has_the_line_of_the_table(load_with: Load,
 
 def test_the_namespace_alone_is_no_likeness(problems_of: Problems) -> None:
     (problem,) = problems_of(defines=["yarn.nodemanager.nosuch=1"])
-    assert problem.hint == "`yopp config show -a | grep yarn.nodemanager.` lists those that there are"
+    assert problem.hint == "`yopp config show -a | grep yarn.nodemanager.` lists the existing ones"

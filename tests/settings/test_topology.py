@@ -29,7 +29,7 @@ def test_the_value_of_a_node(text: str, values: list[str]) -> None:
     ("given", "complaint"),
     [
         (f"{LABELS}=x=gpu", "does not begin with the port of a node"),
-        (f"{LABELS}=1=a,1=b", "names a node a second time"),
+        (f"{LABELS}=1=a,1=b", "names a node twice"),
         (f"{LABELS}=1=", "lacks a value"),
         (f"{RACKS}=rack1", "has to begin with /"),
         (f"{RACKS}=45454=/r1,45455=r2", "has to begin with /"),

@@ -158,7 +158,7 @@ def test_final_binds_later_files_and_not_the_command_line(load_with: Load, write
         (
             '<?xml version="1.0"?>\n<!DOCTYPE x [<!ENTITY a "aaaa">]>\n<configuration/>',
             ":2: not a site file",
-            "it has a DOCTYPE, which is not read",
+            "it has a DOCTYPE, which is not supported",
         ),
         ("<configuration>\n<property>\n</configuration>", ":3:3: not an XML document", "mismatched tag"),
         ("", ":1:1: not an XML document", "no element found"),

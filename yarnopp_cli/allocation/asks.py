@@ -266,7 +266,7 @@ def check_size(
         raise InvalidResourceRequestError(
             f"{what} of {resource}{rounded} is larger than any node",
             because=larger_than_all(resource, node_sizes),
-            hint="ask for less, or start a larger node",
+            hint="request less, or start a larger node",
         )
     return resource
 

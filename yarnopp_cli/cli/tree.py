@@ -106,10 +106,12 @@ def _three_lines(message: str, command: str, argv: list[str]) -> UsageError:
     """A complaint of the parser about the words after ``command``."""
     hint = f"`{command} --help` lists what it takes"
     if found := _VALUE.fullmatch(message):
-        return UsageError(found[1], because=found[2], hint=hint)
+        because = re.sub(r"is not a valid int(eger)?( range)?$", "is not a whole number", found[2])
+        return UsageError(found[1], because=because, hint=hint)
     if found := _NO_SUCH.fullmatch(message):
         word = found[3] if found[2] == "command" else _as_typed(found[3], argv)
-        if meant := _meant(word, command, found[5].split(", ") if found[5] else []):
+        near = re.findall(r"[^\s',]+", found[5] or "")
+        if meant := _meant(word, command, near):
             hint = f"did you mean {' or '.join(', '.join(meant).rsplit(', ', 1))}? {hint}"
         return UsageError(
             f"{found[1]}: {word}", because=f"`{command}` has no {found[2]} of that name", hint=hint
@@ -138,7 +140,10 @@ def _meant(word: str, command: str, found: list[str]) -> list[str]:
             if entry.group:
                 load(entry.name)
         below = [one for one in REGISTERED if one.endswith(f" {name}")]
-        return found or [f"`yopp {one}`" for one in below[:3]]
+        near = [one for one in found if _is_like(name, one)] or below
+        return [f"`yopp {one}`" for one in near[:3]] if name != "help" else ["`yopp --help`", "`yopp man`"]
+    if not word.startswith("-"):
+        return [f"`{command} {one}`" for one in found if _is_like(name, one)][:3]
     if path and word.startswith("-") and not word.startswith("--"):
         found = [*found, *hadoops_options(path[0])]
     return [one for one in found if _is_like(name, one.lstrip("-"))][:3]

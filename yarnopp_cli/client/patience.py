@@ -44,7 +44,7 @@ class Patience:
         if away >= TELL_SECONDS and not self._told:
             self._told = True
             self._tell(
-                f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+                f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
             )
         time.sleep(RETRY_SECONDS)
 

@@ -124,7 +124,7 @@ class AMRMProxyShell:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, RecursionError, MessageError) as error:
-            LOG.warning("%s is not legible: %s", self._state_file, error)
+            LOG.warning("%s cannot be read: %s", self._state_file, error)
         return os.urandom(32), ()
 
     def _write(self, command: StorePipelines) -> None:
@@ -181,10 +181,10 @@ def _load(name: str) -> type[RequestInterceptor]:
     except ImportError as error:
         raise _unknown(name, str(error)) from None
     if found is None:
-        raise _unknown(name, f"there is no {last} in {module}" if module else "it is no import path")
+        raise _unknown(name, f"there is no {last} in {module}" if module else "it is not an import path")
     if not (isinstance(found, type) and issubclass(found, RequestInterceptor)):
         raise _unknown(
-            name, "it is no subclass of yarnopp_cli.nodemanager.proxy.interceptors.RequestInterceptor"
+            name, "it is not a subclass of yarnopp_cli.nodemanager.proxy.interceptors.RequestInterceptor"
         )
     return found
 

@@ -64,7 +64,7 @@ class EventLog:
         try:
             text = b"".join(encode(event) + b"\n" for event in events)
             if os.write(self._fd, text) < len(text):
-                raise OSError("it was written in part")
+                raise OSError("it was written only in part")
             self._lines += len(events)
             if self._lines >= self._size:
                 os.close(self._fd)
@@ -104,7 +104,9 @@ class EventLog:
     def _give_up(self, error: OSError) -> None:
         """Without the last ones, the rest would give their numbers to others."""
         LOG.error(
-            "%s cannot be written, and the next life begins without events: %s", self._path, reason_of(error)
+            "%s cannot be written; the next ResourceManager starts without events: %s",
+            self._path,
+            reason_of(error),
         )
         self.close()
         for suffix in ("", EARLIER):

@@ -103,7 +103,8 @@ class NodeManagerDaemon:
             self._device_groups = device_groups(group, everybodys, self._executor_settings.gpu_vendor)
         if held:
             LOG.warning(
-                "another NodeManager of this host has the GPUs %s: they are not given here", ", ".join(held)
+                "another NodeManager of this host uses the GPUs %s: this node does not offer them",
+                ", ".join(held),
             )
         counts = {one.name: one.value for one in configuration.resources_of_node(port)}
         self._total = replace(size, others=counted(counts | ({GPU: len(gpus)} if gpus else {})))
@@ -290,7 +291,7 @@ class NodeManagerDaemon:
         try:
             keep = applications_with_records(self._process.run_dir.state_dir)
         except StateStoreError as error:
-            LOG.warning("no old output is removed: %s", error)
+            LOG.warning("old output is not removed: %s", error)
             return
         keep.update(status.application_id for status in self.machine.scheduler.statuses())
         older_than = time.time() - self._settings.log_retain_seconds
@@ -390,7 +391,7 @@ def _unusable(path: str, error: OSError) -> YoppError:
         return YoppError(
             f"{path} is refused",
             because=reason_of(error),
-            hint="chown and chmod go-w make it yours, or set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs",
+            hint="chown and chmod go-w it, or set yarn.nodemanager.local-dirs and yarn.nodemanager.log-dirs",
             exit_code=EXIT_NOT_PERMITTED,
         )
     return YoppError(

@@ -177,7 +177,7 @@ class DaemonProcess:
         try:
             watch_this_process(self.run_dir, self.name)
         except YoppError as error:
-            LOG.warning("nobody will start %s again if it dies: %s", self.name, error)
+            LOG.warning("%s will not be restarted if it dies: %s", self.name, error)
         else:
             self._watched = True
 
@@ -283,7 +283,7 @@ class DaemonProcess:
                 return
             replaced = _identity(socket) != listening
             if why := f"{socket} was removed" if replaced else self._lost_place():
-                LOG.error("%s cannot be reached any more: %s", self.name, why)
+                LOG.error("%s can no longer be reached: %s", self.name, why)
                 cleared(why)
             else:
                 asyncio.get_running_loop().call_later(PLACE_SECONDS, look)
@@ -303,7 +303,7 @@ class DaemonProcess:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
                     os.close(descriptor)
-                    return f"another process has {path}"
+                    return f"another process holds {path}"
                 os.close(self._lock)
                 self._lock = descriptor
             if os.pread(self._lock, 64, 0) != pid:

@@ -178,9 +178,7 @@ class ResourceManagerDaemon:
         if given.restarted_by:
             self._driver.post(DaemonRestarted("rm", given.restarted_by, given.tries, given.died))
             if not self._settings.recovery_enabled:
-                LOG.warning(
-                    "what the earlier one knew is lost: yarn.resourcemanager.recovery.enabled is false"
-                )
+                LOG.warning("the earlier one's state is lost: yarn.resourcemanager.recovery.enabled is false")
 
     def _keep_queues(self, request: RefreshQueuesRequest) -> None:
         """Have the next life of this cluster's ResourceManager begin with the queues that hold now."""
@@ -191,7 +189,7 @@ class ResourceManagerDaemon:
         try:
             self._process.run_dir.write("site.json", self._configuration.to_json())
         except YoppError as error:
-            LOG.warning("the new queues hold until this ResourceManager ends: %s", error)
+            LOG.warning("the new queues apply until this ResourceManager ends: %s", error)
 
     async def serve(self) -> int:
         """Serve until the end; the exit code."""
@@ -219,6 +217,7 @@ class ResourceManagerDaemon:
                 await self._checkpoint
             if self._state is not None:
                 self._state.close()
+                self._state = None  # a turn of the loop that was to write finds nothing to do
             self._events.close()
             await self._web.close()
             await self._server.close()

@@ -3,6 +3,8 @@
 All that one turn of the loop writes is one transaction. It outlives the process at once, and the machine when the
 kernel has written it: at a power failure the last moments are lost, but never a part of a transaction. Only
 ``checkpoint`` waits for the disk, and it may run in another thread. A file that is none is set aside.
+
+Decisions: rm-state.
 """
 
 from __future__ import annotations
@@ -60,7 +62,7 @@ class StateFile:
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError):
                 raise self._unusable(str(error)) from None
-            LOG.error("%s is no state of a ResourceManager (%s), and is set aside", path, error)
+            LOG.error("%s is not the state of a ResourceManager (%s), and is set aside", path, error)
             try:
                 self._set_aside()
                 self._open()
@@ -73,7 +75,7 @@ class StateFile:
         return YoppError(
             f"cannot use {self.path}",
             because=because,
-            hint="yarn.resourcemanager.recovery.enabled = false does without it",
+            hint="yarn.resourcemanager.recovery.enabled = false does not need it",
         )
 
     def _open(self) -> None:
@@ -119,7 +121,7 @@ class StateFile:
             with contextlib.suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
             if not self._failed:
-                LOG.error("%s cannot be written, and is tried again: %s", self.path, error)
+                LOG.error("%s cannot be written; retrying: %s", self.path, error)
             self._failed = True
             return False
         if self._failed:
@@ -157,14 +159,14 @@ class StateFile:
             self._database.close()
 
 
-AGAIN = "start the newer version again, or move the file away to begin with nothing"
+_START_NEWER = "start the newer version, or move the file away to start with no state"
 
 
-def newer(path: str, number: object, hint: str = AGAIN) -> YoppError:
+def newer(path: str, number: object, hint: str = _START_NEWER) -> YoppError:
     """The refusal of what a newer version wrote."""
     return YoppError(
         f"cannot read {path}",
-        because=f"a newer version of yopp wrote it (format {number}, and this one knows {FORMAT})",
+        because=f"a newer version of yopp wrote it (format {number}; this version reads {FORMAT})",
         hint=hint,
     )
 

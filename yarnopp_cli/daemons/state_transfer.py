@@ -56,9 +56,9 @@ def examine(path: str) -> tuple[list[Stored], StateReport]:
     """
     if not os.path.exists(path):
         raise YoppError(
-            f"there is no state in {path}",
-            because="no ResourceManager has kept one there",
-            hint="yarn.resourcemanager.recovery.enabled = true keeps one",
+            f"{path} has no state",
+            because="no ResourceManager has stored its state there",
+            hint="yarn.resourcemanager.recovery.enabled = true stores it",
         )
     try:
         if is_strange(path):
@@ -67,7 +67,7 @@ def examine(path: str) -> tuple[list[Stored], StateReport]:
             number = format_of(database, path)
             found, problems = read_records(database)
     except sqlite3.Error as error:
-        hint = "the next ResourceManager sets it aside and begins with nothing"
+        hint = "the next ResourceManager sets it aside and starts without state"
         raise YoppError(f"{path} cannot be read", because=str(error), hint=hint) from None
     return found, _report(number, found, problems)
 
@@ -79,9 +79,9 @@ def _report(number: int, records: Iterable[Stored], problems: list[str]) -> Stat
     orphans = {one.application_id for one in records if isinstance(one, StoredTask)} | {
         one.id for one in lives
     }
-    problems += [f"{one} has records, and no submission" for one in sorted(orphans - known)]
+    problems += [f"{one} has records but no submission" for one in sorted(orphans - known)]
     if records and not any(isinstance(one, StoredCluster) for one in records):
-        problems.append("it does not say of which cluster it is: nothing of it is restored")
+        problems.append("it does not name its cluster: nothing is restored")
     counts = Counter(KINDS[type(one)].value for one in records)
     ended = sum(one.state in FINAL_STATES for one in lives)
     return StateReport(
@@ -112,11 +112,11 @@ def from_text(text: bytes, source: str) -> list[Stored]:
         except UNREADABLE as error:
             hint = "`yopp rmadmin state export` writes what is expected"
             raise ConfigurationError(
-                f"line {number} of {source} is no record", because=repr(error), hint=hint
+                f"line {number} of {source} is not a record", because=repr(error), hint=hint
             ) from None
     if problems := _report(FORMAT, found, []).problems or ([] if found else ["it has no records"]):
         raise ConfigurationError(
-            f"{source} is no whole state", because="; ".join(problems), hint="export it again"
+            f"{source} is not a complete state", because="; ".join(problems), hint="export it again"
         )
     return found
 
@@ -130,5 +130,5 @@ def replace_state(path: str, records: Iterable[Stored]) -> None:
     file.close()
     if not written:
         raise YoppError(
-            f"{path} cannot be written", because="the log of this command says why", hint="yopp doctor"
+            f"{path} cannot be written", because="the log of this command shows why", hint="yopp doctor"
         )

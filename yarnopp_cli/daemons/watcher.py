@@ -3,6 +3,8 @@
 The RM watches the nodes, each node the RM. A death is never concluded from a lost connection: a pidfd tells it. Whether
 it is wanted again is what ``cluster/watched.py`` says, decided under the lock of the run directory by a process of its
 own (``cluster/restarting.py``), so that this one's loop waits for nothing.
+
+Decisions: restarts.
 """
 
 from __future__ import annotations
@@ -95,7 +97,7 @@ class Watcher:
         try:
             died = has_died(self._process.run_dir, name)
         except OSError as error:
-            LOG.warning("nobody knows whether %s runs: %s", name, error)
+            LOG.warning("it is unknown whether %s is running: %s", name, error)
             self._later(name, AGAIN_SECONDS)
             return
         if died is None:
@@ -116,11 +118,11 @@ class Watcher:
     def _give_up(self, name: str, died: Watched) -> None:
         why, failures = self._why.pop(name, ""), self._failures.pop(name, 0)
         tries = max(died.tries, failures)
-        LOG.error("%s died, and is not started again after %d tries: %s", name, tries, why)
+        LOG.error("%s died, and is not restarted after %d tries: %s", name, tries, why)
         self._told(DaemonGivenUp(name, self._process.name, tries, why))
 
     def _start(self, name: str, died: Watched) -> None:
-        LOG.warning("%s (process %d) died: starting it again", name, died.pid)
+        LOG.warning("%s (process %d) died: restarting it", name, died.pid)
         command = [sys.executable, "-P", "-m", DAEMONS, "restart", "--run-dir", self._process.run_dir.path]
         command += ["--name", name, "--by", self._process.name, "--files", str(limit_of_children())]
         command += [] if self._process.is_watched else ["--unwatched"]
@@ -135,7 +137,7 @@ class Watcher:
             )
             descriptor = os.pidfd_open(helper.pid)
         except OSError as error:
-            LOG.warning("%s cannot be started again now: %s", name, error)
+            LOG.warning("%s cannot be restarted now: %s", name, error)
             self._later(name, AGAIN_SECONDS)
             return
         self._helpers[name] = helper, descriptor
@@ -149,19 +151,19 @@ class Watcher:
         match answer.get("outcome"):
             case Outcome.STARTED:
                 tries = int(answer["tries"])
-                LOG.warning("%s was started again (%d of at most %d tries)", name, tries, self._most)
+                LOG.warning("%s was restarted (%d of at most %d tries)", name, tries, self._most)
                 self._why.pop(name, None)
                 self._failures.pop(name, None)
                 self._told(DaemonRestarted(name, self._process.name, tries, died.pid))
                 self._consider(name)
             case Outcome.UNWANTED:
-                LOG.info("%s is not to be started again: it runs, or was stopped", name)
+                LOG.info("%s is not restarted: it is running, or was stopped", name)
                 if self._process.run_dir.daemon(name) is not None:
                     self._look(name)
             case _:
                 self._why[name] = str(answer.get("why", ""))
                 self._failures[name] = self._failures.get(name, 0) + 1
-                LOG.error("%s was not started again: %s", name, self._why[name])
+                LOG.error("%s was not restarted: %s", name, self._why[name])
                 self._consider(name, AGAIN_SECONDS)
 
 
@@ -170,7 +172,7 @@ def _read(said: bytes, code: int | None) -> dict[str, Any]:
     try:
         answer = json.loads(said)
     except ValueError:
-        return {"why": f"what starts it ended with exit code {code}"}
+        return {"why": f"the process that restarts it ended with exit code {code}"}
     return answer if isinstance(answer, dict) else {}
 
 

@@ -1,4 +1,7 @@
-"""A daemon's web server: when it listens, and by which address. A cluster that does not stay opens no TCP port."""
+"""A daemon's web server: when it listens, and by which address. A cluster that does not stay opens no TCP port.
+
+Decisions: web-when-asked.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +35,13 @@ def _runs_as_others(configuration: Configuration) -> bool:
         raise InvalidPropertyError(
             f"{name} = all is refused",
             because="this cluster is not root's, so the containers of others would run as you",
-            hint=f"-D{name}=owner, or have root run the cluster",
+            hint=f"-D{name}=owner, or let root run the cluster",
         )
     if executor.limit_users and user_id(executor.local_user) in (0, None):
         raise InvalidPropertyError(
             f"{name} = all is refused",
             because="with nonsecure-mode.limit-users the containers of others would run as "
-            f"{executor.local_user}, who is root or nobody of this host",
+            f"{executor.local_user}, who is root or not a user of this host",
             hint="set yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users to false",
         )
     return True

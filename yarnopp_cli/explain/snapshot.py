@@ -77,14 +77,14 @@ def queue_limit(node: NodeReport) -> int:
 class NodeSnapshot:
     """A node and the live containers on it; ``finished`` are ended ones, for the estimates.
 
-    ``fresh``: places in the queue are as they are now. The ResourceManager is not told of each step of a queue, and
-    goes by arrival.
+    ``priorities``: None where places in the queue are as they are now. The ResourceManager is not told of each step of
+    a queue: it goes by the priorities of applications (by id; 0 for the rest), then by arrival.
     """
 
     node: NodeReport
     live: Sequence[ContainerReport]
     finished: Sequence[ContainerReport] = ()
-    fresh: bool = True
+    priorities: Mapping[str, int] | None = None
 
     @cached_property
     def running(self) -> list[ContainerReport]:
@@ -103,11 +103,16 @@ class NodeSnapshot:
             (one for one in self.live if one.state is ContainerState.SCHEDULED),
             key=lambda one: (
                 one.execution_type is ExecutionType.OPPORTUNISTIC,
-                (one.position or 1 << 30) if self.fresh else 0,
+                self._place(one),
                 one.waiting_since_ms or one.queued_at_ms,
                 one.container_id,
             ),
         )
+
+    def _place(self, report: ContainerReport) -> int:
+        if self.priorities is None:
+            return report.position or 1 << 30
+        return -self.priorities.get(report.application_id, 0)
 
     @cached_property
     def queue(self) -> dict[str, int]:

@@ -247,7 +247,7 @@ class JobClient:
                 raise InvalidResourceRequestError(
                     f"a container of {size} is larger than any node",
                     because=f"the largest node has {largest}",
-                    hint="ask for less, or start a larger node",
+                    hint="request less, or start a larger node",
                 )
 
     def report(self, application_id: str) -> ApplicationReport | None:

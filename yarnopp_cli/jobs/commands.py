@@ -111,7 +111,7 @@ def _check_executable(command: str, path: str) -> None:
     if (interpreter := _interpreter(path)) and not os.path.exists(interpreter):
         raise YoppError(
             f"cannot execute {command}",
-            because=f"its first line names {interpreter}, and there is no such file",
+            because=f"its first line names {interpreter}, which does not exist",
             hint="install it, or correct that line",
             exit_code=EXIT_NOT_FOUND,
         )

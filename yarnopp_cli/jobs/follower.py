@@ -82,13 +82,13 @@ class JobFollower:
         stopped = self.rm.stopped_peer() if self.rm is not None else 0
         if stopped and stopped != self._stopped:
             self._observer.notice(
-                f"the ResourceManager does not answer: its process is stopped, and `kill -CONT {stopped}` lets it go on"
+                f"the ResourceManager does not answer: its process is stopped; `kill -CONT {stopped}` continues it"
             )
         self._stopped = stopped
         if stopped and self._deadline is not None and time.monotonic() >= self._deadline:
             self._give_up(
                 YoppError(
-                    "the job's time has passed",
+                    "the job's time limit has expired",
                     because="the ResourceManager, which would end it, does not answer: its process is stopped",
                     hint=f"`kill -CONT {stopped}`: it then ends the job",
                     exit_code=EXIT_TIMEOUT,
@@ -182,7 +182,7 @@ class JobFollower:
         if lost >= TELL_SECONDS and not self._told:
             self._told = True
             self._observer.notice(
-                f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+                f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
             )
 
     def _reconnect(self) -> None:

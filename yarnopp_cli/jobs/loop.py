@@ -161,7 +161,7 @@ class MasterLoop:
             case m.CallRM() | m.CallNode():
                 self._call(command)
             case _:
-                raise AssertionError(f"only a hosted master says {command}")
+                raise AssertionError(f"only a hosted master returns {command}")
 
     def _call(self, call: m.Call) -> None:
         connection: Connection | None = None

@@ -154,13 +154,13 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
         parts.append("0 queued")
     again = {"preempted": summary.preempted - summary.shed, "shed": summary.shed}
     told_again = [f"{number} {word}" for word, number in again.items() if number]
-    parts.append(f"{' and '.join(told_again)} and asked for again" if told_again else "0 preempted")
+    parts.append(f"{' and '.join(told_again)} and requested again" if told_again else "0 preempted")
     if summary.paused:
         parts.append(pauses_text(summary))
     if summary.promoted:
         parts.append(f"{summary.promoted} promoted")
     if summary.upgraded:
-        parts.append(f"{summary.upgraded} asked for as opportunistic ran guaranteed, since there was room")
+        parts.append(f"{summary.upgraded} requested as opportunistic ran guaranteed, because there was room")
     return ", ".join(parts)
 
 
@@ -215,7 +215,7 @@ def where_text(report: ApplicationReport) -> str:
     where = f" on {report.am_node_id}" if report.am_node_id else ""
     running = max(0, report.containers_running - (1 if report.am_node_id else 0))
     if report.state is not YarnApplicationState.RUNNING:
-        return f"{report.state.value}{where}: `yopp explain {report.application_id}` says what it waits for"
+        return f"{report.state.value}{where}: `yopp explain {report.application_id}` shows what it waits for"
     if report.hosted:
         where = " in the ResourceManager"
     return (

@@ -29,7 +29,7 @@ def values_of(path: str, *, null: bool = False) -> Iterator[tuple[int, str]]:
     """
     if path == STDIN and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(
-            "- means lines from standard input, which is a terminal",
+            "- reads lines from standard input, which is a terminal",
             because="nothing is piped into it",
             hint="ls | yopp run --from - COMMAND",
         )
@@ -74,12 +74,12 @@ def _text(path: str, number: int, line: bytes) -> str:
     if len(line) > LONGEST:
         raise bad_line(path, number, f"it has more than {LONGEST:,} bytes", "write it into a script")
     if b"\0" in line:
-        raise bad_line(path, number, "it has a NUL byte, which no argument can hold", "remove it")
+        raise bad_line(path, number, "it has a NUL byte, which an argument cannot contain", "remove it")
     try:
         return line.decode()
     except UnicodeDecodeError:
         raise bad_line(
-            path, number, "it is not UTF-8, as all is that a job consists of", "re-encode it"
+            path, number, "it is not UTF-8, as everything in a job must be", "re-encode it"
         ) from None
 
 
@@ -98,8 +98,8 @@ def commands_of(path: str, find: Callable[[str], object] | None) -> Iterator[tup
             try:
                 program = words_of(text)[0]
             except ValueError as error:
-                because = f"it is no command: {str(error).lower()}"
-                raise bad_line(path, number, because, "--shell has /bin/sh read the lines") from None
+                because = f"it is not a command: {str(error).lower()}"
+                raise bad_line(path, number, because, "with --shell, /bin/sh reads the lines") from None
             if program not in found:
                 try:
                     find(program)
@@ -114,7 +114,7 @@ def _located(path: str, number: int, error: YoppError) -> YoppError:
     return YoppError(
         f"line {number} of {named(path)}: {error.message}",
         because=error.because,
-        hint="--shell has /bin/sh read the lines",
+        hint="with --shell, /bin/sh reads the lines",
         exit_code=error.exit_code,
     )
 
@@ -125,7 +125,7 @@ def at_most(path: str, lines: Iterable[tuple[int, str]]) -> tuple[str, ...]:
     for number, text in lines:
         if len(found) == MOST_TASKS:
             because = f"a job has {MOST_TASKS:,} tasks at most"
-            raise bad_line(path, number, because, "split the file: a job for each part")
+            raise bad_line(path, number, because, "split the file, and submit a job for each part")
         found.append(text)
     return tuple(found)
 
@@ -140,7 +140,7 @@ class Columns:
             self._separator = re.compile(separator)
         except re.error as error:
             raise UsageError(
-                f"--colsep {separator} is no regular expression",
+                f"--colsep {separator} is not a regular expression",
                 because=str(error),
                 hint="--colsep ',', or '\\t'",
             ) from None
@@ -152,8 +152,8 @@ class Columns:
             if len(row) != len(rows[0]):
                 raise UsageError(
                     f"{origin.replace('{}', str(number), 1)} has {len(row)} columns",
-                    because=f"{origin.replace('{}', '1', 1)} has {len(rows[0])}, and all have as many",
-                    hint="what --colsep matches stands between two columns",
+                    because=f"{origin.replace('{}', '1', 1)} has {len(rows[0])}, and all need the same number",
+                    hint="--colsep matches the separator between two columns",
                 )
         return list(zip(*rows, strict=True)) or [()]
 

@@ -46,7 +46,7 @@ def no_command() -> UsageError:
     return UsageError(
         "missing argument 'COMMAND [ARG]...'",
         because="`yopp run` needs it, or --from with a file of commands",
-        hint="`yopp run --help` lists what it takes",
+        hint="`yopp run --help` lists its options",
     )
 
 
@@ -129,7 +129,7 @@ def check_one(*given: bool) -> None:
     if sum(given) != 1:
         raise UsageError(
             "more than one command specified" if any(given) else "no shell command or shell script specified",
-            because="exactly one of --shell-command, --shell-script and a command after -- says what to run",
+            because="exactly one of --shell-command, --shell-script and a command after -- selects what to run",
             hint="yopp dshell --shell-command date --num-containers 2",
         )
 

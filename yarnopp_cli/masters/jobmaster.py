@@ -565,7 +565,7 @@ class JobMaster:
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
         elif self._rm.worth_telling(now):
             self._notice(
-                f"{error.message}: trying again for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+                f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
             )
 
     def _on_end_untold(self, error: YoppError, now: float) -> None:
@@ -573,11 +573,11 @@ class JobMaster:
         job to stop does not wait for that.
         """
         if self._reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
-            self._notice(f"the ResourceManager could not be told of the job's end: {error.message}")
+            self._notice(f"the job's end could not be reported to the ResourceManager: {error.message}")
             self._end()
         elif self._rm.worth_telling(now):
             self._notice(
-                f"the job has ended, and its ResourceManager is not there: {error.message}: trying again"
+                f"the job has ended, but its ResourceManager is unavailable: {error.message}: retrying"
             )
 
     def _expelled(self, error: YoppError) -> None:

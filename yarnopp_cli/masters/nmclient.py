@@ -148,15 +148,15 @@ class NodeNews:
         if report.connected and report.state is NodeState.RUNNING:
             was_gone = node_id in self._gone
             self._gone.discard(node_id)
-            return f"node {node_id} is back" if was_gone else ""
+            return f"node {node_id} answers again" if was_gone else ""
         self._gone.add(node_id)
         if report.state is NodeState.RUNNING:
             return (
-                f"node {node_id} does not answer: its containers go on running, new ones wait; "
+                f"node {node_id} does not answer: its containers keep running, new ones wait; "
                 "`yopp up` starts it again"
             )
         if report.state is NodeState.UNHEALTHY:
             return f"node {node_id} is unhealthy and gets no new containers: {report.health_report}"
         if report.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
-            return f"node {node_id} is drained: its containers go on running, it gets no new ones"
+            return f"node {node_id} is drained: its containers keep running, it gets no new ones"
         return f"node {node_id} is lost: its containers run again on other nodes"

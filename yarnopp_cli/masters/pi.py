@@ -42,12 +42,14 @@ def check_size(maps: int, samples: int) -> None:
     hint = "yopp pi 10 1000"
     if maps <= 0 or samples <= 0:
         wrong = f"{maps} maps" if maps <= 0 else f"{samples} samples"
-        raise UsageError(f"pi cannot be estimated with {wrong}", because="both numbers start at 1", hint=hint)
+        raise UsageError(
+            f"pi cannot be estimated with {wrong}", because="both numbers must be at least 1", hint=hint
+        )
     if maps > MAXIMUM_MAPS:
         raise UsageError(
             f"{maps:,} maps are too many",
-            because=f"each is a container with an input file, and {MAXIMUM_MAPS:,} are the limit",
-            hint="use fewer maps with more samples: the estimate depends on their product only",
+            because=f"each is a container with an input file, and {MAXIMUM_MAPS:,} is the limit",
+            hint="use fewer maps with more samples: the estimate depends only on their product",
         )
     if maps * samples > MAXIMUM_POINTS:
         raise UsageError(

@@ -43,15 +43,15 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
     application_id = _text(body, "application-id")
     if not application_id:
         raise UsageError(
-            "the body names no application-id", hint="POST /ws/v1/cluster/apps/new-application gives one"
+            "the body has no application-id", hint="POST /ws/v1/cluster/apps/new-application returns one"
         )
     if _flag(body, "unmanaged-AM"):
         raise UsageError(
             "an unmanaged application cannot be submitted here",
-            because="it lives as long as the connection of its client, and HTTP has none that lasts",
+            because="it lives as long as its client's connection, and an HTTP connection does not last",
         )
     if body.get("reservation-id"):
-        raise UsageError("there are no reservations in this version")
+        raise UsageError("reservations are not supported")
     spec = _table(body, "am-container-spec")
     if _table(spec, "local-resources").get("entry"):
         raise UsageError(
@@ -101,7 +101,7 @@ def _shell_job(
         elif word.startswith("-"):
             values = given.setdefault(word.lstrip("-"), [])
         else:
-            raise UsageError(f"{word!r} is no option of the distributed shell's master")
+            raise UsageError(f"{word!r} is not an option of the distributed shell's master")
     if unknown := given.keys() - _OPTIONS:
         raise UsageError(
             f"the distributed shell's master has no option {min(unknown)}",
@@ -111,7 +111,7 @@ def _shell_job(
     if not shell_command:
         raise UsageError(
             "no shell command in environment to execute by Application Master",
-            because="the command is read from a file shellCommands in its directory, and nothing writes it",
+            because="the command is read from the file shellCommands in its directory, which nothing writes",
             hint="begin with: printf '%s' 'sleep 10' > shellCommands;",
         )
     kind = (given.get("container_type") or ["GUARANTEED"])[-1].upper()
@@ -165,7 +165,7 @@ def _container_size(given: Mapping[str, list[str]]) -> Resource:
         for part in filter(None, word.split(",")):
             name, _, number = part.partition("=")
             if not (number.isascii() and number.isdigit() and len(number) < 10):
-                raise UsageError(f"{part!r} in container_resources is no amount of a resource")
+                raise UsageError(f"{part!r} in container_resources is not an amount of a resource")
             others[name] = int(number)
     memory, vcores = others.pop(MEMORY_MB, None), others.pop(VCORES, None)
     return Resource(
@@ -227,7 +227,7 @@ def _assignments(words: list[str]) -> dict[str, str]:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or not _NAME.fullmatch(key):
-            raise UsageError(f"shell_env {key!r} is no NAME=VALUE", because="shell_env takes assignments")
+            raise UsageError(f"shell_env {key!r} is not NAME=VALUE", because="shell_env takes assignments")
         found[key] = value
     return found
 
@@ -276,9 +276,9 @@ def _text(body: Mapping[str, Any], key: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise UsageError(f"{key} must be a text", because=f"it is {type(value).__name__}")
+        raise UsageError(f"{key} must be a string", because=f"it is {type(value).__name__}")
     if "\0" in value or len(value) > 65536:
-        raise UsageError(f"{key} must be a text without NUL bytes, of 65536 characters at most")
+        raise UsageError(f"{key} must be a string without NUL bytes, of at most 65536 characters")
     return value
 
 
@@ -322,7 +322,7 @@ def resource_of(body: Mapping[str, Any]) -> Resource:
     """The ``resource`` of a body, both figures given. Raises UsageError."""
     table = _table(body, "resource") if "resource" in body else dict(body)
     if "memory" not in table or "vCores" not in table:
-        raise UsageError("the body must say resource.memory (MB) and resource.vCores")
+        raise UsageError("the body must have resource.memory (MB) and resource.vCores")
     return _resource(table)
 
 
@@ -333,7 +333,7 @@ def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
         if not isinstance(name, str):
             raise UsageError("environment must be {entry: [{key, value}, …]}")
         if not isinstance(value, str | int | float) or not _NAME.fullmatch(name):
-            raise UsageError(f"environment: {name[:80]!r} is no variable, or its value no text")
+            raise UsageError(f"environment: {name[:80]!r} is not a variable, or its value is not a string")
         found[name] = str(value)
     return found
 
@@ -341,9 +341,9 @@ def _environment(spec: Mapping[str, Any]) -> dict[str, str]:
 def _command(spec: Mapping[str, Any]) -> str:
     command = " && ".join(_entries(spec, "commands", "command", str, "{command: text}"))
     if not command.strip():
-        raise UsageError("am-container-spec.commands.command must name a command")
+        raise UsageError("am-container-spec.commands.command must contain a command")
     if "\0" in command:
-        raise UsageError("the command has a NUL byte, which no shell can take")
+        raise UsageError("the command has a NUL byte, which a shell cannot read")
     return command
 
 

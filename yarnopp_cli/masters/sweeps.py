@@ -3,6 +3,8 @@
 A command without any of them has all values after it. Without a command the value itself is what is run. ``{}`` are all
 values, ``{2}`` the second source's; ``.`` takes the extension away, ``/`` the directory, ``//`` leaves the directory
 alone, ``/.`` does both: ``{.}``, ``{2/.}``. ``{#}`` is the task's number.
+
+Decisions: sweeps-as-templates.
 """
 
 from __future__ import annotations
@@ -33,7 +35,7 @@ def problem_of(command: Sequence[str], sweep: Sweep) -> str:
     """Why no task can have its values, "" if each can."""
     sizes = [len(source) for source in sweep.sources]
     if any(not 0 < at < len(sizes) or sizes[at] != sizes[at - 1] for at in sweep.linked):
-        return "a linked source has not as many values as the one before it"
+        return "a linked source must have as many values as the one before it"
     longest = [max(map(len, source), default=0) for source in sweep.sources]
     whole, marks = sum(longest), [mark for word in command for mark in _MARK.finditer(word)]
     filled_in = sum(sum(longest[int(mark[2]) - 1 : int(mark[2])]) if mark[2] else whole for mark in marks)
@@ -50,12 +52,12 @@ def unfit(command: Sequence[str], sweep: Sweep, numbers: Iterable[int], room: in
     for number in numbers if empty or long else ():
         words, variables = launch_of(command, sweep, number)
         if not (words[-1] if sweep.shell and not command else words[0]).strip():
-            return number, "it is empty, and names no program"
+            return number, "it is empty: there is no program to run"
         texts = [*words, *(f"{name}={value}" for name, value in variables.items())]
         sizes = [len(text.encode(errors="surrogateescape")) for text in texts]
         if max(sizes) > LONGEST_WORD:
             what = ARGS_VARIABLE if sizes.index(max(sizes)) == len(words) else "a word of the command"
-            return number, f"{what} would have {max(sizes):,} bytes, and Linux takes {LONGEST_WORD:,}"
+            return number, f"{what} would have {max(sizes):,} bytes, and Linux allows {LONGEST_WORD:,}"
         if (whole := sum(sizes) + len(sizes) * (_POINTER + 1)) > room:
             return number, f"its words would have {whole:,} bytes, and there is room for {room:,}"
     return None

@@ -4,6 +4,8 @@ It embeds a ContainerScheduler, passes its commands on, and adds what a cluster 
 users with their tokens, registration and heartbeats, the end of applications, and its own end. Pure:
 it reads no clock, file or socket. ``link`` decides when to speak with the ResourceManager, ``containers`` what to
 tell it, ``service`` what a token grants.
+
+Decisions: nm-keeps-containers.
 """
 
 from __future__ import annotations
@@ -557,7 +559,7 @@ class NodeManager:
                     cause = Cause(CauseKind.NODE_STOPPED, text=ending.reason)
                     self._kill(container_id, ContainerExitStatus.ABORTED, cause, NODE_ENDED, force=True)
                 return
-            ending.reason += f"; {len(self._containers.live)} containers would not end"
+            ending.reason += f"; {len(self._containers.live)} containers did not end"
         if not self._link.is_registered:
             self._stop(ending)
             return

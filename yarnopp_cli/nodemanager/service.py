@@ -37,8 +37,8 @@ DoneT = TypeVar("DoneT")
 BY_USER = "Container paused by the user."
 BY_MASTER = "Container killed by the ApplicationMaster."
 _NO_PAUSE = {
-    ContainerState.SCHEDULED: ("it waits in a queue", "`yopp container kill {}` takes it out of the queue"),
-    ContainerState.KILLING: ("it is being ended", "`yopp container status {}` shows its end"),
+    ContainerState.SCHEDULED: ("it is queued", "`yopp container kill {}` removes it from the queue"),
+    ContainerState.KILLING: ("it is being killed", "`yopp container status {}` shows its end"),
 }
 """The states in which a container cannot be paused: why, and what to do."""
 
@@ -54,7 +54,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Conta
             raise InvalidTokenError(
                 f"container {payload['container_id']} was not granted on this node",
                 because=f"its token is for {payload['node_id']}, and this is {node_id}",
-                hint="a token serves the node that it was granted for; the master asks the ResourceManager again",
+                hint="a token is valid only at its node; the master has to request a container again",
             )
         return ContainerSpec(
             container_id=str(payload["container_id"]),
@@ -70,7 +70,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Conta
         )
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidTokenError(
-            "a container token lacks what it should say",
+            "a container token is incomplete",
             because=repr(error),
             hint="the daemons may be of different versions: `yopp down`, then `yopp up`",
         ) from None
@@ -112,16 +112,18 @@ def check_context(context: ContainerLaunchContext) -> None:
     problem = ""
     texts = (*context.command, *context.environment, *context.environment.values(), *context.files)
     if not context.command or not context.command[0]:
-        problem = "it names no command"
+        problem = "it has no command"
     elif any("\0" in text for text in (*texts, context.working_directory or "")):
-        problem = "it has a NUL byte, which no argument, variable or path can hold"
+        problem = "it has a NUL byte, which an argument, variable or path cannot contain"
     elif any(not name or "=" in name for name in context.environment):
         problem = "the name of an environment variable is empty or has an equals sign"
     elif any(not name or "/" in name or name in (".", "..") for name in context.files):
         problem = "the name of a file to be written is not a plain name"
     if problem:
         raise InvalidStateError(
-            "the launch context cannot be run", because=problem, hint="the master that made it has to mend it"
+            "the launch context cannot be run",
+            because=problem,
+            hint="the application's master must correct it",
         )
 
 
@@ -214,7 +216,7 @@ class ContainerService:
         if same == (before.version, before.execution_type, before.resource):
             return  # the RM has delivered it already
         if grant.version <= before.version:
-            because = f"it has version {before.version} already, the token {grant.version}"
+            because = f"it already has version {before.version}; the token has {grant.version}"
             raise InvalidStateError(f"container {grant.container_id} is not updated", because=because)
         self._pass(ContainerUpdated(grant.container_id, grant.version, grant.execution_type, grant.resource))
         after = self._scheduler.status(grant.container_id)
@@ -257,9 +259,9 @@ class ContainerService:
         status = self._live_status(request.container_id)
         if not 1 <= request.signal <= 64:
             raise InvalidStateError(
-                f"{request.signal} is no signal",
+                f"{request.signal} is not a signal",
                 because="signals are 1 to 64",
-                hint="`yopp container signal --signal TERM` ends it in order",
+                hint="`yopp container signal --signal TERM` ends it gracefully",
             )
         self._pass(ContainerSignalRequested(request.container_id, request.signal))
         return status
@@ -285,7 +287,7 @@ class ContainerService:
             paused = status.state in (ContainerState.PAUSING, ContainerState.PAUSED)
             if paused and of_kind(status.cause, CauseKind.RESUMED):
                 return status  # it waits for room
-            reason = "it made room for a guaranteed container, and goes on by itself as soon as there is room for it"
+            reason = "it made room for a guaranteed container; it resumes by itself as soon as there is room"
             if self._scheduler.gives_way(container_id):
                 reason = "the machine is busy with higher-priority work; it resumes by itself"
             raise InvalidStateError(
@@ -301,8 +303,8 @@ class ContainerService:
         if status is None:
             raise ContainerNotFoundError(
                 f"Container {container_id} is not handled by this NodeManager ({self._node_id})",
-                because="it never came to this node, or ended here long ago",
-                hint=f"`yopp container status {container_id}` shows what the ResourceManager knows of it",
+                because="it never ran on this node, or ended long ago",
+                hint=f"`yopp container status {container_id}` shows what the ResourceManager knows about it",
                 sought=container_id,
             )
         return status
@@ -312,7 +314,7 @@ class ContainerService:
         if status.state is ContainerState.DONE:
             raise InvalidStateError(
                 f"container {container_id} has ended",
-                because="what has ended cannot be changed",
+                because="an ended container cannot be changed",
                 hint=f"`yopp container status {container_id}` shows how it ended",
             )
         return status

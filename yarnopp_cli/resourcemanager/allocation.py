@@ -2,6 +2,8 @@
 
 Brings together what the schedulers choose (``scheduler``) and what the ledger writes down. YARN's
 ``OpportunisticContainerAllocatorAMService`` and the allocating half of ``CapacityScheduler``.
+
+Decisions: guaranteed-first.
 """
 
 from __future__ import annotations
@@ -115,6 +117,6 @@ class ContainerAllocation:
             lambda attempt: bound <= 0 or attempt.since_call < bound,
         )
         for container in chosen:
-            text = f"{SHED}: {container.app.user} holds more than a fair share"
+            text = f"{SHED}: {container.app.user} uses more than a fair share"
             status = ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER
             self._ledger.end_at_node(container, Cause(CauseKind.PREEMPTED, text=text), SHED, status)

@@ -205,7 +205,7 @@ class ContainerLedger:
             attempt.am_container = container
         elif (tasks := self._rm.task_books.get(attempt.app.id)) is not None:
             tasks.found(container)
-        return self._take(container, None, "by an earlier life of the ResourceManager")
+        return self._take(container, None, "by an earlier ResourceManager")
 
     def _adopt(
         self,

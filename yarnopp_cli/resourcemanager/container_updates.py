@@ -4,6 +4,8 @@
 What gives back is done at once; what needs room is done as soon as its own node has it. Each change is one
 version of the container and one new token, which its master takes to the node (or the RM does, where
 ``yarn.resourcemanager.auto-update.containers`` says so).
+
+Decisions: updates-through-the-rm.
 """
 
 from __future__ import annotations
@@ -215,12 +217,12 @@ def _explained(fault: str, container: RMContainer, wish: UpdateContainerRequest)
             f"`yopp ps --app {app}` shows the containers that it manages",
         )
     if container.released:
-        return "it is being ended", look
+        return "it is being killed", look
     if fault == INCORRECT_CONTAINER_VERSION_ERROR:
         return f"its version is {container.version}, not {wish.container_version}", look
     if fault == UPDATE_OUTSTANDING_ERROR:
         because = "an earlier update is still waiting for room on its node"
-        return because, f"`yopp explain {container.id}` says what it waits for"
+        return because, f"`yopp explain {container.id}` shows what it waits for"
     if fault == INVALID_EXECUTION_TYPE and target is not None:
         other = next(one for one in ExecutionType if one is not target)
         return f"target should be {target.value} and original should be {other.value}", look

@@ -539,8 +539,8 @@ class RMContext:
 
     def _not_found(self, kind: Callable[..., YoppError], what: str, identifier: str, hint: str) -> YoppError:
         ours = str(self.identity.cluster_timestamp)
-        because = f"it is from another cluster or from an earlier start of this one, whose ids have {ours}"
+        because = f"it belongs to another cluster, or to an earlier start of this one, whose ids have {ours}"
         if ours in identifier.split("_"):
-            because = "that number is unknown: it never existed, or it ended long ago"
+            because = "that number is unknown: it never existed, or ended long ago"
         text = f"{what} with id '{identifier}' doesn't exist in RM."
         return kind(text, because=because, hint=hint, sought=identifier)

@@ -99,7 +99,7 @@ class Lifetime:
         """No job came in time."""
         in_use = self._rm.live or self._rm.unheard
         if self._rm.lifetime == ON_DEMAND and not in_use and not self._rm.ending:
-            reason = "its last job has ended" if self._rm.applications_started else "no job came"
+            reason = "its last job has ended" if self._rm.applications_started else "no job was submitted"
             self._begin_to_end(reason)
 
     def _begin_to_end(self, reason: str) -> None:

@@ -3,6 +3,8 @@
 Such a one is ACCEPTED: its attempt is NEW, asks for nothing and has nothing. Whether it begins is looked at when its
 time has come and when one ends that it waits for (``services/postponing.py``). One that can never begin is ended, and
 so are those that wait for it to succeed.
+
+Decisions: begins-later.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ def judge(begin_at_ms: int, after: Iterable[str], now_ms: int, ended: Callable[[
         if not how:
             left.append(one)
         elif condition not in (ANY, how):
-            did = {OK: "has succeeded", FAILED: "has failed"}.get(how, "is not known any more")
+            did = {OK: "has succeeded", FAILED: "has failed"}.get(how, "is no longer known")
             never = never or f"{parent} {did}, and it waited for that {AFTER[condition]}"
     return Verdict(tuple(left), now_ms >= begin_at_ms, never)
 
@@ -87,7 +89,7 @@ def check_postponed(submission: ApplicationSubmissionContext, context: RMContext
         if parent not in context.applications:
             raise ApplicationNotFoundError(
                 f"{parent} doesn't exist in the RM",
-                because="an application can only wait for one that this cluster knows",
+                because="an application can only wait for a known one",
                 hint="`yopp app list -a` lists the known ones",
                 sought=parent,
             )
@@ -96,12 +98,12 @@ def check_postponed(submission: ApplicationSubmissionContext, context: RMContext
             "the deadline is in the past"
             if submission.deadline_at_ms <= context.now_ms
             else "it would never begin",
-            because="a job is ended at its deadline, which has to be after now and after the time at which it begins",
+            because="the deadline must be in the future and after the time at which the job begins",
             hint="--deadline +2h",
         )
     if (submission.begin_at_ms or submission.after) and submission.unmanaged and not hosted:
         raise NotYetSupportedError(
             "a job whose master runs in its client cannot begin later",
-            because="this cluster hosts no masters",
+            because="this cluster does not host masters",
             hint="add --detach",
         )

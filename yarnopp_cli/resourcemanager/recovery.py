@@ -140,7 +140,7 @@ class Recovery:
             lost = "the machine" if rm.rebooted else "the ResourceManager"
             ended = sum(one.state not in (TaskState.STARTING, TaskState.WAITING) for one in tasks)
             running = sum(one.state is TaskState.STARTING for one in tasks)
-            notice = f"{lost} was restarted, and the job goes on: {ended} tasks have ended, {running} had a container"
+            notice = f"{lost} was restarted, and the job continues: {ended} tasks have ended, {running} had a container"
             elapsed_ms = max(0, rm.now_ms - app.timed_from_ms)
             self._hosting.resume(app, stored, life, m.MasterStarted(tuple(tasks), elapsed_ms), notice)
         if gone:

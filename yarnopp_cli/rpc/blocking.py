@@ -113,7 +113,7 @@ class Connection:
             raise StoppedDaemonError(
                 f"{self.peer} does not answer",
                 because=f"its process {pid} is stopped (SIGSTOP, Ctrl-Z or a debugger)",
-                hint=f"`kill -CONT {pid}` lets it go on; `yopp down --force` ends the cluster",
+                hint=f"`kill -CONT {pid}` continues it; `yopp down --force` ends the cluster",
             )
 
     def stopped_peer(self) -> int:

@@ -4,6 +4,8 @@ Hadoop's rules where it has some (``org.apache.hadoop.ipc.Server.ConnectionManag
 where there are many, for a caller of our own may well be silent for an hour. A caller whose user no kernel tells (only
 an AMRMProxy that listens beyond loopback has such) is given less: it has to make its calls, and to read the answers, in
 time, and each address has a bound of its own. Nobody who waits for an answer is closed for others.
+
+Decisions: callers.
 """
 
 from __future__ import annotations
@@ -87,7 +89,7 @@ class Crowd:
             if not self._make_room(own, now):
                 return f"{address} has {self._bounds.per_address} connections"
         if len(self._members) >= self._most and not self._make_room(self._members, now):
-            return f"there are {self._most} connections, and all are in use"
+            return f"all {self._most} connections are in use"
         self._members[member] = None
         if address:
             self._addresses[address] = self._addresses.get(address, 0) + 1
@@ -113,7 +115,9 @@ class Crowd:
         member.held = held
         while self._held > self._bounds.held_bytes:
             largest = max(self._members, key=lambda one: one.held)
-            self._close(largest, "it has sent half a call, or leaves answers unread, and too much is kept")
+            self._close(
+                largest, "it has sent incomplete calls or not read its answers, and too much memory is used"
+            )
 
     def look(self, now: float) -> None:
         """Close who is silent for too long."""
@@ -124,13 +128,13 @@ class Crowd:
         surplus = len(self._members) - self._bounds.idle_threshold
         if surplus > 0:
             for member in sorted(_idle(self._members, now, idle), key=_order)[:surplus]:
-                self._close(member, f"it was idle for {idle:g} s, and there are many")
+                self._close(member, f"it was idle for {idle:g} s, and there are many connections")
 
     def _make_room(self, among: Iterable[Member], now: float) -> bool:
         """Close the one among these that has been idle for longest; whether there was one."""
         longest = min(_idle(among, now, RECENT_SECONDS), key=_order, default=None)
         if longest is not None:
-            self._close(longest, "it was idle, and others want its place")
+            self._close(longest, "it was idle, and others need its connection")
         return longest is not None
 
     def _close(self, member: Member, why: str) -> None:

@@ -1,4 +1,7 @@
-"""The files of Unix sockets: what a dead daemon left is removed, what a living one has is not."""
+"""The files of Unix sockets: what a dead daemon left is removed, what a living one has is not.
+
+Decisions: unix-sockets.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ def remove_stale_socket(path: str) -> None:
         raise YoppError(f"cannot listen on {path}", because=reason_of(error)) from None
     finally:
         probe.close()
-    raise YoppError(f"cannot listen on {path}", because="another daemon listens there already")
+    raise YoppError(f"cannot listen on {path}", because="another daemon is already listening there")
 
 
 def unlink_own(path: str, inode: int) -> None:

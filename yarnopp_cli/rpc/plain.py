@@ -2,6 +2,8 @@
 
 Daemons use ``codec.py``. Both read the same records, and a test checks that they read the same bytes alike. Never does
 IO.
+
+Decisions: two-codecs.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ def encode_call(call_id: int, request: Request[Any]) -> bytes:
     if len(line) > MAX_LINE_BYTES:
         raise TooLargeError(
             f"{request.METHOD} is too large to be sent",
-            because=f"it has {len(line):,} bytes, and {MAX_LINE_BYTES:,} are the limit",
+            because=f"it has {len(line):,} bytes, and the limit is {MAX_LINE_BYTES:,}",
         )
     return line
 

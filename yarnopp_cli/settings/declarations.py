@@ -389,7 +389,7 @@ def by_port(text: str) -> dict[int | None, str]:
             raise ValueError(f"{entry!r} does not begin with the port of a node")
         key = int(port) if equals else None
         if key in values:
-            raise ValueError(f"{entry!r} names a node a second time")
+            raise ValueError(f"{entry!r} names a node twice")
         values[key] = value
     return values
 

@@ -73,7 +73,7 @@ def chosen_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
         if not present:
             raise ConfigurationError(
                 f"{printable_path(path)}: no configuration in this directory",
-                because=f"it holds none of {', '.join(FILES_OF_A_DIRECTORY)}",
+                because=f"it contains none of {', '.join(FILES_OF_A_DIRECTORY)}",
                 hint="name a file, or the directory of a yarn-site.toml or yarn-site.xml",
             )
         files.extend(present)

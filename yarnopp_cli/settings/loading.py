@@ -3,7 +3,10 @@
 Layers, lowest first: the defaults; the site found (or what ``YOPP_CONF`` or ``--conf`` names instead, in
 order); ``-D``. Each value knows its origin. Unknown names, wrong values and contradictions are
 ConfigurationErrors that name the place; only Hadoop's own XML files may hold names that mean nothing here,
-since every real one does."""
+since every real one does.
+
+Decisions: strict-properties.
+"""
 
 from __future__ import annotations
 
@@ -278,7 +281,7 @@ def _where_to_look(name: str) -> str:
     for length in range(len(known) - 1, 0, -1):
         beginning = ".".join(known[:length]) + "."
         if any(one.startswith(beginning) for one in PROPERTIES):
-            return f"{among} | grep {beginning}` lists those that there are"
+            return f"{among} | grep {beginning}` lists the existing ones"
     return "`yopp config show --all` lists every property"
 
 
@@ -436,7 +439,7 @@ def _invalid(known: Property, entry: Entry, because: str) -> InvalidPropertyErro
     value = f" = {printable(shown)}" if shown is not None else ""
     hint = f"its default is {to_text(known.default)}" if known.default != "" else ""
     if known.name in DIRECTORIES:
-        hint = 'a full path, such as "/var/tmp/yopp"; ${user.home} stands for your home directory'
+        hint = 'a full path, such as "/var/tmp/yopp"; ${user.home} is your home directory'
     return InvalidPropertyError(f"{entry.origin}: {entry.name}{value}", because=because, hint=hint)
 
 
@@ -467,7 +470,7 @@ def read_queues(
         known = declared(name) if name.startswith(QUEUE_PREFIX) else None
         if known is None:
             raise _refused_queues(
-                f"{name[:200]} is not a property of the queues", f"these begin with {QUEUE_PREFIX}"
+                f"{name[:200]} is not a property of the queues", f"those properties begin with {QUEUE_PREFIX}"
             )
         try:
             values[name] = from_text(known, text)

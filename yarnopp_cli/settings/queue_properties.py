@@ -32,29 +32,29 @@ KEYS: dict[str, Property] = {
 }
 """Each key with its pattern, in the order in which the manual shows them."""
 
-_LABELS = "nodes are not divided by label between queues here"
+_LABELS = "node labels do not divide capacity between queues"
 UNSUPPORTED: dict[str, str] = {
     "accessible-node-labels": _LABELS,
     "default-node-label-expression": _LABELS,
-    "maximum-allocation-mb": "yarn.scheduler.maximum-allocation-mb holds for all queues",
-    "maximum-allocation-vcores": "yarn.scheduler.maximum-allocation-vcores holds for all queues",
-    "maximum-allocation": "yarn.scheduler.maximum-allocation-mb holds for all queues",
-    "maximum-parallel-apps": "maximum-applications bounds those that live, and maximum-am-resource-percent "
+    "maximum-allocation-mb": "yarn.scheduler.maximum-allocation-mb applies to all queues",
+    "maximum-allocation-vcores": "yarn.scheduler.maximum-allocation-vcores applies to all queues",
+    "maximum-allocation": "yarn.scheduler.maximum-allocation-mb applies to all queues",
+    "maximum-parallel-apps": "maximum-applications limits the live ones, and maximum-am-resource-percent "
     "those that run",
     "acl_application_max_priority": "priorities are not restricted",
-    "priority": "queues are served by how much of their capacity they use",
-    "user-settings": "users of one queue weigh the same",
+    "priority": "queues are served in the order of their used capacity",
+    "user-settings": "users of one queue have equal weights",
     "reservable": "there are no reservations",
-    "auto-create-child-queue": "queues are those of the configuration",
-    "leaf-queue-template": "queues are those of the configuration",
+    "auto-create-child-queue": "queues are not created automatically",
+    "leaf-queue-template": "queues are not created automatically",
     "intra-queue-preemption": "applications of one queue do not preempt each other",
-    "resource-calculator": "memory and vcores both count, always",
-    "node-locality-delay": "an ask is served at the nearest place that has room, without delay",
-    "rack-locality-additional-delay": "an ask is served at the nearest place that has room, without delay",
+    "resource-calculator": "memory and vcores always both count",
+    "node-locality-delay": "a request is served at the nearest node with room, without delay",
+    "rack-locality-additional-delay": "a request is served at the nearest node with room, without delay",
     "per-node-heartbeat": "containers are allocated when there is room, not by heartbeats",
     "schedule-asynchronously": "containers are allocated when there is room, not by heartbeats",
-    "multi-node-sorting": "guaranteed containers go where least has to make room",
-    "workflow-priority-mappings": "an application's priority is what it names",
+    "multi-node-sorting": "guaranteed containers go to the node that preempts least",
+    "workflow-priority-mappings": "an application's priority is the one that it requests",
     "application": "an application that its queue refuses is refused, not the ResourceManager's start",
 }
 """YARN's keys that mean nothing here, and why."""
@@ -206,7 +206,7 @@ class _Tree:
                 path,
                 "queues",
                 f"the queue {without[0]} has no capacity",
-                "each of several queues below one parent needs one",
+                "each of several queues below one parent needs a capacity",
                 f"set {QUEUE_PREFIX}{without[0]}.capacity",
             )
         elif abs(total - 100) > _SUM_TOLERANCE:
@@ -229,7 +229,7 @@ class _Tree:
                 path,
                 key,
                 f"{key} of {path} names groups: {printable(groups.strip())}",
-                "names after a blank are groups, and only users are supported",
-                "name the users, with commas and without blanks",
+                "names after a space are groups, and only users are supported",
+                "name the users, with commas and without spaces",
             )
         return frozenset(user for user in users.split(",") if user)

@@ -159,7 +159,7 @@ def mappings_of(text: str) -> tuple[list[tuple[str, str]], str]:
         kind, _, rest = word.partition(":")
         user, _, queue = rest.partition(":")
         if kind == "g":
-            return [], f"{word}: groups are not known here"
+            return [], f"{word}: groups are not supported"
         if kind != "u" or not user or not queue:
             return [], f"{word} is not of the form u:NAME:QUEUE"
         pairs.append((user, queue))

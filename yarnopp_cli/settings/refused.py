@@ -24,7 +24,7 @@ class Refusal(Record):
 
 _NO_PORT = "the daemons of one host use Unix sockets in their run directory, which need no address"
 _ELASTIC = (
-    "each container has a memory limit of its own, and only a container that exceeds it is killed, so no controller "
+    "each container has its own memory limit, and only a container that exceeds it is killed, so no controller "
     "for the whole node is needed"
 )
 _ELASTIC_INSTEAD = (
@@ -34,7 +34,7 @@ _ELASTIC_INSTEAD = (
 
 REFUSED: dict[str, Refusal] = {
     "yarn.nodemanager.amrmproxy.ha.enable": Refusal(
-        "there is one NodeManager for each node and nothing to fail over to; the proxy's state is kept in its "
+        "there is one NodeManager for each node, and no other to fail over to; the proxy's state is kept in its "
         "state directory",
         "with yarn.nodemanager.recovery.enabled, the next NodeManager continues to serve the proxy's masters",
         ("false",),
@@ -50,7 +50,7 @@ REFUSED: dict[str, Refusal] = {
         "leave it out; a new ResourceManager has a new key",
     ),
     "yarn.nodemanager.resource-plugins": Refusal(
-        "yarn.io/gpu is the only plugin, and works where the GPUs of the host are listed or are to be found",
+        "yarn.io/gpu is the only plugin; it works if the GPUs of the host are listed or can be discovered",
         "set yarn.resource-types = yarn.io/gpu and yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices = auto",
         ("",),
     ),
@@ -62,10 +62,10 @@ REFUSED: dict[str, Refusal] = {
     ),
     "yarn.nodemanager.address": Refusal(
         "a node's port is only a name (45454 and up); the node listens on the Unix socket nm-<port>.sock",
-        "use `yopp up --nodes N`, which gives each node a name of its own",
+        "use `yopp up --nodes N`, which gives each node its own name",
     ),
     "yarn.nodemanager.localizer.address": Refusal(
-        "files are on this host already: there is nothing to localise over a network",
+        "all files are on this host: nothing is localised over a network",
         "scripts are sent with the request; other files are read in place",
     ),
     "yarn.nodemanager.linux-container-executor.cgroups.mount": Refusal(

@@ -52,9 +52,9 @@ def property_of(name: str) -> Property | None:
 def wrong_name(name: str) -> str:
     """What is wrong with the name of a resource type; "" if it is one."""
     if name in (MEMORY_MB, VCORES, "memory"):
-        return f"every node has {name}, which is not named"
+        return f"every node has {name} without being told"
     if len(name) > 100 or not _NAME.fullmatch(name):
-        return "a name is of letters, digits, and . _ -, with a domain and / before it where that is wanted"
+        return "a name has letters, digits, and . _ -, optionally after a domain and /"
     return ""
 
 
@@ -78,11 +78,11 @@ def gpu_devices(text: str) -> tuple[str, ...]:
     devices: list[str] = []
     for entry in text.replace(",", " ").split():
         if not _DEVICE.fullmatch(entry):
-            raise ValueError(f"{quoted(entry)} is no GPU, which is index:minor")
+            raise ValueError(f"{quoted(entry)} is not a GPU; a GPU is index:minor")
         index, _, minor = entry.partition(":")
         known = [one.partition(":") for one in devices]
         if any(index == one[0] or minor == one[2] for one in known):
-            raise ValueError(f"{quoted(entry)} names a GPU a second time")
+            raise ValueError(f"{quoted(entry)} names a GPU twice")
         devices.append(entry)
     return tuple(devices)
 
@@ -93,10 +93,10 @@ def _amounts(text: str) -> dict[int | None, int]:
     for entry in text.replace(",", " ").split():
         found = _AMOUNT.fullmatch(entry)
         if found is None or int(found[2]) > MOST:
-            raise ValueError(f"{quoted(entry)} is no whole number up to {MOST}, or PORT=NUMBER")
+            raise ValueError(f"{quoted(entry)} is not a whole number up to {MOST}, or PORT=NUMBER")
         port = int(found[1]) if found[1] else None
         if port in amounts:
-            raise ValueError(f"{quoted(entry)} names a node a second time")
+            raise ValueError(f"{quoted(entry)} names a node twice")
         amounts[port] = int(found[2])
     return amounts
 
@@ -112,7 +112,13 @@ def faults(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     known = type_names(str(values.get(RESOURCE_TYPES, "")))
     for name in known:
         if wrong := wrong_name(name):
-            found.append((RESOURCE_TYPES, f"{quoted(name)} in {RESOURCE_TYPES} is no name of a type", wrong))
+            found.append(
+                (
+                    RESOURCE_TYPES,
+                    f"{quoted(name)} in {RESOURCE_TYPES} is not the name of a resource type",
+                    wrong,
+                )
+            )
     for name, value in values.items():
         if not name.startswith(NODE_AMOUNT):
             continue
@@ -120,7 +126,7 @@ def faults(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         if of not in known:
             named = ", ".join((*known, of))
             found.append(
-                (name, f"{name} is of no type that {RESOURCE_TYPES} names", f"{RESOURCE_TYPES} = {named}")
+                (name, f"{name} is not a type that {RESOURCE_TYPES} names", f"{RESOURCE_TYPES} = {named}")
             )
         try:
             _amounts(str(value))
@@ -136,7 +142,7 @@ def _gpu_faults(values: Mapping[str, Any], known: tuple[str, ...]) -> list[tuple
         found.append((ALLOWED_GPUS, f"{RESOURCE_TYPES} does not name {GPU}", f"{RESOURCE_TYPES} = {named}"))
     if allowed and values.get(NODE_AMOUNT + GPU):
         hint = "leave one of them out"
-        found.append((ALLOWED_GPUS, f"{NODE_AMOUNT}{GPU} says how many GPUs there are, too", hint))
+        found.append((ALLOWED_GPUS, f"{NODE_AMOUNT}{GPU} sets the number of GPUs, too", hint))
     try:
         if allowed != AUTO:
             gpu_devices(allowed)

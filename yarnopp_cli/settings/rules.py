@@ -184,7 +184,7 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
     _below(
         "yarn.nodemanager.sleep-delay-before-sigkill.ms",
         _ALLOCATION_EXPIRY,
-        "a container that waits for others to be killed would be taken back before they have ended",
+        "a container that waits for others to be killed would expire before they have ended",
     ),
 )
 

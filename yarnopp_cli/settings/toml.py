@@ -76,9 +76,11 @@ def _places(lines: dict[str, list[int]], name: str) -> list[int]:
 def _syntax_error(error: Exception, text: str, shown: str) -> ConfigurationError:
     message = str(error)
     place = _PLACE.search(message)
-    hint = "strings stand in quotes, and a property is written: yarn.some.property = value"
+    hint = "strings need quotes, and a property is written: yarn.some.property = value"
     if isinstance(error, RecursionError):
-        return ConfigurationError(f"{shown}: not a TOML document", because="it is nested too deep", hint=hint)
+        return ConfigurationError(
+            f"{shown}: not a TOML document", because="it is nested too deeply", hint=hint
+        )
     if place is None:  # int() of more digits than Python reads
         return ConfigurationError(
             f"{shown}: not a TOML document", because="it contains a number that is too large", hint=hint

@@ -39,7 +39,7 @@ class _SiteReader:
         return ConfigurationError(f"{where}: not a site file", because=because, hint=hint)
 
     def _doctype(self, *_: object) -> None:
-        raise self._refused("it has a DOCTYPE, which is not read", "remove the <!DOCTYPE …> declaration")
+        raise self._refused("it has a DOCTYPE, which is not supported", "remove the <!DOCTYPE …> declaration")
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if not self._path and tag != "configuration":

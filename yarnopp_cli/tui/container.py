@@ -214,7 +214,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
 class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
     """One stream of one container."""
 
-    TYPE = "text to find; enter finds, n and N go on, esc clears"
+    TYPE = "text to find; enter finds, n and N repeat, esc clears"
     BINDINGS: ClassVar[list[BindingType]] = [
         typing("Search"),
         Binding("n", "again(True)", "Next match", show=False),
@@ -245,7 +245,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         if not is_live(self.report):
             return "nothing was written"
         if shown_state(self.report) in ("QUEUED", "ALLOCATED"):
-            return "it has not started: its output will come here"
+            return "it has not started: its output appears here"
         return "nothing yet"
 
     def on_log_view_changed(self) -> None:

@@ -247,9 +247,10 @@ def fitted(text: str, cells: int, *, right: bool = False) -> str:
     """``text`` in exactly ``cells`` terminal cells: cut with an ellipsis, or filled with blanks."""
     if cells <= 0:
         return ""
-    shown = shorten(text, cells)
-    blank = " " * (cells - width(shown))
-    return blank + shown if right else shown + blank
+    if not text.isascii() or len(text) > cells:
+        text = shorten(text, cells)
+        cells -= width(text) - len(text)
+    return text.rjust(cells) if right else text.ljust(cells)
 
 
 def short_span(milliseconds: float) -> str:

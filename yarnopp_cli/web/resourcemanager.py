@@ -388,9 +388,7 @@ class ClusterApi:
     )
     async def reservation(self, request: web.Request) -> Document:
         """400, as YARN answers where the reservation system is off."""
-        raise NotYetSupportedError(
-            "the reservation system is not enabled: there are no reservations in this version"
-        )
+        raise NotYetSupportedError("the reservation system is not enabled: reservations are not supported")
 
 
 def _attempt_of(container_id: str) -> str:

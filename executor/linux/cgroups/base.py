@@ -147,9 +147,7 @@ class CgroupDriver(abc.ABC):
 
     def freeze(self, container_id: str) -> None:
         """Stop all its processes where they are. Raises CgroupUnavailableError if this host has no freezer."""
-        raise CgroupUnavailableError(
-            "this host has no freezer to pause containers with", hint="pause by SIGSTOP"
-        )
+        raise CgroupUnavailableError("this host has no freezer", hint="pause by SIGSTOP")
 
     def thaw(self, container_id: str) -> None:  # noqa: B027
         """Let them continue. Does nothing if they are not frozen."""
@@ -291,7 +289,8 @@ class GroupDriver(CgroupDriver):
         groups = self._groups(check_name(container_id))
         if container_id.startswith(SLOT_PREFIX):
             raise CgroupError(
-                f"{container_id!r} cannot name a cgroup", because="the groups of slots are called so"
+                f"{container_id!r} cannot name a cgroup",
+                because="that name is reserved for the cgroups of slots",
             )
         with _making():
             for group in groups:
@@ -336,7 +335,7 @@ class GroupDriver(CgroupDriver):
                 remove_group(group)
             if isinstance(error, FileExistsError):
                 raise
-            raise CgroupError(f"cannot make {group}", because=error.strerror or str(error)) from error
+            raise CgroupError(f"cannot create {group}", because=error.strerror or str(error)) from error
         self._slots.add(name)
         return self.slot(name), tuple(os.path.join(group, self._join_file(group)) for group in groups)
 
@@ -512,7 +511,7 @@ def _making() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CgroupError(f"cannot make {error.filename}", because=error.strerror or str(error)) from error
+        raise CgroupError(f"cannot create {error.filename}", because=error.strerror or str(error)) from error
 
 
 def check_name(name: str) -> str:
@@ -621,6 +620,6 @@ def kill_until_empty(
         if not (left := processes()):
             return
         raise CgroupError(
-            f"{len(left)} processes of {name} do not die",
+            f"{len(left)} processes of {name} do not end",
             because=f"SIGKILL was sent for {time.monotonic() - begun:.1f} s; the first of them: {left[:1]}",
         )

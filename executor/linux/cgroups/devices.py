@@ -44,7 +44,7 @@ class DeviceGroups:
                 if device not in devices:
                     self._write(group, "devices.deny", device)
         except OSError as error:
-            raise CgroupWriteError(f"cannot make {group}", because=error.strerror or str(error)) from None
+            raise CgroupWriteError(f"cannot create {group}", because=error.strerror or str(error)) from None
         return os.path.join(group, "tasks")
 
     def _write(self, group: str, file: str, device: str) -> None:

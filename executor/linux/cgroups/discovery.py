@@ -31,16 +31,16 @@ LEAF = "yopp-self"
 
 DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
 READ_ONLY_HINT = (
-    "mount the cgroups writable: `mount -o remount,rw {paths}`, or for a container start it with writable cgroups "
+    "mount the cgroups writable: `mount -o remount,rw {paths}`, or start the container with writable cgroups "
     "(docker: --privileged, or --cgroupns=private with a writable /sys/fs/cgroup)"
 )
 """For root, whom only the mount keeps from writing."""
-ROOT_HINT = "run as root, or have root give you directories: `mkdir -p {paths} && chown {uid} {paths}`"
+ROOT_HINT = "run as root, or let root create directories for you: `mkdir -p {paths} && chown {uid} {paths}`"
 
 V1_WEAKER = {
-    "cpu": "processors are not shared out by weight, and no CPU quota is possible",
+    "cpu": "CPU is not shared by weight, and no CPU quota is possible",
     "memory": "memory limits are enforced by polling",
-    "pids": "the number of processes of a container is not bounded",
+    "pids": "the number of processes of a container is not limited",
 }
 """What is weaker without a controller."""
 
@@ -69,7 +69,7 @@ def discover(
     if settings.pause_mechanism == "freezer" and not driver.can_freeze:
         raise CgroupUnavailableError(
             "containers cannot be paused by the freezer on this host",
-            because="; ".join(driver.describe().weaker) or "no freezer can be written here",
+            because="; ".join(driver.describe().weaker) or "no freezer is writable here",
             hint="yopp.nodemanager.pause-mechanism = signal needs none",
         )
     return driver
@@ -284,7 +284,7 @@ class _Search:
 
 def _hand_down(base: str, controllers: tuple[str, ...]) -> str:
     """Let the groups below ``base`` use the controllers, moving ourselves to a leaf if need be; "" or why not."""
-    refused = f"cgroup v2 {base} cannot hand controllers down"
+    refused = f"cgroup v2 {base} cannot delegate controllers"
     try:
         enable_controllers(base, controllers)
         return ""

@@ -233,7 +233,7 @@ def group_processes(path: str) -> list[int]:
                 raise
             if not os.path.exists(path):
                 return []
-    raise OSError(errno.EAGAIN, "the groups below are made and removed too fast to be read", path)
+    raise OSError(errno.EAGAIN, "the groups below are created and removed too fast to be read", path)
 
 
 LOOKS = 100

@@ -17,7 +17,7 @@ from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty
 
 WEAKER = (
     "memory limits are enforced by polling: a container can exceed its limit for two monitoring intervals",
-    "processors are not shared out by weight, and no CPU quota is possible",
+    "CPU is not shared by weight, and no CPU quota is possible",
     "a process that leaves its session, clears its environment and kills its shim may outlive its container",
 )
 """What users are told where this driver is used."""

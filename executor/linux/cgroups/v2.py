@@ -131,6 +131,6 @@ def enable_controllers(group: str, controllers: tuple[str, ...]) -> None:
             raise
         raise CgroupWriteError(
             error.message,
-            because=f"processes run in it, which v2 has at its leaves only: {' '.join(map(str, inside))}",
+            because=f"cgroup v2 allows processes only in leaves, and these run in it: {' '.join(map(str, inside))}",
             hint=f"end these processes, or move each of them out: `echo {inside[0]} > {root_of(group)}/cgroup.procs`",
         ) from error

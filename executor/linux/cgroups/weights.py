@@ -4,6 +4,8 @@ Several nodes and clusters share the upper groups, and none is in charge of them
 makes each group above the sum of its children, as their files say. A writer checks again afterwards, so that of
 two who do it at the same time the last leaves the right value. The uppermost weighs no more than a process on each
 core, or its largest child alone: several clusters do not add up.
+
+Decisions: group-weights.
 """
 
 from __future__ import annotations
@@ -21,6 +23,9 @@ if TYPE_CHECKING:
     import asyncio
 
 LOG = logging.getLogger(__name__)
+
+LOWER_SECONDS = 0.05
+"""How long a node keeps the weight of guaranteed containers that have ended."""
 
 ATTEMPTS = 5
 """How often a sum that changed meanwhile is made again; what is wrong then is corrected the next time."""
@@ -84,7 +89,7 @@ class GroupWeights:
         except CgroupWriteError as error:
             if group not in self._refused:
                 self._refused.add(group)
-                LOG.info("the weight of a group stays %d: %s", current, error)
+                LOG.info("the weight of a group is still %d: %s", current, error)
             return False
         return True
 
@@ -117,36 +122,47 @@ class NodeWeight:
     """Keeps the weights as the last ``set`` wants them; does nothing before the first, or where the host has none.
 
     Writing takes a fraction of a millisecond, which must not be part of a container's start: it is done when the loop
-    comes round.
+    comes round. A lower weight comes a moment later: most containers that end are followed by another, and then there
+    is nothing to write.
     """
 
     def __init__(self, weights: GroupWeights | None, loop: asyncio.AbstractEventLoop) -> None:
         self._weights = weights
         self._loop = loop
         self._vcores: float | None = None
-        self._soon: asyncio.Handle | None = None
+        self._written: float | None = None
+        self._pending: asyncio.Handle | None = None
 
     def set(self, vcores: float) -> None:
         """From now on guaranteed containers have so many vcores together."""
         self._vcores = vcores
-        if self._soon is None:
-            self._soon = self._loop.call_soon(self.check)
+        if self._written is not None and vcores < self._written:
+            if self._pending is None:
+                self._pending = self._loop.call_later(LOWER_SECONDS, self.check)
+            return
+        self._cancel()
+        if vcores != self._written:
+            self._pending = self._loop.call_soon(self.check)
 
     def check(self) -> None:
         """Write what is not as it should be: another node may have disappeared, or have written at the same time."""
-        if self._soon is not None:
-            self._soon.cancel()
-            self._soon = None
+        self._cancel()
         if self._weights is not None and self._vcores is not None:
             self._weights.set(self._vcores)
+            self._written = self._vcores
 
     def finish(self) -> None:
         """Write what is still to be written, and nothing after it."""
-        if self._soon is not None:
+        if self._pending is not None:
             self.check()
+
+    def _cancel(self) -> None:
+        if self._pending is not None:
+            self._pending.cancel()
+            self._pending = None
 
     def removed(self) -> None:
         """This node's group is gone: those above it weigh less now, if they still exist."""
         if self._weights is not None and self._vcores is not None:
             self._weights.correct_above()
-        self._vcores = None
+        self._vcores = self._written = None

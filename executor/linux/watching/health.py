@@ -3,6 +3,8 @@ NodeHealthCheckerService and LocalDirsHandlerService).
 
 A container that could not be started for lack of that was not at fault. The node then starts nothing until a trial
 succeeds: ``executor.core`` is told by ``NodeHealthChanged``.
+
+Decisions: whose-fault.
 """
 
 from __future__ import annotations
@@ -96,7 +98,7 @@ class HealthChecker:
         if size <= TRIAL_BYTES or any(self.problem_of(folder) for folder in self._folders):
             return ""
         free = min(room.f_bavail * room.f_frsize for room in map(os.statvfs, self._folders))
-        return f"its files have {size} bytes, which are written twice, and this node has room for {free}"
+        return f"its files have {size} bytes and are written twice, and this node has {free} bytes free"
 
     def _later(self, seconds: float) -> None:
         if self._timer is not None:
@@ -112,7 +114,7 @@ class HealthChecker:
             found = str(error)
         if found != self._report and (found == "" or not was_ill):
             (LOG.error if found else LOG.warning)(
-                "this node is %s", f"unhealthy: {found}" if found else "well again"
+                "this node is %s", f"unhealthy: {found}" if found else "healthy again"
             )
             self._report = found
             self._post(NodeHealthChanged(found))

@@ -420,7 +420,7 @@ def test_an_rm_that_stays_away_is_given_up() -> None:
             failed = m.CallFailed(allocate, ConnectionFailedError("lost the connection"))
             said += only(m.Notice, script.tell(failed))
     assert [notice.text for notice in said] == [
-        "lost the connection: trying again for 20 s (`yopp up` starts what is missing)"
+        "lost the connection: retrying for 20 s (`yopp up` starts what is missing)"
     ]
     commands = script.at(script.now + 5.1)
     (finish,) = only(FinishApplicationMasterRequest, commands)
@@ -526,7 +526,7 @@ def test_it_says_when_a_node_it_may_wait_for_is_away_and_back() -> None:
     assert told() == [], "a node that comes is no trouble"
     [away] = told(connected=False)
     assert "h1:1 does not answer" in away and "yopp up" in away
-    assert told() == ["node h1:1 is back"]
+    assert told() == ["node h1:1 answers again"]
     [lost] = told(connected=False, state=NodeState.LOST)
     assert "is lost" in lost
 

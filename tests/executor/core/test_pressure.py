@@ -50,7 +50,7 @@ def test_two_busy_processes_outside_pause_both_spinners_within_two_seconds() -> 
     world.outside = [1.0, 1.0]
     world.tick(1.5)
     assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
-    assert "processes outside yopp want 2 of this machine's cores" in world.status("o1").diagnostics
+    assert "processes outside yopp need 2 of this machine's cores" in world.status("o1").diagnostics
     world.tick(30)
     assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
     world.outside = []
@@ -302,7 +302,7 @@ def test_who_would_get_nothing_is_paused_and_says_why_and_is_back_soon() -> None
         world.outside = [1.0, 1.0]
         world.tick(3)
         assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
-        assert "processes outside yopp want 2 of this machine's cores" in world.status("o1").diagnostics
+        assert "processes outside yopp need 2 of this machine's cores" in world.status("o1").diagnostics
         world.outside = [1.0]
         world.tick(3)
         assert world.states("o1", "o2") == ["RUNNING", "RUNNING"], "one core is left, each time as soon"

@@ -123,7 +123,7 @@ def test_what_is_gone_without_a_word_is_lost() -> None:
     world = World()
     world.tell(*reconcile([a_record("RUNNING")], {}))
     assert (world.status("c").exit_status, world.status("c").exit_code) == (-100, None)
-    assert "left no exit code" in world.status("c").diagnostics
+    assert "without an exit code" in world.status("c").diagnostics
 
 
 def test_what_ran_before_a_reboot_is_lost_with_it() -> None:

@@ -189,11 +189,11 @@ def test_everything_runs_as_one_user_where_that_is_asked_for(
 @pytest.mark.parametrize(
     ("user", "because"),
     [
-        ("nobody-of-that-name", "no user of that name"),
-        ("0", "no user of that name"),
+        ("nobody-of-that-name", "no user with that name"),
+        ("0", "no user with that name"),
         ("daemon", "below yopp.nodemanager.linux-container-executor.min-user-id"),
         ("bin", "banned-users names this user"),
-        ("no\0body", "no user of that name"),
+        ("no\0body", "no user with that name"),
     ],
 )
 def test_who_may_run_no_container_gets_none_as_root_either(user: str, because: str) -> None:

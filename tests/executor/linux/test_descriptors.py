@@ -7,8 +7,10 @@ import contextlib
 import errno
 import os
 import resource
-from collections.abc import Iterator
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -26,10 +28,12 @@ from executor.core.commands import (
 from executor.core.events import ContainerExited, ContainerLaunchFailed
 from executor.linux import descriptors
 from executor.linux.cgroups import CgroupDriver
+from executor.linux.shim import RETRY_SECONDS
+from executor.linux.slots import journals, read_journal
 from executor.records import CgroupLimits, ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
 
-from .node import a_group, a_node, a_spec, soon
+from .node import a_group, a_node, a_spec, running, soon
 
 SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
 
@@ -53,16 +57,20 @@ def cgroups(slots: int) -> Iterator[CgroupDriver]:
 
 
 @contextlib.contextmanager
-def none_free() -> Iterator[None]:
-    """No file can be opened."""
+def none_free() -> Iterator[Callable[[], None]]:
+    """No file can be opened. What it gives takes what was closed meanwhile."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     taken: list[int] = []
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 9, before[1]))
-    try:
+
+    def take() -> None:
         with contextlib.suppress(OSError):
             while True:
                 taken.append(os.dup(0))
-        yield
+
+    try:
+        take()
+        yield take
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
         for fd in taken:
@@ -107,6 +115,50 @@ def test_without_a_free_descriptor_nothing_is_lost_and_the_node_lives(
             failed = await node.told(ContainerLaunchFailed, "c2")
             assert failed.node_status, failed
             await node.told(ContainerExited, "c1")
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [1], ids=["slot"])
+def test_what_had_begun_in_a_slot_does_not_begin_again_where_its_journal_cannot_be_read(
+    tmp_path: Path, cgroups: CgroupDriver, slots: int
+) -> None:
+    """Its launcher is killed while no file can be opened: neither is its journal, nor the list of its processes."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            launched = await node.launch(a_spec("c1", "sh", "-c", f"echo x >> {tmp_path}/began; sleep 1000"))
+            await soon(lambda: (tmp_path / "began").exists(), "it runs")
+            (path,) = journals(str(tmp_path / "state"))
+            launcher = read_journal(path).launcher
+            pool = node.executor._pool
+            forget = pool._forget
+            with none_free() as take, mock.patch.object(pool, "_forget", lambda slot: (forget(slot), take())):
+                os.kill(launcher, signal.SIGKILL)
+                await soon(lambda: not pool._slots, "its launcher's end is noticed")
+                await asyncio.sleep(3 * RETRY_SECONDS)  # as long as it is tried in vain
+                assert node.found(ContainerExited, "c1") is None, "it lives"
+            assert (await node.told(ContainerExited, "c1")).exit_code == 128 + signal.SIGKILL
+            assert not running(launched.pid)
+            assert (tmp_path / "began").read_text() == "x\n"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [1], ids=["slot"])
+def test_what_has_begun_does_not_begin_again_without_its_journal(
+    tmp_path: Path, cgroups: CgroupDriver, slots: int
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            await node.launch(a_spec("c1", "sh", "-c", f"echo x >> {tmp_path}/began; sleep 1000"))
+            await soon(lambda: (tmp_path / "began").exists(), "it runs")
+            (path,) = journals(str(tmp_path / "state"))
+            launcher = read_journal(path).launcher
+            os.unlink(path)
+            os.kill(launcher, signal.SIGKILL)
+            assert (await node.told(ContainerExited, "c1")).exit_code == 128 + signal.SIGKILL
+            assert (tmp_path / "began").read_text() == "x\n"
 
     asyncio.run(scenario())
 

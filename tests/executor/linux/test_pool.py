@@ -451,7 +451,7 @@ def test_a_pool_that_cannot_be_made_is_said_once(
             await soon(lambda: not groups(cgroups), "nothing is left")
 
     asyncio.run(scenario())
-    (said,) = [one.message for one in caplog.records if "no slot can be made" in one.message]
+    (said,) = [one.message for one in caplog.records if "no slot can be created" in one.message]
     if what == "no process":
         assert said.endswith(f": pids.max of {os.path.dirname(pids_file(cgroups))} is reached"), said
 
@@ -465,8 +465,8 @@ def test_where_there_are_no_groups_that_is_said_once(
                 assert (await ended(node, f"c{number}", f"exit {number}")).exit_code == number
 
     asyncio.run(scenario())
-    (said,) = [one.message for one in caplog.records if "no slot can be made" in one.message]
-    assert said.endswith(": this host has no groups")
+    (said,) = [one.message for one in caplog.records if "no slot can be created" in one.message]
+    assert said.endswith(": this host has no cgroups")
 
 
 def pids_file(cgroups: GroupDriver) -> str:
@@ -521,7 +521,7 @@ def test_a_slot_with_a_process_of_somebody_else_is_left_alone(
 
     asyncio.run(scenario())
     (said,) = [one.message for one in caplog.records if one.levelname == "WARNING"]
-    assert f"the group {SLOT_PREFIX}1 stays: processes that are not yopp's are in it" in said
+    assert f"the cgroup {SLOT_PREFIX}1 is kept: it contains processes that are not yopp's" in said
 
 
 def launcher_of(path: str) -> ProcessStat | None:

@@ -160,7 +160,7 @@ def test_what_the_kernel_refuses_stays_and_is_told_once(
         node.set(4)
     assert (tree("yarn/a/nm-1"), tree("yarn")) == (4096, 1024), "an administrator's, say"
     assert [record.message for record in caplog.records] == [
-        f"the weight of a group stays 1024: {CgroupWriteError('cannot write it', because='Permission denied')}"
+        f"the weight of a group is still 1024: {CgroupWriteError('cannot write it', because='Permission denied')}"
     ]
 
 

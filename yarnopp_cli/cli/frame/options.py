@@ -12,6 +12,8 @@ from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, pattern
 
 LEAST_INTERVAL = 0.1
+LARGEST = 2**53
+"""What no whole number of an option goes beyond: JSON carries those exactly, wherever it is read."""
 _DURATION = pattern(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
 _DATE = pattern(r"\d{4}-\d\d-\d\d", re.ASCII)
 _CLOCK = pattern(r"(\d\d?):(\d\d)(?::(\d\d))?", re.ASCII)
@@ -143,7 +145,7 @@ def size_mb(text: str) -> int:
     if not match:
         raise BadValueError(f"{text!r} is not a size; write 512 (MB), 512M or 2G")
     megabytes = float(match[1]) * _MEGABYTES[match[2].lower()]
-    if not math.isfinite(megabytes):
+    if megabytes > LARGEST:
         raise BadValueError(f"{text!r} is larger than any memory")
     if megabytes != int(megabytes):
         raise BadValueError(f"{text!r} is not a whole number of MB")

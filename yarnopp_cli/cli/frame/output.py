@@ -18,7 +18,7 @@ from executor.hints import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError
 from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
-from ...views.text import harmless, harmless_json, shorten, width
+from ...views.text import fitted, harmless, harmless_json, shorten, width
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -307,15 +307,13 @@ class Printer:
         columns: Sequence[Column[Any]],
         header: bool = False,
     ) -> str:
-        parts = []
-        for cell, cells_wide, column in zip(cells, widths, columns, strict=True):
-            shown = shorten(cell, cells_wide)
-            space = " " * (cells_wide - width(shown))
-            if header:
-                shown = paint(shown, "bold", self.color_out)
-            else:
-                shown = self._toned(shown)
-            parts.append(space + shown if column.numeric else shown + space)
+        parts = [
+            fitted(cell, cells_wide, right=column.numeric)
+            for cell, cells_wide, column in zip(cells, widths, columns, strict=True)
+        ]
+        if self.color_out:
+            painted = (lambda word: paint(word, "bold", True)) if header else self._toned
+            parts = [part.replace(word, painted(word)) if (word := part.strip()) else part for part in parts]
         return "  ".join(parts).rstrip()
 
     def _toned(self, word: str) -> str:

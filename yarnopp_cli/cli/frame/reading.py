@@ -3,6 +3,8 @@
 Importing typer takes three times as long as all else that a short command does. So what is typed is read here first;
 whatever is not understood to the last word (help, errors, spellings of Hadoop's) is left to typer, which reads the same
 declarations. A test checks that both read the same values. Never prints and never guesses.
+
+Decisions: fast-start.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from types import NoneType, UnionType
 from executor.hints import Any
 from executor.light import MISSING, Record, defaults_of
 
-from .options import BadValueError, Declared, Options
+from .options import LARGEST, BadValueError, Declared, Options
 
 
 class Parameter(Record):
@@ -65,7 +67,8 @@ class Parameter(Record):
             return settings["parser"](word)
         if kind in (int, float):
             number = kind(word)
-            if not settings.get("min", number) <= number <= settings.get("max", number):
+            least, most = (-LARGEST, LARGEST) if kind is int else (number, number)
+            if not settings.get("min", least) <= number <= settings.get("max", most):
                 raise BadValueError(word)
             return number
         return kind(word) if issubclass(kind, Enum) else word

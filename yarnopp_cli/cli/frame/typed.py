@@ -17,7 +17,7 @@ import typer
 from executor.light import MISSING
 
 from .command import REGISTERED, Command, Needs, added, own_parameters, run_with
-from .options import NEWEST, BadValueError, Live, Words
+from .options import LARGEST, NEWEST, BadValueError, Live, Words
 from .reading import Parameter
 
 if TYPE_CHECKING:
@@ -82,8 +82,17 @@ def _annotation(parameter: Parameter) -> Any:
     settings = {"metavar": declared.metavar, "help": declared.help, **declared.settings}
     if "parser" in settings:
         settings["parser"] = _complaining(settings["parser"])
+    elif parameter.kind is int and parameter.takes_value:
+        settings["callback"] = _bounded
     seen = typer.Option(*declared.spellings, **settings) if declared.spellings else typer.Argument(**settings)
     return Annotated[parameter.annotated, seen]
+
+
+def _bounded(value: int | None) -> int | None:
+    """A whole number that JSON carries. Its bounds are not in the help, as an option's own are."""
+    if value is not None and abs(value) > LARGEST:
+        raise typer.BadParameter(f"{value} is larger than any number that JSON carries exactly")
+    return value
 
 
 def _complaining(parser: Callable[[str], Any]) -> Callable[[str], Any]:

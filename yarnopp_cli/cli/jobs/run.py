@@ -10,7 +10,7 @@ from executor.hints import TYPE_CHECKING, Any
 from executor.light import replace
 from executor.records import ExecutionType, Resource
 
-from ...errors import UsageError
+from ...errors import ApplicationNotFoundError, UsageError
 from ...jobs.commands import check_text, find_command
 from ...masters.commands import Tasks, no_command, plan_run
 from ...records.jobs import Halt, JobSpec, TaskSpec
@@ -491,7 +491,17 @@ def parents(session: Session, after: list[str]) -> tuple[str, ...]:
         named, _, condition = word.rpartition(":")
         if condition not in AFTER or not named:
             named, condition = word, "ok"
-        found += [f"{one}:{condition}" for one in applications(session.client, [named])]
+        try:
+            found += [f"{one}:{condition}" for one in applications(session.client, [named])]
+        except ApplicationNotFoundError:
+            before, colon, behind = word.rpartition(":")
+            if not colon or behind in AFTER or not before:
+                raise
+            raise UsageError(
+                f"--after {word}: {behind!r} is no way in which a job ends",
+                because="another job succeeds (ok, the default), fails (failed), or ends in either way (any)",
+                hint=f"--after {before}:failed",
+            ) from None
     return tuple(dict.fromkeys(found))
 
 

@@ -22,7 +22,8 @@ from ...records.jobs import Sweep
 _MARKS = (":::", "::::", ":::+", "::::+")
 _OURS = 16 * 1024
 """Bytes that are left for the variables which a container finds besides those of its job."""
-_PART = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", re.ASCII)
+_PART = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?", re.ASCII)
+_MOST_DIGITS = 9
 
 
 def varied(
@@ -225,6 +226,12 @@ def numbers_of(text: str, hint: str) -> tuple[range, ...]:
     found: list[range] = []
     for part in text.split(","):
         match = _PART.fullmatch(part.strip())
+        if match and any(len(one) > _MOST_DIGITS for one in match.groups(default="")):
+            raise UsageError(
+                f"{part.strip()!r} has too large a number",
+                because=f"a task's number has {_MOST_DIGITS} digits at most",
+                hint=hint,
+            )
         first, last, step = (int(one) if one else None for one in match.groups()) if match else (None,) * 3
         if first is None or step == 0 or (last is not None and last < first):
             raise UsageError(

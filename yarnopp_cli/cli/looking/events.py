@@ -25,9 +25,27 @@ HOLD_SECONDS = 30.0
 SHOWN = 100
 BATCH = 1000
 
+
+def _beginning(text: str) -> tuple[int, int]:
+    """The number and the time after which to begin; 0 where it does not count. Raises BadValueError."""
+    if text.isascii() and text.isdigit() and len(text) < 19:
+        return int(text), 0
+    return 0, moment(text)
+
+
+def _checked(text: str) -> str:
+    """The words of ``--since``, refused with the command line where they say nothing. Raises BadValueError."""
+    _beginning(text)
+    return text
+
+
 Since = Annotated[
     str | None,
-    option("--since T|SEQ", "Only events after number 12, of the last 10m, or since 2026-01-31T12:00Z."),
+    option(
+        "--since T|SEQ",
+        "Only events after number 12, of the last 10m, or since 2026-01-31T12:00Z.",
+        parser=_checked,
+    ),
 ]
 Kind = Annotated[
     str | None,
@@ -62,7 +80,7 @@ def events(
     the ResourceManager has dropped later events meanwhile, a warning on stderr says so. With -q, only the ids
     of the containers, applications or nodes are printed. When --timeout expires, -f exits with 124.
     """
-    begin = _beginning(since)
+    begin = _beginning(since) if since is not None else (0, 0)
     kinds = _kinds(kind)
     client, printer = session.client, session.printer
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -147,15 +165,6 @@ class _Stream:
                 printer.separated((), [[column.cell(event) for column in view.SHOWN]])
             else:
                 printer.text(view.line(event, wide=printer.form == "wide"))
-
-
-def _beginning(text: str | None) -> tuple[int, int]:
-    """The number and the time after which to begin; 0 where it does not count. Raises BadValueError."""
-    if text is None:
-        return 0, 0
-    if text.isascii() and text.isdigit() and len(text) < 19:
-        return int(text), 0
-    return 0, moment(text)
 
 
 def _begins(name: str, wanted: str) -> bool:

@@ -148,8 +148,8 @@ class HostedMasters:
         """Take a job in, and let its master begin. Submitting it twice (a repeated call) gives the same answer."""
         if not self._rm.settings.hosted_masters or self._rm.distributed:
             raise MastersNotHostedError(
-                "this cluster hosts no masters",
-                because="nodes allocate themselves (distributed scheduling)"
+                "this cluster does not host masters",
+                because="nodes allocate containers themselves (distributed scheduling)"
                 if self._rm.distributed
                 else "yopp.resourcemanager.hosted-masters is false",
             )
@@ -176,7 +176,7 @@ class HostedMasters:
                 raise InvalidResourceRequestError(
                     f"a container of {size} is larger than any node",
                     because=larger_than_all(size, sizes),
-                    hint="ask for less, or start a larger node",
+                    hint="request less, or start a larger node",
                 )
 
     def watch(self, call: CallReceived, request: client.WatchJobRequest) -> client.WatchJobResponse | None:
@@ -213,7 +213,7 @@ class HostedMasters:
         if ApplicationId.parse(application_id).cluster_timestamp != started:
             raise ApplicationNotFoundError(
                 f"{application_id} doesn't exist in the RM",
-                because="the ResourceManager was restarted, and its master, which lived there, ended with it",
+                because="the ResourceManager was restarted, and its hosted master ended with it",
                 hint="submit the job again",
                 sought=application_id,
             )
@@ -243,14 +243,14 @@ class HostedMasters:
         if master is not None and JOB_FILE in master.files:
             return client.GetJobResponse(app.context, None, ended=app.ended)
         raise ApplicationNotFoundError(
-            f"what {app.id} has run is not known any more",
+            f"the tasks of {app.id} are no longer known",
             because=f"the ResourceManager keeps the last {MOST_PAST_JOBS} jobs that it has hosted, up to "
             f"{MOST_PAST_TASKS:,} tasks together"
             if app.hosted
-            else "its master was in its client, which alone knew",
-            hint=f"type it again: {typed}"
+            else "its master ran in its client, and the ResourceManager does not know its tasks",
+            hint=f"type the command again: {typed}"
             if typed
-            else f"`yopp app status {app.id}` says what is known of it",
+            else f"`yopp app status {app.id}` shows what is known",
             sought=app.id,
         )
 
@@ -571,8 +571,8 @@ class HostedMasters:
             told,
             job.master.tally.summary(EXIT_FAILURE),
             message=f"the master of {job.id} failed",
-            because=f"this is a bug of yopp: {crash}",
-            hint=f"the story is in a file crash-*.jsonl under {self._rm.identity.run_dir}",
+            because=f"this is a bug in yopp: {crash}",
+            hint=f"details are in a file crash-*.jsonl in {self._rm.identity.run_dir}",
         )
         self._ended(job, end)
         if not job.app.ended:
@@ -636,15 +636,15 @@ def check_job(job: JobSpec) -> None:
     if not job.phases or not all(phase.tasks for phase in job.phases):
         problem = "it has no tasks"
     elif any(task.count < 1 or task.step < 1 for phase in job.phases for task in phase.tasks):
-        problem = "a number of equal tasks is below 1"
+        problem = "a number of equal tasks is less than 1"
     elif any(task.numbers[-1] > HIGHEST_NUMBER for phase in job.phases for task in phase.tasks):
         problem = f"a task's number is above {HIGHEST_NUMBER:,}"
     elif not all(_fits(phase) for phase in job.phases):
-        problem = "a task's number is none of its sweep's"
+        problem = "a task's number is not in its sweep"
     elif job.max_running < 0:
-        problem = "the bound of its running containers is below 0"
+        problem = "the limit of running containers is below 0"
     elif job.size > MOST_TASKS:
-        problem = f"it has {job.size:,} tasks, and {MOST_TASKS:,} are the limit"
+        problem = f"it has {job.size:,} tasks, and the limit is {MOST_TASKS:,}"
     else:
         problem = next(filter(None, map(_misfit, job.phases)), "")
     if problem:

@@ -312,7 +312,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
                 raise InvalidResourceRequestError(
                     f"a container of {size} is larger than queue {queue.path} may ever be",
                     because=f"its maximum-capacity is {queue.maximum} on this cluster",
-                    hint="ask for less, or use another queue: yopp queue list",
+                    hint="request less, or use another queue: yopp queue list",
                 )
 
     @property

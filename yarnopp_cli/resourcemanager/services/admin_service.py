@@ -2,6 +2,8 @@
 
 A draining node is DECOMMISSIONING: it is given nothing more, what it has goes on. Once nothing is left it is
 DECOMMISSIONED. Its process stays, unlike YARN's, and it can be resumed at once.
+
+Decisions: drain-keeps-process.
 """
 
 from __future__ import annotations
@@ -118,13 +120,13 @@ class AdminService:
             raise InvalidResourceRequestError(
                 f"a node of {size} could not run any useful container",
                 because=f"the smallest node has {least}",
-                hint=f"ask for {least.memory} MB and {least.vcores} vcores at least",
+                hint=f"request at least {least.memory} MB and {least.vcores} vcores",
             )
         if not replace(size, others=()).fits_in(LARGEST_NODE):
             raise InvalidResourceRequestError(
                 f"a node cannot have {size}",
                 because=f"the largest possible size is {LARGEST_NODE}",
-                hint="`yopp doctor` shows what this host has",
+                hint="`yopp doctor` shows this host's resources",
             )
         was = node.total
         report = self._rm.node_report(node)

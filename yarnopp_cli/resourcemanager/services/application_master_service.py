@@ -2,6 +2,8 @@
 
 An allocate call is a master's heartbeat and its asks. It may be held until there is news; a newer one of
 the same master answers the older at once, without news.
+
+Decisions: refuse-the-impossible.
 """
 
 from __future__ import annotations
@@ -318,15 +320,15 @@ class ApplicationMasterService:
         totals = [node.total for node in nodes if any(map(node.load.names, names))]
         if not totals:
             raise NodeNotFoundError(
-                f"no node is called {name}",
+                f"there is no node {name}",
                 because=f"the nodes are {', '.join(sorted(node.node_id for node in nodes))}",
                 hint="yopp node list",
             )
         if not any(size.fits_in(total) for total in totals):
             raise InvalidResourceRequestError(
                 f"a container of {size} is larger than {name}",
-                because=f"that has {max(totals)}",
-                hint="ask for less, or allow any node",
+                because=f"it has {max(totals)}",
+                hint="request less, or allow any node",
             )
 
     def refuse_hopeless(self) -> None:

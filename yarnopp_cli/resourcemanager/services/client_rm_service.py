@@ -88,14 +88,17 @@ class ClientRMService:
         self._refuse_if_ending()
         if not call.user:
             raise AccessDeniedError(
-                "nobody submits this application", because="the kernel does not say which user is calling"
+                "the submitter of this application is unknown",
+                because="the kernel does not show which user is calling",
             )
         user = submission.user if call.uid == 0 and submission.user else call.user
         app = self._rm.applications.get(submission.application_id)
         if app is None:
             return self._take_in(call, submission, user, hosted=hosted)
         if app.ended or app.user != user or app.hosted is not hosted:
-            raise InvalidStateError(f"{app.id} was submitted already", because=f"it is {app.state.value}")
+            raise InvalidStateError(
+                f"{app.id} has already been submitted", because=f"it is {app.state.value}"
+            )
         return app
 
     def _take_in(
@@ -131,14 +134,14 @@ class ClientRMService:
         if submission.timeout_ms < 0:
             raise UsageError(
                 f"a timeout of {submission.timeout_ms} ms is not valid",
-                because="it must be at least 0, which means no timeout",
+                because="it must be at least 0; 0 means no timeout",
             )
         if submission.unmanaged:
             return
         spec = submission.am_container_spec
         if spec is None or not spec.command:
             raise UsageError(
-                "this application has no master", because="it is managed, and names no command for one"
+                "this application has no master", because="it is managed, but has no command for a master"
             )
         scheduler, what = self._rm.scheduler, "a master's container"
         check_size(submission.am_resource, self._rm.settings, scheduler.node_sizes.keys(), what=what)
@@ -151,7 +154,7 @@ class ClientRMService:
     def _refuse_if_ending(self) -> None:
         if self._rm.ending:
             raise ShuttingDownError(
-                "the cluster is shutting down", because="its last job has ended, or somebody stopped it"
+                "the cluster is shutting down", because="its last job has ended, or it was stopped"
             )
 
     def kill(self, call: CallReceived, request: client.KillApplicationRequest) -> client.ApplicationResponse:

@@ -3,6 +3,8 @@
 Reads the books when asked, and records nothing. YARN's ``ActivitiesManager`` records the rounds of its scheduler, as
 each begins with a node's heartbeat. Here every event is followed by all that can be allocated, so what stands against
 an ask is the same until the next event: it is enough to look.
+
+Decisions: history-in-a-ring.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ from ..entities import GONE, RMApp, RMAppAttempt, RMContainer, RMNode
 from ..reports import container_report
 from ..scheduler import queues
 
+QUEUE_ORDER = "yopp.nodemanager.opportunistic-queue.policy"
 MOST_FINISHED = 500
 """Ended containers that an estimate looks at: the latest."""
 MOST_TOLD = 3
@@ -70,8 +73,13 @@ class ExplainService:
         return list(map(container_report, latest))
 
     def _snapshot(self, node: RMNode, finished: list[ContainerReport]) -> NodeSnapshot:
-        containers = list(map(container_report, node.containers.values()))
-        return NodeSnapshot(self._rm.node_report(node), containers, finished, fresh=False)
+        here = node.containers.values()
+        priorities = {one.app.id: one.app.context.priority for one in here if one.app.context.priority}
+        if self._rm.identity.properties.get(QUEUE_ORDER) == "FIFO":  # YARN's, by arrival alone
+            priorities.clear()
+        return NodeSnapshot(
+            self._rm.node_report(node), list(map(container_report, here)), finished, priorities
+        )
 
     def _container(self, container_id: str) -> Explanation:
         found = self._rm.container(container_id)

@@ -102,7 +102,7 @@ class QueueService:
             return found
         below = [leaf.label for leaf in self._rm.scheduler.queues.leaves.values() if found in leaf.line()]
         raise RemoteError(
-            f"queue {name} takes no applications itself",
+            f"queue {name} does not accept applications",
             because=f"it is the parent of: {', '.join(below)}",
             hint="use one of these",
             exit_code=EXIT_NO_SUCH,
@@ -112,15 +112,15 @@ class QueueService:
         """Raise what stands against one more application of ``user`` in a queue."""
         if leaf.stopped:
             raise InvalidStateError(
-                f"queue {leaf.path} is STOPPED, and takes no applications",
-                because="its state in the configuration, or that of a queue above it, says so",
+                f"queue {leaf.path} is STOPPED",
+                because="the configuration sets its state, or that of a queue above it",
                 hint="yopp queue list",
             )
         if not privileged and not self._allowed(leaf, user, administer=False):
             raise AccessDeniedError(
                 f"User {user} does not have permission to submit to queue {leaf.label}",
                 because=f"acl_submit_applications of {leaf.path} and of its parents do not name this user",
-                hint="name another queue (--queue), or ask who administers the cluster",
+                hint="name another queue (--queue), or ask the administrator of the cluster",
             )
         limit, in_all = self._maximum_applications(leaf), self._rm.capacity.maximum_applications
         here, living = len(leaf.attempts), sum(map(len, self._attempts_by_queue()))

@@ -2,6 +2,8 @@
 
 A heartbeat may be held until there is something for its node; a newer one of the same node
 answers the older at once, without news. Nothing here starts or ends a container; nodes do.
+
+Decisions: no-feedback-delay.
 """
 
 from __future__ import annotations
@@ -395,7 +397,7 @@ class ResourceTrackerService:
     def _remove(self, node: RMNode, event: NodeEvent) -> None:
         """A node is no more, and its containers with it."""
         lost = event is NodeEvent.EXPIRED
-        why = "it was silent for too long" if lost else "it has ended"
+        why = "it sent no heartbeat for too long" if lost else "it has ended"
         self._rm.draining.pop(node.node_id, None)
         self._note(node, EventKind.NODE_LOST if lost else EventKind.NODE_REMOVED, why)
         self._rm.move(node, event)

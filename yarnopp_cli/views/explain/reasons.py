@@ -1,4 +1,7 @@
-"""A reason as a sentence, in a few words for a row, and in up to 16 cells for a narrow column. Pure."""
+"""A reason as a sentence, in a few words for a row, and in up to 16 cells for a narrow column. Pure.
+
+Decisions: reasons-are-data.
+"""
 
 from __future__ import annotations
 
@@ -116,10 +119,10 @@ def by_type(holders: Holders) -> str:
 
 
 def oldest(holders: Holders, now_ms: int, of: str = "") -> str:
-    """`` (oldest …_000002, 11 s)``, of a single one without the word; "" for nobody."""
+    """`` (oldest …_000002, for 11 s)``, of a single one without the word; "" for nobody."""
     if not holders.oldest:
         return ""
-    age = f", {about(now_ms - holders.since_ms)}" if holders.since_ms and now_ms else ""
+    age = f", for {about(now_ms - holders.since_ms)}" if holders.since_ms and now_ms else ""
     word = "oldest " if holders.guaranteed + holders.opportunistic > 1 else ""
     return f" ({word}{short(holders.oldest, of)}{age})"
 
