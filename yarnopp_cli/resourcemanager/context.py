@@ -471,6 +471,11 @@ class RMContext:
             return Due(DueKind.HELD_ALLOCATE, listener.id)
         return Due(DueKind.HELD_HEARTBEAT, listener.node_id)
 
+    def await_client(self, application_id: str) -> None:
+        """The client that this application needs has gone: it ends unless that comes again within the grace."""
+        grace = self.settings.client_am_grace_ms / 1000
+        self.deadlines.set(Due(DueKind.CLIENT_GONE, application_id), self.now + grace)
+
     def nodes_for_scheduling(self) -> tuple[RemoteNode, ...]:
         """The least loaded nodes, as DistributedSchedulers see them."""
         return tuple(remote_node(self.nodes[load.node_id]) for load in self.monitor.least_loaded())

@@ -188,8 +188,7 @@ class Recovery:
             return attempt
         manager.start(attempt)
         if app.unmanaged and not app.hosted:
-            grace = rm.settings.client_am_grace_ms / 1000
-            rm.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), rm.now + grace)
+            rm.await_client(app.id)
         return attempt
 
     def _end(self, app: RMApp, life: StoredLife) -> None:

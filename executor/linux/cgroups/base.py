@@ -439,8 +439,9 @@ class GroupDriver(CgroupDriver):
         if container_id in self._lent:
             self._kill_in_slot(container_id)
             return
-        with contextlib.suppress(CgroupWriteError):
-            self._unified(container_id).kill = True
+        if UNIFIED in self._bases:
+            with contextlib.suppress(CgroupWriteError):
+                self._unified(container_id).kill = True
         kill_until_empty(
             container_id, lambda: self.processes(container_id), patience=lambda: self.kill_seconds
         )
@@ -449,8 +450,11 @@ class GroupDriver(CgroupDriver):
         """Most die of the first SIGKILL. Those that fork meanwhile are frozen for the next one."""
         for pid in self.processes(container_id):
             send(pid, signal.SIGKILL)
-        if wait_until(lambda: not self.processes(container_id), QUICK_KILL_SECONDS):
-            return
+        if not wait_until(lambda: not self.processes(container_id), QUICK_KILL_SECONDS):
+            self._kill_frozen(container_id)
+
+    def _kill_frozen(self, container_id: str) -> None:
+        """Freeze, SIGKILL and thaw, round after round."""
         kill_until_empty(
             container_id,
             lambda: self.processes(container_id),

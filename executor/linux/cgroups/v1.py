@@ -16,7 +16,7 @@ from ...core.limits import SHARES
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...records import CgroupLimits
 from . import files as kernel
-from .base import CPU, MEMORY, PIDS, UNIFIED, GroupDriver, differ, kill_until_empty, rounded_up
+from .base import CPU, MEMORY, PIDS, UNIFIED, GroupDriver, differ, rounded_up
 from .files import at, number
 from .gauges import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
@@ -143,18 +143,10 @@ class V1Driver(GroupDriver):
 
     def kill(self, container_id: str) -> None:
         """By v2's ``cgroup.kill`` if there is one, else frozen, killed and thawed; until all hierarchies are empty."""
-        if self._has_unified or container_id in self._lent:
-            return super().kill(container_id)
-        before = after = None
-        if self._has_freezer:
-            before, after = lambda: self._hold(container_id), lambda: self.thaw(container_id)
-        return kill_until_empty(
-            container_id,
-            lambda: self.processes(container_id),
-            before=before,
-            after=after,
-            patience=lambda: self.kill_seconds,
-        )
+        if self._has_freezer and not self._has_unified and container_id not in self._lent:
+            self._kill_frozen(container_id)
+        else:
+            super().kill(container_id)
 
     def weights(self) -> GroupWeights | None:
         """cpu.shares."""
