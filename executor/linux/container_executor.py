@@ -533,6 +533,7 @@ class LinuxContainerExecutor:
         self._watcher.watch(
             held.pid, held.start, lambda end: self._ender.shim_ended(held, end), is_child=is_child
         )
+        self._pool.adopt(held)
 
     def _watch_launcher(self, held: LiveContainer) -> None:
         """The launcher of an earlier run ends after its container, whose code it has written by then."""

@@ -7,6 +7,8 @@ all that is left in its group is ended, and figures begin anew.
 
 Slots are made when they are needed, one to spare, and go when nobody has needed them for a while. If this process dies
 its launchers go on until their containers have ended, and write down how (``slots.py``).
+
+Decisions: slots.
 """
 
 from __future__ import annotations
@@ -197,7 +199,7 @@ class Pool:
             self._check_soon()
 
     def adopt(self, held: LiveContainer) -> None:
-        """See to it that the launcher of an earlier run, too, is not left standing."""
+        """See to it that its shim, or its launcher of an earlier run, is not left standing either."""
         self._adopted.append(held)
         self._check_soon()
 
@@ -558,11 +560,11 @@ class Pool:
 
 
 def _continue(held: LiveContainer) -> None:
-    """Continue the launcher of a container, if somebody has stopped it."""
-    launcher, _ = held.launcher
-    found = read_stat(launcher) if launcher else None
-    if found is not None and found.state == "T":
-        send(launcher, signal.SIGCONT)
+    """Continue who tells the end of a container, if somebody has stopped it: the container itself may."""
+    pid, start = held.launcher if held.pooled else (held.pid, held.start)
+    found = read_stat(pid) if pid else None
+    if found is not None and found.state == "T" and found.start == start:
+        send(pid, signal.SIGCONT)
 
 
 class Zygote:

@@ -217,6 +217,7 @@ class ResourceManagerDaemon:
                 await self._checkpoint
             if self._state is not None:
                 self._state.close()
+                self._state = None  # a turn of the loop that was to write finds nothing to do
             self._events.close()
             await self._web.close()
             await self._server.close()

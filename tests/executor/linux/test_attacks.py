@@ -170,6 +170,19 @@ def test_it_ends_and_the_next_one_starts(
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize("slots", [1, 0], ids=["slot", "shim"])
+def test_one_that_stops_who_waits_for_it_has_ended_when_it_ends(
+    tmp_path: Path, cgroups: GroupDriver, slots: int
+) -> None:
+    async def scenario() -> None:
+        settings = ExecutorSettings(pooled_groups=slots, confined_containers=False)
+        async with a_node(tmp_path, cgroups, settings) as node:
+            await node.launch(a_spec("c1", "sh", "-c", "sleep 0.1; kill -STOP $PPID; exit 3"))
+            assert (await node.told(ContainerExited, "c1")).exit_code == 3
+
+    asyncio.run(scenario())
+
+
 FORGERIES = """
 import os, sys
 own, state = sys.argv[1:]

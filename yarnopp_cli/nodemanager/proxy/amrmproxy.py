@@ -77,6 +77,7 @@ class AMRMProxyService:
         for known in stored:
             pipeline = self._add(known.attempt_id, known.token)
             pipeline.registered, pipeline.epoch = known.registered, known.epoch + 1
+            pipeline.unsure = known.registered
             if known.terms is not None:
                 pipeline.take_terms(known.terms)
         if self._pipelines:

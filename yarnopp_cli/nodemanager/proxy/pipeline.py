@@ -104,6 +104,10 @@ class Pipeline:
         self.terms: RegisterDistributedSchedulingAMResponse | None = None
         self.epoch = 0
         self.registered = False
+        self.unsure = False
+        """Which of the RM's answers the master has, only an earlier life of this node knew. The RM counts what it has
+        allocated and the master may not know off its asks, so it is told none before the master has acknowledged that.
+        """
         self._resyncs = False
         self.done = False
         """Nothing more will come of it: its owner forgets it."""
@@ -188,6 +192,7 @@ class Pipeline:
         received = [number for number in self._rm_ids if number <= request.response_id]
         for number in received:
             self._rm_acknowledged = max(self._rm_acknowledged, self._rm_ids.pop(number))
+            self.unsure = False
         self._latest = forwarded
         self._pending.add(forwarded)
         at_once = request.wait_ms <= 0
@@ -273,9 +278,11 @@ class Pipeline:
     def _begin_anew(self) -> None:
         self._rm_ids.clear()
         self._rm_acknowledged = 0
+        self.unsure = False
 
     def _on_allocated(self, sequence: int, response: AllocateResponse) -> None:
         has_news = any(getattr(response, name) for name in _NEWS)
+        self.unsure = self.unsure and bool(response.allocated)
         if response.token is not None:
             self.rm_token = response.token
             response = replace(response, token=None)
@@ -402,7 +409,9 @@ class Pipeline:
             told = {one for sent in self._in_flight.values() for one in sent.reported}
             fresh = any(container.id not in told for container in unreported)
             waits = self._held is not None and self._held_waits(self._held, now)
-            if (self._pending.dirty or fresh or waits) and len(self._in_flight) < 2:
+            asked = self.unsure and (self._in_flight or self._rm_ids or self._news is not None)
+            says = fresh or (self._pending.dirty and not asked)
+            if (says or waits) and len(self._in_flight) < 2:
                 self._send_allocate(now)
 
     def _held_waits(self, held: _Held, now: float) -> bool:
@@ -424,8 +433,12 @@ class Pipeline:
     def _send_allocate(self, now: float) -> None:
         pending, latest, held = self._pending, self._latest, self._held
         assert latest is not None
-        self._pending = Pending()
-        wait = 0.0 if held is None or held.at_once else max(0.0, held.deadline - now)
+        if self.unsure:
+            pending = Pending()
+        else:
+            self._pending = Pending()
+        at_once = held is None or held.at_once or self.unsure
+        wait = 0.0 if held is None or at_once else max(0.0, held.deadline - now)
         request = replace(
             latest,
             token=self.rm_token,
