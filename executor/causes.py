@@ -3,6 +3,8 @@
 A ``Cause`` is stored with the container's record, and goes with its status and its report to the history and the REST
 API. People read sentences instead: YARN's diagnostics come from ``core/outcome.py``, explanations from the views. No
 program reads a sentence back.
+
+Decisions: reasons-are-data.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 To type checkers they are typing's own. At run time annotations are not evaluated, and these names mean nothing;
 ``Generic[...]`` remembers in ``__orig_bases__`` what it was given.
+
+Decisions: fast-start.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ command imports; a command that declares a hundred messages paid both at every s
 record of that class first needs it. To mypy a record is a frozen dataclass; at run time an assignment to a field does
 not fail. To msgspec and to the functions of ``dataclasses`` it is a dataclass: what they look for is made when they
 first look.
+
+Decisions: fast-start.
 """
 
 from __future__ import annotations

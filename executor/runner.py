@@ -2,6 +2,8 @@
 
 It knows neither containers nor how its owner waits: ``driver.py`` waits with asyncio, a loop over ``poll`` asks for
 ``next_deadline``. What a machine raises is a bug: the last events are written down, and the machine runs no further.
+
+Decisions: pure-machines.
 """
 
 from __future__ import annotations

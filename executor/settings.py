@@ -2,6 +2,8 @@
 
 Everything that lists properties (loading, ``yopp config``, man pages, sample files) reads these declarations, so
 nothing about a property is written twice. This module reads no file and no environment.
+
+Decisions: pausing-is-shipped.
 """
 
 from __future__ import annotations

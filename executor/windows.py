@@ -1,4 +1,7 @@
-"""Times of the week at which opportunistic containers may run: ``19:00-07:00, Sat-Sun 00:00-24:00``. Pure."""
+"""Times of the week at which opportunistic containers may run: ``19:00-07:00, Sat-Sun 00:00-24:00``. Pure.
+
+Decisions: window.
+"""
 
 from __future__ import annotations
 

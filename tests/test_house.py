@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -280,3 +281,15 @@ def test_the_frame_of_the_command_line_is_light() -> None:
         "rich",
         "asyncio",
     }
+
+
+def test_modules_name_decisions_that_exist_and_each_is_named() -> None:
+    text = (ROOT / "docs" / "decisions.md").read_text()
+    known = set(re.findall(r"^\*\*([a-z-]+)\*\*\.", text, re.MULTILINE))
+    named: set[str] = set()
+    for path in SOURCES:
+        for line in re.findall(r"^Decisions: (.+)\.$", ast.get_docstring(tree_of(path)) or "", re.MULTILINE):
+            unknown = set(line.split(", ")) - known
+            assert not unknown, f"{module_name(path)} names decisions that docs/decisions.md lacks: {unknown}"
+            named |= set(line.split(", "))
+    assert 30 <= len(known) <= 50 and named == known, f"no module names these decisions: {known - named}"

@@ -67,6 +67,11 @@ class UsageError(YoppError):
     exit_code = EXIT_USAGE
     exception = "BadRequestException"
 
+    @classmethod
+    def exclusive(cls, both: str, because: str, hint: str = "leave out one of them") -> Self:
+        """The refusal of a command line that has ``both``: ``-d and --joblog``."""
+        return cls(f"{both} exclude each other", because=because, hint=hint)
+
 
 class ConfigurationError(YoppError):
     """A configuration file, or a ``-D``, is wrong."""
@@ -118,7 +123,7 @@ class NotKnownError(RemoteError):
     @classmethod
     def of(cls, sought: str, because: str, message: str = "") -> Self:
         """The error of a command that was given this id; ``message`` for another one than that there is none of it."""
-        hint = f"`yopp {cls.group or cls.noun} list -a` shows those this cluster knows"
+        hint = f"`yopp {cls.group or cls.noun} list -a` lists the known ones"
         return cls(message or f"no {cls.noun} {sought}", because=because, hint=hint, sought=sought)
 
 

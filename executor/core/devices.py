@@ -3,6 +3,8 @@
 Where a node's GPUs are known one by one, a container is given as many as it asks for, for as long as it lives, running
 or paused, and none is ever given to two (``GpuResourceAllocator``). Which they are is part of its spec, and so of its
 record.
+
+Decisions: countable-resources.
 """
 
 from __future__ import annotations

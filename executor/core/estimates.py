@@ -2,6 +2,8 @@
 
 One algorithm serves a node, for its own queue, and a cluster, for many: running containers end one after the other, and
 those that wait start as soon as there is room. It knows figures only, neither containers nor a clock.
+
+Decisions: durations.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ YARN's numbers (``CGroupsCpuResourceHandlerImpl``, ``CGroupsMemoryResourceHandle
 nothing is written here. The weight of the node's group, and of those above it, decides what all in it together get of
 the processors beside processes outside yopp: by default as much as a single process, however much runs in it. Sources:
 Documentation/scheduler/sched-design-CFS.rst, cgroup-v2.rst (cpu.weight).
+
+Decisions: group-weights.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A machine is told what happened and the time, and answers with commands. It reads no clock, file, socket, environment or
 global random. ``executor/core/__init__.py`` has the six rules.
+
+Decisions: pure-machines.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 ``MemoryPressure`` whether memory is short. Both are given each reading with its time, and decide slowly: pressure has
 to last for a while, its end for longer, and for longer each time that was wrong, so that containers are not paused and
 resumed to and fro.
+
+Decisions: pressure.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Opportunistic containers are paused while processes outside yopp, or guaranteed 
 loan, need the CPU. While the machine runs out of memory they are killed one at a time, or paused and their memory
 taken back if there is swap for it. ``pressure.py`` says when there is pressure, and how much. A guaranteed container
 is never touched.
+
+Decisions: pressure.
 """
 
 from __future__ import annotations

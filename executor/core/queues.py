@@ -4,6 +4,8 @@ A guaranteed container waits first in, first out. An opportunistic one may be ov
 does not, or that the order (YARN-5886) prefers, but only so often and for so long; a bound of 0 is YARN's strict order.
 Paused containers go before all that arrived later, and are counted apart (YARN puts them at the end, and lets them fill
 the queue). The queues know containers, but no clock.
+
+Decisions: bounded-overtaking.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A policy is told who could give what, newest first, and what is short; it answers with what to do, or with nothing. All
 but YARN's take only containers that are needed, and none at all where even all would not suffice. YARN takes the newest
 one after the other until it is enough, even where it never will be. The search is in ``victims.py``.
+
+Decisions: minimal-preemption.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 with what it was promised, whether it uses that or not. ``UtilizationBasedTracker`` lends opportunistic containers what
 is promised and not used (YARN-1011); ``pressure_actions.py`` finds out how much that is. Virtual memory is not
 counted. ``Handover`` keeps what a guaranteed container leaves for its successor.
+
+Decisions: pause-keeps-memory.
 """
 
 from __future__ import annotations

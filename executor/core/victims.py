@@ -2,6 +2,8 @@
 
 They are told what each would give, newest first, and answer with indices of that list. ``fewest`` and ``cheapest`` are
 all or nothing, and take no container that is not needed; ``newest_first`` is YARN's walk, and is neither.
+
+Decisions: minimal-preemption.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Only root's node can start processes as another user. There a container runs as the user who submitted its application,
 or as one user for all. Who is not known, or must not run containers, gets none: never one as root.
+
+Decisions: run-as.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What the containers of a node that root runs may only read (``launcher.confine`` sees to it)."""
+"""What the containers of a node that root runs may only read (``launcher.confine`` sees to it).
+
+Decisions: confined.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 A private directory that is as it was made serves the next container, under another name. ext4 without a journal gives
 the inode of what was removed to nobody for a minute, and passes over all of them whenever it makes something: where
 each container removes a directory, all files of the machine are made the slower, the more containers there were.
+
+Decisions: prepared-containers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
 """Ends containers, reports with which code they ended, and removes their groups and private directories.
 
 A container has ended when its shim has ended, and nothing is left in its cgroup.
+
+Decisions: ending.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The first line names the format and its version. Each further one is a checksum (CRC-32), a space and a text. A line
 that was cut short has no newline; one that was altered has another checksum. Nothing is synced to the disk: the file
 has to survive this process, not the machine.
+
+Decisions: one-journal.
 """
 
 from __future__ import annotations

@@ -8,6 +8,8 @@ tells it what to start, one container after the other.
 
 Its journal is what a later run of the node reads (``slots.py`` has its lines): ``begin`` is written before anything is
 started, so a container that has no such line has not begun, and never does once its launcher is dead.
+
+Decisions: slots, slot-journal, confined.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A directory is safe if nobody but this user and the owner of the root directory owns it or may write to it, and nobody
 else may put another in its place. Nothing is made or changed here.
+
+Decisions: directories.
 """
 
 from __future__ import annotations

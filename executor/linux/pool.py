@@ -7,6 +7,8 @@ all that is left in its group is ended, and figures begin anew.
 
 Slots are made when they are needed, one to spare, and go when nobody has needed them for a while. If this process dies
 its launchers go on until their containers have ended, and write down how (``slots.py``).
+
+Decisions: slots.
 """
 
 from __future__ import annotations

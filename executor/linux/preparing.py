@@ -9,6 +9,8 @@ Where a slot of the pool awaits it, only its directories are made: the rest is t
 
 A prepared container has not begun: its end need not be reported. It ends when this process ends, so that the next run
 of the node finds it waiting, with at most an empty group and empty directories.
+
+Decisions: prepared-containers.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The shim (``shim.sh``) is our child and the command's parent. It leads a session of its own. Its pid and start time
 identify the container's process: it exists from the start, and a moment longer than the command, which is its only
 child (``command_pid``).
+
+Decisions: shim.
 """
 
 from __future__ import annotations

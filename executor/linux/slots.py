@@ -7,6 +7,8 @@ once it is whole:
     begin CPU THROTTLED KILLS PEAK ID    this container has begun; the figures that its group had counted before
     pid PID START                        its process
     end CODE                             its exit code, as a shell tells it
+
+Decisions: slots, slot-journal.
 """
 
 from __future__ import annotations

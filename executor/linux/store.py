@@ -7,6 +7,8 @@ name. So at each moment one readable file has everything.
 
 Each line is written at once (1 microsecond), before the action that relies on it: collecting the lines of a turn of the
 loop would gain nothing. Earlier versions kept a file for each record (``<id>.json``): they are read once.
+
+Decisions: one-journal.
 """
 
 from __future__ import annotations

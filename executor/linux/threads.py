@@ -1,4 +1,7 @@
-"""Runs what blocks beside the loop, also while the host has no room for another thread."""
+"""Runs what blocks beside the loop, also while the host has no room for another thread.
+
+Decisions: ending.
+"""
 
 from __future__ import annotations
 

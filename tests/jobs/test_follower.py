@@ -16,6 +16,7 @@ from executor.records import ExecutionType
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.jobs import follower
 from yarnopp_cli.jobs.watching import Left, SignalWatch
+from yarnopp_cli.masters import ends
 from yarnopp_cli.masters.ends import EndMaster, StopRequested
 from yarnopp_cli.masters.tasks import Tally
 from yarnopp_cli.records.client_protocol import (
@@ -195,12 +196,12 @@ def test_a_resourcemanager_that_stays_away_ends_it_with_the_reason(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its patience ends when the observer has been told, however long that takes."""
-    monkeypatch.setattr(follower, "TELL_SECONDS", 0.1)
+    monkeypatch.setattr(ends, "TELL_SECONDS", 0.1)
 
     class Told(Recorder):
         def notice(self, text: str) -> None:
             super().notice(text)
-            monkeypatch.setattr(follower, "PATIENCE_SECONDS", 0.0)
+            monkeypatch.setattr(ends, "PATIENCE_SECONDS", 0.0)
 
     host = FakeHost(directory, [news(1, task(1, TaskState.RUNNING), RUNNING=1)])
 

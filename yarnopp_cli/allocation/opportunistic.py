@@ -6,6 +6,8 @@ Attempts take turns, so that one with
 50,000 asks does not shut out one with five; an attempt's own asks go by priority, then age. What finds no
 room stays outstanding, and is tried again as soon as any node has some. It decides; granting is the
 caller's.
+
+Decisions: opportunistic-means-opportunistic, one-allocator.
 """
 
 from __future__ import annotations

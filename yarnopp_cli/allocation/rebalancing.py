@@ -3,6 +3,8 @@
 YARN's ``QueueLimitCalculator``, and what is missing from it: YARN tells every node the same limit whether or
 not there is a place for what it sheds. Here a node is asked for as many as others have room for, and no more.
 Pure arithmetic on loads; who is shed is the node's choice, and where it goes the allocator's.
+
+Decisions: shedding-moves-work.
 """
 
 from __future__ import annotations

@@ -46,9 +46,9 @@ def choose(
     named = [one for text in rm or () for one in text.split(",") if one.strip()]
     from_variable = environ.get(RM_VARIABLE, "")
     if engine == LOCAL and named:
-        raise UsageError(
-            "--engine local and --rm exclude each other",
-            because="this host's cluster is found by its run directory",
+        raise UsageError.exclusive(
+            "--engine local and --rm",
+            "this host's cluster is found by its run directory",
             hint="--run-dir names another one",
         )
     if engine:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import ConnectionFailedError
-from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS
+from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, Loss, retrying
 
 
 class Patience:
@@ -19,33 +19,27 @@ class Patience:
     def __init__(self, tell: Callable[[str], None], may_return: Callable[[], bool]) -> None:
         self._tell = tell
         self._may_return = may_return
-        self._since: float | None = None
-        self._told = False
+        self._loss = Loss()
         self._connected = 0.0
 
     def lost(self, error: ConnectionFailedError) -> None:
         """Wait until it is time for another try. Raises ConnectionFailedError where there is to be none."""
         now = time.monotonic()
-        if self._since is None:
-            self._since = now
+        lasts = self._loss.lasts(now)
         if not self._may_return():
             raise ConnectionFailedError(
                 "the cluster has ended",
                 because="its ResourceManager has ended, and no daemon restarts it",
                 hint="yopp up",
             ) from error
-        away = now - self._since
-        if away >= PATIENCE_SECONDS:
+        if not lasts:
             raise ConnectionFailedError(
                 f"the ResourceManager has been unavailable for {PATIENCE_SECONDS:g} s",
                 because=error.because or error.message,
                 hint="`yopp up` starts what is missing; its log is rm.log in the run directory",
             ) from error
-        if away >= TELL_SECONDS and not self._told:
-            self._told = True
-            self._tell(
-                f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
-            )
+        if self._loss.worth_telling(now):
+            self._tell(retrying(error))
         time.sleep(RETRY_SECONDS)
 
     def connected(self) -> None:
@@ -54,9 +48,9 @@ class Patience:
 
     def found(self) -> None:
         """A call was answered: what is lost from now on is another time."""
-        if self._since is None:
+        if self._loss.since is None:
             return
-        if not self._told:
-            away = self._connected - self._since
+        if not self._loss.told:
+            away = self._connected - self._loss.since
             self._tell(f"the ResourceManager is available again after {away:.1f} s")
-        self._since, self._told = None, False
+        self._loss.over()

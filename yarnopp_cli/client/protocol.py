@@ -1,4 +1,7 @@
-"""What commands ask of a cluster, whichever it is: this host's (``local``), or a YARN cluster by REST (``yarn``)."""
+"""What commands ask of a cluster, whichever it is: this host's (``local``), or a YARN cluster by REST (``yarn``).
+
+Decisions: one-client-protocol.
+"""
 
 from __future__ import annotations
 

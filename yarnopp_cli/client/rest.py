@@ -3,6 +3,8 @@
 Only 200 and 202 are success. Redirections, times and bodies are bounded; what is no JSON where JSON belongs, or only
 a part of it, is refused. A standby ResourceManager sends its callers on: by 307, by a ``Refresh`` header, or by a line
 of text; the next address is asked where it does not say where to.
+
+Decisions: one-client-protocol.
 """
 
 from __future__ import annotations

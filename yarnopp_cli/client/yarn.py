@@ -34,6 +34,7 @@ from ..records.client_protocol import (
 from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
 from ..records.reports import (
     FINAL_STATES,
+    LIVE_STATES,
     ApplicationAttemptReport,
     ApplicationReport,
     ContainerReport,
@@ -41,6 +42,7 @@ from ..records.reports import (
     NodeState,
     QueueReport,
     YarnApplicationState,
+    has_reached,
 )
 from ..views.containers import is_live
 from . import documents
@@ -52,7 +54,6 @@ if TYPE_CHECKING:
     from .protocol import ApplicationChange
 
 T = TypeVar("T")
-LIVE_STATES: Final = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 LOG_BYTES: Final = 32 * 1024 * 1024
 FAN_OUT: Final = 8
 """How many nodes are asked at once."""
@@ -164,7 +165,7 @@ class YarnClient:
         """Those that the request names, in order of submission. YARN filters, but for names."""
         wanted = request or GetApplicationsRequest()
         query = [
-            ("states", ",".join(LIVE_STATES if wanted.live_only else (one.value for one in wanted.states))),
+            ("states", ",".join(LIVE_STATES if wanted.live_only else wanted.states)),
             ("applicationTypes", ",".join(wanted.application_types)),
             ("applicationTags", ",".join(wanted.tags)),
             ("user", wanted.user),
@@ -199,7 +200,7 @@ class YarnClient:
         for _ in polls(time.monotonic() + wait, **PACE):
             ended = {one: report for one, report in seen.items() if report.state in FINAL_STATES}
             seen = {one: ended.get(one) or self.application(one) for one in application_ids}
-            reached = [_has_reached(report, states) for report in seen.values()]
+            reached = [has_reached(report.state, states) for report in seen.values()]
             satisfied = any(reached) if any_of_them else all(reached)
             if satisfied:
                 break
@@ -444,13 +445,6 @@ class YarnClient:
 
 def _compact(document: Any) -> bytes:
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _has_reached(report: ApplicationReport, states: Sequence[YarnApplicationState]) -> bool:
-    """Whether an application is as far as the first of ``states``; without any, has ended."""
-    if report.state in FINAL_STATES or not states:
-        return report.state in FINAL_STATES
-    return LIVE_STATES.index(report.state.value) >= LIVE_STATES.index(states[0].value)
 
 
 def expiry(expires_at_ms: int) -> str:

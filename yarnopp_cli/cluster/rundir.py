@@ -3,6 +3,8 @@
 The directory is the cluster: two commands that resolve to the same one speak with the same daemons, whatever
 their environment (``XDG_RUNTIME_DIR`` plays no part: cron and ``ssh host cmd`` do not have it). Nothing here
 starts, stops or signals a process.
+
+Decisions: unix-sockets.
 """
 
 from __future__ import annotations

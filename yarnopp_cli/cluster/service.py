@@ -2,6 +2,8 @@
 
 root's is a unit of the system, another user's one of their own service manager. A unit file that ``install`` did not
 write is never changed. Nothing here prints.
+
+Decisions: restarts.
 """
 
 from __future__ import annotations

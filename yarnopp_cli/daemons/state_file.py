@@ -3,6 +3,8 @@
 All that one turn of the loop writes is one transaction. It outlives the process at once, and the machine when the
 kernel has written it: at a power failure the last moments are lost, but never a part of a transaction. Only
 ``checkpoint`` waits for the disk, and it may run in another thread. A file that is none is set aside.
+
+Decisions: rm-state.
 """
 
 from __future__ import annotations

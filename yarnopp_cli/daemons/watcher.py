@@ -3,6 +3,8 @@
 The RM watches the nodes, each node the RM. A death is never concluded from a lost connection: a pidfd tells it. Whether
 it is wanted again is what ``cluster/watched.py`` says, decided under the lock of the run directory by a process of its
 own (``cluster/restarting.py``), so that this one's loop waits for nothing.
+
+Decisions: restarts.
 """
 
 from __future__ import annotations

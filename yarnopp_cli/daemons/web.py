@@ -1,4 +1,7 @@
-"""A daemon's web server: when it listens, and by which address. A cluster that does not stay opens no TCP port."""
+"""A daemon's web server: when it listens, and by which address. A cluster that does not stay opens no TCP port.
+
+Decisions: web-when-asked.
+"""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import select
 import time
 
 from ..errors import EXIT_TIMEOUT, ConnectionFailedError, YoppError
-from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS, EndMaster, StopRequested
+from ..masters.ends import RETRY_SECONDS, EndMaster, Loss, StopRequested, retrying
 from ..masters.tasks import Tally
 from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, WatchJobResponse
 from ..records.jobs import TaskState, from_rows
@@ -52,8 +52,7 @@ class JobFollower:
         self._watch = -1
         self._stop: StopRequested | None = None
         self._retry_at: float | None = None
-        self._lost_at: float | None = None
-        self._told = False
+        self._loss = Loss()
         self._stopped = 0
         self._deadline = time.monotonic() + timeout if timeout else None
         self._end: EndMaster | None = None
@@ -138,7 +137,7 @@ class JobFollower:
             return
         for call_id, answer in answers:
             if call_id == self._watch:  # what a stop comes to is told here, too
-                self._lost_at, self._told = None, False
+                self._loss.over()
                 if isinstance(answer, YoppError):
                     self._give_up(answer)
                 else:
@@ -172,18 +171,12 @@ class JobFollower:
             self.rm.close()
             self.rm = None
         now = time.monotonic()
-        if self._lost_at is None:
-            self._lost_at = now
-        lost = now - self._lost_at
-        if lost >= PATIENCE_SECONDS:
+        if not self._loss.lasts(now):
             self._give_up(error)
             return
         self._retry_at = now + RETRY_SECONDS
-        if lost >= TELL_SECONDS and not self._told:
-            self._told = True
-            self._observer.notice(
-                f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
-            )
+        if self._loss.worth_telling(now):
+            self._observer.notice(retrying(error))
 
     def _reconnect(self) -> None:
         self._retry_at = None

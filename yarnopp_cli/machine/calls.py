@@ -2,6 +2,8 @@
 
 A machine may keep a call unanswered: the RM answers a waiting heartbeat when it has something for the node. So a
 request is an event and an answer is a command.
+
+Decisions: pure-machines, no-feedback-delay.
 """
 
 from __future__ import annotations

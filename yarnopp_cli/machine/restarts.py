@@ -1,4 +1,7 @@
-"""Whether and when a daemon that died is started again. Pure."""
+"""Whether and when a daemon that died is started again. Pure.
+
+Decisions: restarts.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 A token is JSON text and an HMAC-SHA256 over its kind and that text. Keys are arguments; this module keeps
 none, draws none, and reads no clock. What a token says is no secret from whoever holds it; it can only not
 be altered.
+
+Decisions: clocks.
 """
 
 from __future__ import annotations

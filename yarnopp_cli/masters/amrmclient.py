@@ -37,7 +37,7 @@ from ..records.requests import (
     UpdateContainerRequest,
 )
 from . import messages as m
-from .ends import PATIENCE_SECONDS, RETRY_SECONDS, TELL_SECONDS
+from .ends import RETRY_SECONDS, Loss
 from .tasks import Task
 
 
@@ -157,8 +157,7 @@ class AMRMClient:
         self._token = token
         self._heartbeat_ms = heartbeat_ms
         self._response_id = 0
-        self._lost_at: float | None = None
-        self._told = False
+        self.loss = Loss()
 
     def register(self) -> m.CallRM:
         """Register, for the first time or again."""
@@ -207,11 +206,6 @@ class AMRMClient:
         if token is not None:
             self._token = token
 
-    def heard(self) -> None:
-        """The RM has answered."""
-        self._lost_at = None
-        self._told = False
-
     def acknowledge(self, response: AllocateResponse) -> None:
         """This answer has arrived; the next call says so."""
         self._response_id = max(self._response_id, response.response_id)
@@ -219,19 +213,11 @@ class AMRMClient:
             self._token = response.token
 
     def lost(self, now: float) -> bool:
-        """The RM could not be reached: everything is repeated. False once PATIENCE_SECONDS have passed."""
-        if self._lost_at is None:
-            self._lost_at = now
+        """The RM could not be reached: everything is repeated. False once that has lasted too long."""
         self.asks.repeat_all()
         self.tasks, self._said = self._said + self.tasks, []
         self.retry_at = now + RETRY_SECONDS
-        return now - self._lost_at < PATIENCE_SECONDS
-
-    def worth_telling(self, now: float) -> bool:
-        """Whether people are to be told now that the RM is lost; true once for each loss."""
-        due = not self._told and self._lost_at is not None and now - self._lost_at >= TELL_SECONDS
-        self._told |= due
-        return due
+        return self.loss.lasts(now)
 
     def finish(self, status: FinalApplicationStatus, diagnostics: str, summary: JobSummary) -> m.CallRM:
         """Unregister with the job's final status."""

@@ -17,6 +17,35 @@ TELL_SECONDS = 1.0
 """How long an RM may be lost before people are told."""
 
 
+class Loss:
+    """Since when the ResourceManager is lost, for as long as it is, and whether people were told."""
+
+    def __init__(self) -> None:
+        self.since: float | None = None
+        self.told = False
+
+    def lasts(self, now: float) -> bool:
+        """The RM could not be reached. Whether to try again: False once PATIENCE_SECONDS have passed."""
+        if self.since is None:
+            self.since = now
+        return now - self.since < PATIENCE_SECONDS
+
+    def worth_telling(self, now: float) -> bool:
+        """Whether people are to be told now; true once for each loss."""
+        due = not self.told and self.since is not None and now - self.since >= TELL_SECONDS
+        self.told |= due
+        return due
+
+    def over(self) -> None:
+        """The RM has answered."""
+        self.since, self.told = None, False
+
+
+def retrying(error: YoppError) -> str:
+    """What people are told of a loss."""
+    return f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+
+
 class StopRequested(Record):
     """Somebody wants the job to end now, as ``final_status`` and with ``exit_code``."""
 

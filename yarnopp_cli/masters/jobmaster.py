@@ -46,7 +46,7 @@ from ..records.requests import Container, ContainerUpdateType, TaskAssignment, T
 from ..records.state import StoredTask
 from . import messages as m
 from .amrmclient import AMRMClient, update_request
-from .ends import PATIENCE_SECONDS, RETRY_SECONDS
+from .ends import RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
 from .resuming import resume
 from .tasks import Tally, Task, exit_code_of
@@ -288,7 +288,7 @@ class JobMaster:
     # --- the RM's answers
 
     def _on_rm_answered(self, response: object, now: float) -> None:
-        self._rm.heard()
+        self._rm.loss.over()
         match response:
             case RegisterApplicationMasterResponse():
                 self._on_registered(response)
@@ -562,10 +562,8 @@ class JobMaster:
         if not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
             self._error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
-        elif self._rm.worth_telling(now):
-            self._notice(
-                f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
-            )
+        elif self._rm.loss.worth_telling(now):
+            self._notice(retrying(error))
 
     def _on_end_untold(self, error: YoppError, now: float) -> None:
         """The RM has not heard of the end, or its answer was lost: it is told again, which does no harm. Who wants the
@@ -574,7 +572,7 @@ class JobMaster:
         if self._reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
             self._notice(f"the job's end could not be reported to the ResourceManager: {error.message}")
             self._end()
-        elif self._rm.worth_telling(now):
+        elif self._rm.loss.worth_telling(now):
             self._notice(
                 f"the job has ended, but its ResourceManager is unavailable: {error.message}: retrying"
             )

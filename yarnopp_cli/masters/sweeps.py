@@ -3,6 +3,8 @@
 A command without any of them has all values after it. Without a command the value itself is what is run. ``{}`` are all
 values, ``{2}`` the second source's; ``.`` takes the extension away, ``/`` the directory, ``//`` leaves the directory
 alone, ``/.`` does both: ``{.}``, ``{2/.}``. ``{#}`` is the task's number.
+
+Decisions: sweeps-as-templates.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ It embeds a ContainerScheduler, passes its commands on, and adds what a cluster 
 users with their tokens, registration and heartbeats, the end of applications, and its own end. Pure:
 it reads no clock, file or socket. ``link`` decides when to speak with the ResourceManager, ``containers`` what to
 tell it, ``service`` what a token grants.
+
+Decisions: nm-keeps-containers.
 """
 
 from __future__ import annotations

@@ -150,6 +150,11 @@ class GetJobResponse(Record):
     succeeded: tuple[int, ...] = ()
     ended: bool = False
 
+    def good(self) -> list[int]:
+        """The numbers in ``succeeded``, one by one."""
+        rows = zip(self.succeeded[::2], self.succeeded[1::2], strict=True)
+        return [number for first, last in rows for number in range(first, last + 1)]
+
 
 class GetApplicationsRequest(Request["GetApplicationsResponse"]):
     """Which applications; empty means all. ``live_only`` leaves out those that have ended."""

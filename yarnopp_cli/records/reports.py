@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 
+from executor.hints import TYPE_CHECKING
 from executor.light import Record, field, replace
 from executor.records import (
     ContainerFacts,
@@ -19,6 +20,9 @@ from executor.records import (
 )
 
 from .requests import ResourceRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class YarnApplicationState(enum.StrEnum):
@@ -38,6 +42,16 @@ FINAL_STATES = frozenset(
     {YarnApplicationState.FINISHED, YarnApplicationState.FAILED, YarnApplicationState.KILLED}
 )
 """The states in which an application has ended."""
+LIVE_STATES = tuple(state for state in YarnApplicationState if state not in FINAL_STATES)
+"""The states before, in their order."""
+
+
+def has_reached(state: YarnApplicationState, wanted: Sequence[YarnApplicationState]) -> bool:
+    """Whether an application is in one of ``wanted``, or in a later state. An end is later than all others."""
+    if state in FINAL_STATES:
+        return True
+    rank = LIVE_STATES.index(state)
+    return any(rank >= LIVE_STATES.index(one) for one in wanted if one not in FINAL_STATES)
 
 
 class FinalApplicationStatus(enum.StrEnum):

@@ -2,6 +2,8 @@
 
 Brings together what the schedulers choose (``scheduler``) and what the ledger writes down. YARN's
 ``OpportunisticContainerAllocatorAMService`` and the allocating half of ``CapacityScheduler``.
+
+Decisions: guaranteed-first.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@
 What gives back is done at once; what needs room is done as soon as its own node has it. Each change is one
 version of the container and one new token, which its master takes to the node (or the RM does, where
 ``yarn.resourcemanager.auto-update.containers`` says so).
+
+Decisions: updates-through-the-rm.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 ``EventHistory`` costs a few microseconds an event and forgets the oldest when it is full. What it holds of one
 application is at hand by a queue of its own, which the ring empties with itself. It decides nothing and keeps no time:
 ``now_ms`` is set by the step that fills it.
+
+Decisions: history-in-a-ring.
 """
 
 from __future__ import annotations

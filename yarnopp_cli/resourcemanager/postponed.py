@@ -3,6 +3,8 @@
 Such a one is ACCEPTED: its attempt is NEW, asks for nothing and has nothing. Whether it begins is looked at when its
 time has come and when one ends that it waits for (``services/postponing.py``). One that can never begin is ended, and
 so are those that wait for it to succeed.
+
+Decisions: begins-later.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 The records go before all other commands of the step, so nobody hears of anything that the next life of the RM would not
 know. ``recovery.py`` reads them.
+
+Decisions: rm-state.
 """
 
 from __future__ import annotations

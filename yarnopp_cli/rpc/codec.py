@@ -2,6 +2,8 @@
 
 Everything that a daemon receives is checked against the declared types here, and nowhere else; an error names the
 place of the fault (``$.params.containers[0].id``). Never does IO.
+
+Decisions: two-codecs.
 """
 
 from __future__ import annotations

@@ -4,6 +4,8 @@ Hadoop's rules where it has some (``org.apache.hadoop.ipc.Server.ConnectionManag
 where there are many, for a caller of our own may well be silent for an hour. A caller whose user no kernel tells (only
 an AMRMProxy that listens beyond loopback has such) is given less: it has to make its calls, and to read the answers, in
 time, and each address has a bound of its own. Nobody who waits for an answer is closed for others.
+
+Decisions: callers.
 """
 
 from __future__ import annotations

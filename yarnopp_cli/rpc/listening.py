@@ -1,4 +1,7 @@
-"""The files of Unix sockets: what a dead daemon left is removed, what a living one has is not."""
+"""The files of Unix sockets: what a dead daemon left is removed, what a living one has is not.
+
+Decisions: unix-sockets.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Daemons use ``codec.py``. Both read the same records, and a test checks that they read the same bytes alike: fields
 by name, enums by value, tuples as arrays, a missing field is its default, an unknown one is ignored. Never does IO.
+
+Decisions: two-codecs.
 """
 
 from __future__ import annotations

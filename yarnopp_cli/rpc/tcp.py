@@ -4,6 +4,8 @@ The kernel tells whose a loopback connection is by /proc/net/tcp, so the rule is
 user, and root. A caller is known only while its end is open: one that closes it before it is served, even only for
 sending, counts as nobody and is refused. Only an AMRMProxy listens on other interfaces, where it is told to
 (``any_address``).
+
+Decisions: callers.
 """
 
 from __future__ import annotations

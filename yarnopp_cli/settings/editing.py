@@ -6,6 +6,8 @@ own. The new text counts only if it reads back as the same properties with this 
 tomlkit was tried (0.15) and not taken: importing it costs 60 ms, it puts a new key below the comment that precedes the
 next section, it cannot add to a table whose sections are apart, as in the shipped site, and it tells no lines, which
 messages need.
+
+Decisions: strict-properties.
 """
 
 from __future__ import annotations

@@ -3,7 +3,10 @@
 Layers, lowest first: the defaults; the site found (or what ``YOPP_CONF`` or ``--conf`` names instead, in
 order); ``-D``. Each value knows its origin. Unknown names, wrong values and contradictions are
 ConfigurationErrors that name the place; only Hadoop's own XML files may hold names that mean nothing here,
-since every real one does."""
+since every real one does.
+
+Decisions: strict-properties.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,8 @@ Several nodes and clusters share the upper groups, and none is in charge of them
 makes each group above the sum of its children, as their files say. A writer checks again afterwards, so that of
 two who do it at the same time the last leaves the right value. The uppermost weighs no more than a process on each
 core, or its largest child alone: several clusters do not add up.
+
+Decisions: group-weights.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@ NodeHealthCheckerService and LocalDirsHandlerService).
 
 A container that could not be started for lack of that was not at fault. The node then starts nothing until a trial
 succeeds: ``executor.core`` is told by ``NodeHealthChanged``.
+
+Decisions: whose-fault.
 """
 
 from __future__ import annotations

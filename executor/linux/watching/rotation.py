@@ -3,6 +3,8 @@
 A container holds its file open for appending, so another cannot be put in its place. What was copied is cut off at the
 front (fallocate(2), FALLOC_FL_COLLAPSE_RANGE), by which nothing is lost. Where the file system cannot do that, the file
 is emptied after the copy: what is written in between is lost, as with logrotate's copytruncate.
+
+Decisions: directories.
 """
 
 from __future__ import annotations

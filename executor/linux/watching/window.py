@@ -1,4 +1,7 @@
-"""Tells the core when the window for opportunistic containers opens and closes, by this host's clock and time zone."""
+"""Tells the core when the window for opportunistic containers opens and closes, by this host's clock and time zone.
+
+Decisions: window.
+"""
 
 from __future__ import annotations
 

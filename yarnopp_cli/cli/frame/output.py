@@ -109,11 +109,11 @@ class Printer:
         _errors_color = getattr(color, "value", color)
         chosen = getattr(output, "value", output)
         if json and chosen not in (None, "json", "jsonl"):
-            raise _exclusive("--json", f"-o {chosen}", "each selects the form of the output")
+            raise UsageError.exclusive(f"--json and -o {chosen}", "each selects the form of the output")
         if quiet and (json or chosen not in (None, "name")):
             other = "--json" if json else f"-o {chosen}"
-            raise _exclusive(
-                "-q", other, "-q prints ids only, as -o name does; 2>/dev/null silences stderr alone"
+            raise UsageError.exclusive(
+                f"-q and {other}", "-q prints ids only, as -o name does; 2>/dev/null silences stderr alone"
             )
         chosen = "name" if quiet else chosen or ("json" if json else None)
         if chosen is None:
@@ -372,10 +372,6 @@ def _fit(widths: list[int], columns: Sequence[Column[Any]], available: int) -> l
         fitted[widest] -= taken
         over -= taken
     return fitted
-
-
-def _exclusive(one: str, other: str, because: str) -> UsageError:
-    return UsageError(f"{one} and {other} exclude each other", because=because, hint="leave out one of them")
 
 
 def paint(text: str, style: str, wanted: bool) -> str:

@@ -3,6 +3,8 @@
 Importing typer takes three times as long as all else that a short command does. So what is typed is read here first;
 whatever is not understood to the last word (help, errors, spellings of Hadoop's) is left to typer, which reads the same
 declarations. A test checks that both read the same values. Never prints and never guesses.
+
+Decisions: fast-start.
 """
 
 from __future__ import annotations

@@ -357,11 +357,10 @@ def chosen(
     """The choice of a command line, checked before anything is asked. Raises UsageError for columns that there are
     not, and for ``--columns`` with a form that has none."""
     if columns is not None and (printer.form == "json" or printer.ids_only):
+        form = "-q" if printer.quiet else f"-o {printer.form}"
         what = "YARN's own document" if printer.form == "json" else "only ids"
-        raise UsageError(
-            f"--columns and {'-q' if printer.quiet else f'-o {printer.form}'} exclude each other",
-            because=f"{'-q' if printer.quiet else f'-o {printer.form}'} is {what}",
-            hint="-o jsonl and -o tsv take --columns",
+        raise UsageError.exclusive(
+            f"--columns and {form}", f"{form} is {what}", "-o jsonl and -o tsv take --columns"
         )
     try:
         if columns is not None and not choose(among, columns):

@@ -25,9 +25,9 @@ def size_of_node(
 ) -> Resource:
     """The size of a container that has a node for itself: that of ``name``, or the largest. Raises YoppError."""
     if memory is not None or vcores is not None:
-        raise UsageError(
-            "--exclusive and a size exclude each other",
-            because="an exclusive container gets all of its node",
+        raise UsageError.exclusive(
+            "--exclusive and a size",
+            "an exclusive container gets all of its node",
             hint="leave out --memory and --vcores, or --exclusive",
         )
     assert isinstance(client, JobClient), "a YARN cluster is refused before"

@@ -58,15 +58,15 @@ class Kept(Options):
                 hint="yopp run --joblog FILE --resume …",
             )
         if piped and (self.resume or self.resume_failed):
-            raise UsageError(
-                "--pipe and --resume exclude each other",
-                because="the pieces of the standard input may differ from those of the last time",
+            raise UsageError.exclusive(
+                "--pipe and --resume",
+                "the pieces of the standard input may differ from those of the last time",
                 hint="split -l 1000 FILE, then --stdin {1} with the names of the pieces",
             )
         if self.joblog is not None and detach:
-            raise UsageError(
-                "-d and --joblog exclude each other",
-                because="this client writes the file, so it must stay until the job ends",
+            raise UsageError.exclusive(
+                "-d and --joblog",
+                "this client writes the file, so it must stay until the job ends",
                 hint="leave out -d; `yopp wait ID --joblog FILE` writes it afterwards",
             )
 

@@ -54,9 +54,7 @@ def rerun(
     from .running import client_of, start
 
     if failed and task is not None:
-        raise UsageError(
-            "--failed and --task exclude each other", because="both select tasks", hint="give one of them"
-        )
+        raise UsageError.exclusive("--failed and --task", "both select tasks")
     application_id = one_of(applications(session.client, [job]), job)
     found = known(session, application_id)
     assert found.job is not None
@@ -169,8 +167,7 @@ def _chosen(
             because="its tasks may still succeed",
             hint=f"`yopp wait {application_id}` first, or name tasks with --task",
         )
-    rows = zip(found.succeeded[::2], found.succeeded[1::2], strict=True)
-    good = {number for first, last in rows for number in range(first, last + 1)}
+    good = set(found.good())
     return [number for number in every if number not in good]
 
 

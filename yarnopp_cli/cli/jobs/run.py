@@ -122,9 +122,9 @@ class Program(Options):
             return None
         if self.stdin is not None or detach or self.shell:
             other = "--stdin" if self.stdin is not None else "-d" if detach else "--shell"
-            raise UsageError(
-                f"--pipe and {other} exclude each other",
-                because="each task reads one piece, without a shell, and the pieces "
+            raise UsageError.exclusive(
+                f"--pipe and {other}",
+                "each task reads one piece, without a shell, and the pieces "
                 "are removed when this client ends",
                 hint=f"leave out {other}",
             )
@@ -223,10 +223,8 @@ class Containers(Options):
             raise both_types()
         check_size(self.vcores, self.memory)
         if others_of(self.gpus, self.resource or ()) and self.exclusive:
-            raise UsageError(
-                "--exclusive and --gpus or --resource exclude each other",
-                because="an exclusive container gets all of its node",
-                hint="leave one of them out",
+            raise UsageError.exclusive(
+                "--exclusive and --gpus or --resource", "an exclusive container gets all of its node"
             )
 
     def task(self, session: Session, client: JobClient | YarnJobs) -> TaskSpec:
@@ -397,11 +395,7 @@ def run(
     program.check_input()
     tasks, all_of_them = kept.left(tasks), any(tasks.numbers)
     if application.max_running and tasks.max_running:
-        raise UsageError(
-            "--max-running and the % of --array exclude each other",
-            because="both limit how many run at once",
-            hint="leave out one of them",
-        )
+        raise UsageError.exclusive("--max-running and the % of --array", "both limit how many run at once")
     if not any(tasks.numbers):
         why = f"{kept.joblog} already contains all tasks" if all_of_them else "no values were given"
         session.printer.note(f"there is nothing to run: {why}")
@@ -507,10 +501,8 @@ def parents(session: Session, after: list[str]) -> tuple[str, ...]:
 
 def both_types() -> UsageError:
     """The refusal of a command line that asks for both execution types."""
-    return UsageError(
-        "-O and -G exclude each other",
-        because="a container is opportunistic or guaranteed",
-        hint="give one of them; -G is the default",
+    return UsageError.exclusive(
+        "-O and -G", "a container is opportunistic or guaranteed", "give one of them; -G is the default"
     )
 
 

@@ -1,4 +1,7 @@
-"""The variables that ``--env`` sets in the containers, and the directory in which they begin."""
+"""The variables that ``--env`` sets in the containers, and the directory in which they begin.
+
+Decisions: caller-environment.
+"""
 
 from __future__ import annotations
 

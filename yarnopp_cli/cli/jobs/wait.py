@@ -9,7 +9,14 @@ from executor.records import ContainerState
 
 from ...errors import EXIT_TIMEOUT, UsageError, YoppError
 from ...records.client_protocol import GetContainersRequest, KillApplicationRequest
-from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, YarnApplicationState
+from ...records.reports import (
+    FINAL_STATES,
+    LIVE_STATES,
+    ApplicationReport,
+    ContainerReport,
+    YarnApplicationState,
+    has_reached,
+)
 from ...views import applications as app_view
 from ...views import containers as container_view
 from ..frame.actions import polled
@@ -28,10 +35,9 @@ if TYPE_CHECKING:
 HOLD_SECONDS = 30.0
 """How long one call lets the ResourceManager hold its answer."""
 OUT_OF_TIME = "Killed by `yopp wait --kill`: it had not ended when --timeout expired."
-_APP_ORDER = ("NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED", "RUNNING")
 _CONTAINER_ORDER = ("ALLOCATED", "QUEUED", "LAUNCHING", "RUNNING")
 _ENDS = ("DONE", "FINISHED", "FAILED", "KILLED")
-_ORDER = tuple(dict.fromkeys((*_APP_ORDER[:4], *_CONTAINER_ORDER)))
+_ORDER = tuple(dict.fromkeys((*LIVE_STATES[:4], *_CONTAINER_ORDER)))
 Any = Annotated[bool, option("--any", "Wait for any one of them, not for all.")]
 For = Annotated[
     str | None,
@@ -143,8 +149,7 @@ def _logged(session: Session, application_id: str) -> tuple[JobSpec, Sequence[in
             because="it is a `pi` job, whose maps and reduce have the same numbers",
             hint=f"`yopp ps -a --app {application_id}`",
         )
-    rows = zip(found.succeeded[::2], found.succeeded[1::2], strict=True)
-    return found.job, [number for first, last in rows for number in range(first, last + 1)]
+    return found.job, found.good()
 
 
 def _write_log(session: Session, application_id: str, path: str) -> None:
@@ -213,7 +218,7 @@ def _applications(
 ) -> list[Seen]:
     states: tuple[YarnApplicationState, ...] = ()
     if target in _ORDER:  # a container's word: an application with containers runs
-        states = (YarnApplicationState(target if target in _APP_ORDER else "RUNNING"),)
+        states = (YarnApplicationState(target if target in LIVE_STATES else "RUNNING"),)
     response = client.wait_for_applications(named, states=states, any_of_them=any_of_them, wait=hold)
     by_id = {report.application_id: report for report in response.applications}
     return [_application(by_id[one], states) for one in named if one in by_id]
@@ -221,15 +226,12 @@ def _applications(
 
 def _application(report: ApplicationReport, states: tuple[YarnApplicationState, ...]) -> Seen:
     ended = report.state in FINAL_STATES
-    reached = ended
-    if states and not ended:
-        reached = _APP_ORDER.index(report.state.value) >= _APP_ORDER.index(states[0].value)
     return Seen(
         report.application_id,
         report.state.value,
         report.final_status.value,
         app_view.exit_code(report),
-        reached,
+        has_reached(report.state, states),
         " ".join(report.diagnostics.split()) if ended else "",
         report.finished_at_ms,
     )

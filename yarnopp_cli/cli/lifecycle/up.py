@@ -81,11 +81,7 @@ def up(
     for line in context.configuration.warnings:
         printer.warn(line)
     if foreground and no_wait:
-        raise UsageError(
-            "--foreground and --no-wait exclude each other",
-            because="one stays and the other returns at once",
-            hint="give one of them",
-        )
+        raise UsageError.exclusive("--foreground and --no-wait", "one stays and the other returns at once")
     wish = Wish(nodes, memory, vcores)
     if foreground:
         from .foreground import refuse_running, stay

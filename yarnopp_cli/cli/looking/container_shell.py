@@ -1,4 +1,7 @@
-"""``yopp container shell-into``: a shell, or a command, inside a container that runs."""
+"""``yopp container shell-into``: a shell, or a command, inside a container that runs.
+
+Decisions: shell-into.
+"""
 
 from __future__ import annotations
 

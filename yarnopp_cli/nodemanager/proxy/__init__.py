@@ -1,1 +1,4 @@
-"""The AMRMProxy of a node: interceptors and the DistributedScheduler. Pure."""
+"""The AMRMProxy of a node: interceptors and the DistributedScheduler. Pure.
+
+Decisions: one-allocator.
+"""

@@ -2,6 +2,8 @@
 
 So the choice of a node costs the same for one and ten thousand: nodes without room are not looked at. Nodes say
 themselves that they changed (``ClusterNode.watch``). Decides nothing about asks.
+
+Decisions: core-costs-what-changes.
 """
 
 from __future__ import annotations

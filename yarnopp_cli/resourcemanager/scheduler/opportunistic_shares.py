@@ -5,6 +5,8 @@ user goes first who holds least for his weight, and of his applications the one 
 held is counted by its dominant share, waiting containers included; guaranteed containers are not counted, and none of
 this against the guaranteed share. Whoever is alone gets everything. Decides only; granting and ending are the
 ResourceManager's.
+
+Decisions: shares.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 YARN's ``ProportionalCapacityPreemptionPolicy``. It marks no more than what asks that are waiting need, on the nodes
 where they would go, so nothing is preempted in vain; what is no longer needed is not killed.
+
+Decisions: exact-preemption.
 """
 
 from __future__ import annotations

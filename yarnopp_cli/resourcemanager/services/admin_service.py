@@ -2,6 +2,8 @@
 
 A draining node is DECOMMISSIONING: it is given nothing more, what it has goes on. Once nothing is left it is
 DECOMMISSIONED. Its process stays, unlike YARN's, and it can be resumed at once.
+
+Decisions: drain-keeps-process.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 An allocate call is a master's heartbeat and its asks. It may be held until there is news; a newer one of
 the same master answers the older at once, without news.
+
+Decisions: refuse-the-impossible.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from ...machine.calls import CallReceived
 from ...records import client_protocol as client
 from ...records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.ids import ApplicationId, NodeId
-from ...records.reports import FINAL_STATES, ApplicationReport, ClusterInfo, NodeState, YarnApplicationState
+from ...records.reports import ApplicationReport, ClusterInfo, NodeState, YarnApplicationState, has_reached
 from ...records.requests import ApplicationSubmissionContext, Token
 from ...records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..app_manager import RMAppManager
@@ -34,7 +34,6 @@ MAX_PROMISED = 1000
 """How many ids may be given out and not used yet; the oldest lapses."""
 MOST_TAGS = 10
 LONGEST_TAG = 100
-_RANK = {state: rank for rank, state in enumerate(YarnApplicationState)}
 
 
 class ClientRMService:
@@ -321,12 +320,11 @@ class ClientRMService:
         """Answer once the applications are as far, or its time has passed."""
         for application_id in request.application_ids:
             self._rm.application(application_id)
-        wanted = request.states or tuple(FINAL_STATES)
 
         def answer(final: bool) -> client.WaitForApplicationsResponse | None:
             apps = list(map(self._rm.applications.get, request.application_ids))
             # One that has left the history meanwhile has ended.
-            reached = [app is None or _reached(app.state, wanted) for app in apps]
+            reached = [app is None or has_reached(app.state, request.states) for app in apps]
             satisfied = any(reached) if request.any and reached else all(reached)
             if not (satisfied or final):
                 return None
@@ -365,13 +363,3 @@ def _matches(app: RMApp, request: client.GetApplicationsRequest) -> bool:
         or (request.name and context.name != request.name)
         or (request.live_only and app.ended)
     )
-
-
-def _reached(state: YarnApplicationState, wanted: tuple[YarnApplicationState, ...]) -> bool:
-    """Whether ``state`` is one of ``wanted`` or later.
-
-    The three ends are equally late, as none follows another.
-    """
-    if state in wanted or state in FINAL_STATES:
-        return True
-    return any(_RANK[state] >= _RANK[one] for one in wanted if one not in FINAL_STATES)

@@ -3,6 +3,8 @@
 Reads the books when asked, and records nothing. YARN's ``ActivitiesManager`` records the rounds of its scheduler, as
 each begins with a node's heartbeat. Here every event is followed by all that can be allocated, so what stands against
 an ask is the same until the next event: it is enough to look.
+
+Decisions: history-in-a-ring.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A heartbeat may be held until there is something for its node; a newer one of the same node
 answers the older at once, without news. Nothing here starts or ends a container; nodes do.
+
+Decisions: no-feedback-delay.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A reason as a sentence, in a few words for a row, and in up to 16 cells for a narrow column. Pure."""
+"""A reason as a sentence, in a few words for a row, and in up to 16 cells for a narrow column. Pure.
+
+Decisions: reasons-are-data.
+"""
 
 from __future__ import annotations
 
