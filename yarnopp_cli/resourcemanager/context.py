@@ -37,6 +37,7 @@ from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
+from ..records.requests import Container
 from ..records.state import RemoveRecords, StoreRecord
 from ..records.tracker_protocol import ApplicationPriority, LaunchTemplate
 from ..settings.declarations import ResourceManagerSettings
@@ -151,12 +152,14 @@ class ForgetState:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A container of which its node has not spoken since the RM's earlier life ended."""
+    """A container of which its node has not spoken since the RM's earlier life ended. ``reported`` is what a
+    DistributedScheduler has said of it: it may not have come to its node yet."""
 
     attempt: RMAppAttempt
     node_id: str
     priority: int = 0
     is_am: bool = False
+    reported: Container | None = None
 
 
 Command = (
