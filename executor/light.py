@@ -84,6 +84,35 @@ def replace(record: RecordT, **changes: Any) -> RecordT:
     return kind(**changes)  # type: ignore[no-any-return]
 
 
+def made_of(kind: type[RecordT], *sources: object, **more: Any) -> RecordT:
+    """A record whose fields are what ``more`` says, else what the last of ``sources`` has that has that name, else the
+    default. What is to be read of sources of these types is found out once, and compiled.
+    """
+    key = (kind, tuple(more), *map(type, sources))
+    make = _MAKERS.get(key)
+    if make is None:
+        make = _MAKERS[key] = _maker(kind, sources, more)
+    return make(kind, sources, more)  # type: ignore[no-any-return]
+
+
+def _maker(kind: type[Record], sources: tuple[object, ...], more: dict[str, Any]) -> Any:
+    found = {}
+    for place, source in enumerate(sources):
+        for name in names_of(kind):
+            if name not in more and hasattr(source, name):
+                found[name] = f"{name}=s{place}.{name}"
+    names = "".join(f"s{place}, " for place in range(len(sources)))
+    scope: dict[str, Any] = {}
+    exec(
+        f"def make(kind, sources, more):\n ({names}) = sources\n return kind({', '.join([*found.values(), '**more'])})",
+        scope,
+    )
+    return scope["make"]
+
+
+_MAKERS: dict[tuple[Any, ...], Any] = {}
+
+
 class _Fields:
     """``__dataclass_fields__`` of a record's class, made of its declaration when it is first read."""
 

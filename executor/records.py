@@ -371,11 +371,6 @@ class ContainerStatus(ContainerFacts):
             self.exit_status == ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER and not self.started_at_ms
         )
 
-    @property
-    def sub_state(self) -> ContainerSubState:
-        """YARN's sub-state."""
-        return SUB_STATES[self.state]
-
     def __str__(self) -> str:
         words = [self.container_id, self.state.value, self.execution_type.value, str(self.resource)]
         if self.state is ContainerState.DONE:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.ending import Ending
+
+hypothesis.settings.register_profile("yopp", deadline=None)  # on a busy machine any example may take long
+hypothesis.settings.load_profile("yopp")
 
 ALONE = (
     "bench",

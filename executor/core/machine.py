@@ -9,7 +9,7 @@ Decisions: pure-machines.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 EventT = TypeVar("EventT", contravariant=True)
@@ -18,6 +18,11 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 
 SWEEP_ABOVE = 64
 """Entries beyond twice the valid ones from which on those that were moved or cleared are swept out."""
+
+
+def earliest(times: Iterable[float | None]) -> float | None:
+    """The earliest of several deadlines, each None for never."""
+    return min((time for time in times if time is not None), default=None)
 
 
 class Machine(Protocol[EventT, CommandT]):

@@ -29,6 +29,7 @@ from .container import (
     Pause,
 )
 from .invariants import check
+from .machine import earliest
 from .pressure_actions import PressureActions
 from .reclaim import reclaimable
 
@@ -115,8 +116,7 @@ class ContainerScheduler(PressureActions):
 
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
-        due = (self._deadlines.next(), self._handover.next_deadline())
-        return min((at for at in due if at is not None), default=None)
+        return earliest((self._deadlines.next(), self._handover.next_deadline()))
 
     def advance(self, now: float) -> list[Command]:
         """Do what was due by ``now``: SIGKILL after SIGTERM, pauses that took too long, time limits."""

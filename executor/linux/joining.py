@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..light import Record
-from .cgroups.files import V1_CONTROLLERS, read_mounts
+from .cgroups.files import read_mounts, read_paths
 from .procfs import children, environment_marks, read_stat, real_uid, send
 from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
 
@@ -88,22 +88,18 @@ def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
     """The cgroup directories of a process that are the container's: a part of their path is ``name``."""
     mounts = read_mounts(proc, root)
     groups = []
-    with open(f"{proc}/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as lines:
-        for line in lines:
-            _, _, rest = line.rstrip("\n").partition(":")
-            listed, _, path = rest.partition(":")
-            parts = path.split("/")
-            if name not in parts:
-                continue
-            controllers = set(listed.split(",")) & set(V1_CONTROLLERS)
-            if controllers:  # it may have made other groups below its own, which do not matter here
-                path = "/".join(parts[: parts.index(name) + 1])
-            for mount in mounts:
-                of_this = mount.version == 2 if not listed else controllers & set(mount.controllers)
-                directory = mount.directory_of(path) if of_this else None
-                if directory is not None and os.path.isdir(directory):
-                    groups.append(directory)
-                    break
+    for controller, path in read_paths(proc, pid).items():
+        parts = path.split("/")
+        if name not in parts:
+            continue
+        if controller:  # it may have made other groups below its own, which do not matter here
+            path = "/".join(parts[: parts.index(name) + 1])
+        for mount in mounts:
+            of_this = controller in mount.controllers if controller else mount.version == 2
+            directory = mount.directory_of(path) if of_this else None
+            if directory is not None and os.path.isdir(directory):
+                groups.append(directory)
+                break
     return list(dict.fromkeys(groups))
 
 

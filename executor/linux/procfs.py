@@ -173,11 +173,11 @@ def virtual_bytes(pids: Iterable[int], *, proc: str = "/proc") -> int:
     return os.sysconf("SC_PAGE_SIZE") * sum(int(found[0]) for found in figures if found)
 
 
-def scan() -> dict[int, ProcessStat]:
+def scan(*, proc: str = "/proc") -> dict[int, ProcessStat]:
     """All processes of this host (or pid namespace)."""
     table = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit() and (found := read_stat(int(name))) is not None:
+    for name in os.listdir(proc):
+        if name.isdigit() and (found := read_stat(int(name), proc=proc)) is not None:
             table[found.pid] = found
     return table
 

@@ -19,22 +19,15 @@ import logging
 import os
 import re
 from collections.abc import Callable
-from dataclasses import fields
+from functools import cache
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from ..causes import Cause, CauseKind
+from .. import plain
 from ..errors import StateStoreError
 from ..light import names_of, replace
-from ..records import (
-    ContainerRecord,
-    ContainerSpec,
-    ContainerState,
-    ExecutionType,
-    Resource,
-    ResourceInformation,
-)
+from ..records import ContainerRecord, ContainerState
 from ..regular import NotRegularError, read_regular
 from .journal import Contents, Journal, NewerVersionError, line
 from .procfs import boot_id, read_bytes
@@ -50,24 +43,23 @@ MOST_PAST = 4000
 """How many lines may be added before the journal is written anew, and four for each record beyond that: about a
 megabyte, and a second at 700 containers a second. To write it anew takes half a millisecond on ext4."""
 
-_RECORDS: dict[str, type[Any]] = {
-    kind.__name__: kind for kind in (ContainerSpec, Resource, ResourceInformation, Cause)
-}
-_ENUMS = {"ExecutionType": ExecutionType, "ContainerState": ContainerState, "CauseKind": CauseKind}
-_PLAIN: dict[str, tuple[type, ...]] = {"int": (int,), "str": (str,), "bool": (bool,), "float": (int, float)}
-"""The types of fields, as they are declared."""
-_KINDS: tuple[type[Any], ...] = (ContainerRecord, *_RECORDS.values())
-_FIELDS = {kind: names_of(kind) for kind in _KINDS}
-_VALUES_OF = {kind: attrgetter(*names) for kind, names in _FIELDS.items()}
-_CHANGING = tuple(name for name in _FIELDS[ContainerRecord] if name != "spec")
+_CHANGING = tuple(name for name in names_of(ContainerRecord) if name != "spec")
 _changing = attrgetter(*_CHANGING)
 _ID = re.compile(rb'"id":("(?:[^"\\]|\\.)*")')
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
+@cache
+def _fields(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
+    """The names of a record's fields, and what takes their values."""
+    names = names_of(kind)
+    return names, attrgetter(*names)
+
+
 def _values(record: Any) -> dict[str, Any]:
-    kind = type(record)
-    return dict(zip(_FIELDS[kind], _VALUES_OF[kind](record), strict=True))
+    kind: Any = type(record)
+    names, values_of = _fields(kind)
+    return dict(zip(names, values_of(record), strict=True))
 
 
 def _encoder() -> Callable[[object], str]:
@@ -109,32 +101,7 @@ def decode(text: bytes) -> ContainerRecord:
 def _record(values: dict[str, Any]) -> ContainerRecord:
     if "execution_type" not in values["spec"]:
         raise ValueError("its spec has no execution_type")
-    record: ContainerRecord = _read_record(ContainerRecord, values)
-    return record
-
-
-def _read_record(kind: type[Any], values: dict[str, Any]) -> Any:
-    known = (item for item in fields(kind) if item.name in values)
-    return kind(**{item.name: _read(str(item.type), item.name, values[item.name]) for item in known})
-
-
-def _read(declared: str, name: str, value: Any) -> Any:
-    """A value of a field of that declared type."""
-    if declared.endswith(" | None"):
-        return None if value is None else _read(declared.removesuffix(" | None"), name, value)
-    if declared in _RECORDS:
-        return _read_record(_RECORDS[declared], value)
-    if declared in _ENUMS:
-        return _ENUMS[declared](value)
-    if declared.startswith("tuple["):
-        of = declared.removeprefix("tuple[").removesuffix(", ...]")
-        return tuple(_read(of, name, item) for item in value)
-    if declared == "dict[str, str]":
-        return {_read("str", name, key): _read("str", name, item) for key, item in value.items()}
-    accepted = _PLAIN[declared]
-    if not isinstance(value, accepted) or (isinstance(value, bool) and bool not in accepted):
-        raise TypeError(f"{name} is {value!r}, not {declared}")
-    return value
+    return plain.decode(ContainerRecord, values)
 
 
 def _changes(before: ContainerRecord, after: ContainerRecord) -> dict[str, Any]:

@@ -91,6 +91,23 @@ def test_live_ids(cluster: Cluster) -> None:
     assert complete(["explain", "host1:4"])[0].startswith("host1:4")
 
 
+@pytest.mark.parametrize(
+    "command", ["wait", "logs", "explain", "rerun", "report", "app status", "ps --app", "run --after"]
+)
+def test_ended_applications_are_offered_where_they_are_asked_about(cluster: Cluster, command: str) -> None:
+    assert app_id(1) not in complete(["app", "kill", ""])
+    words = command.split()
+    assert app_id(1) in complete([*words, app_id(1)[:-1]])
+    assert complete([*words, "la"]) == ["last"]
+
+
+def test_last_is_offered_by_its_first_letter_where_there_is_something(cluster: Cluster) -> None:
+    assert complete(["container", "kill", "l"]) == ["last"]
+    assert complete(["run", "--queue", ""]) == ["default"] and complete(["queue", "status", "l"]) == []
+    cluster.applications = []
+    assert complete(["app", "kill", "l"]) == []
+
+
 def test_containers_that_a_command_can_do_nothing_to_are_not_offered(cluster: Cluster) -> None:
     every = cluster.containers
     live = [one for one in every if not one.finished_at_ms]

@@ -247,7 +247,7 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             (
                 "invalid value for '--memory'",
                 "'-5' is not a size; write 512 (MB), 512M or 2G",
-                "`yopp run --help` lists its options",
+                "`yopp run --help` lists what it takes",
             ),
         ),
         (

@@ -365,6 +365,46 @@ def test_another_life_of_the_rm_is_registered_with_once_and_hears_of_what_ended_
     assert [one.container_id for one in completed] == [ended.id]
 
 
+@pytest.mark.parametrize("what", ["ended", "runs", "has not come yet", "its node never comes"])
+def test_what_its_node_has_of_a_container_is_awaited_by_another_life_of_the_rm(what: str) -> None:
+    """It was allocated while the RM was away; the master registers with the next RM before that node does."""
+    world = World(kind=Kept, grace_ms=60_000, nodes=1)
+    cluster, (node,) = world.cluster, world.nodes
+    assert isinstance(cluster, Kept)
+    world.register()
+    world.cut()
+    (one,) = world.allocate(asks(1, execution_type=OPPORTUNISTIC)).allocated
+    cluster.restart()
+    world.up = True
+    held = world.call()
+    world.at(cluster.now + 3)
+    assert world.take(held).command == AM_RESYNC
+    world.response_id = 0
+    world.register()
+    world.call()
+    world.at(cluster.now + 1)
+    assert world.allocate(wait_ms=0).completed == (), "nobody knows that yet"
+    if what == "its node never comes":
+        held = world.call(wait_ms=3_600_000)
+        world.at(cluster.now + cluster.settings.nm_expiry_interval_ms / 1000)
+        (told,) = world.take(held).completed
+        assert (told.container_id, told.exit_status) == (one.id, -100)
+        return
+    spoken = {"ended": done(one), "runs": status(one)}.get(what)
+    node.statuses = {} if spoken is None else {one.id: replace(spoken, application_id=world.app)}
+    node.register()
+    if what == "has not come yet":
+        assert not node.beat(replace(status(one), application_id=world.app)).containers_to_cleanup
+    if what != "ended":
+        assert world.allocate(wait_ms=0).completed == ()
+        node.beat(replace(done(one), application_id=world.app))
+    world.at(cluster.now + 1)
+    world.call(wait_ms=0)
+    world.at(cluster.now + 1)
+    told = {ended for answer in world.answers.values() for ended in getattr(answer, "completed", ())}
+    assert [(ended.container_id, ended.exit_status) for ended in told] == [(one.id, 0)]
+
+
 def test_a_container_that_its_node_speaks_of_first_is_not_killed() -> None:
     world = World()
     world.register()

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import fcntl
 import json
 import os
 import signal
 import socket
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from executor.linux.procfs import boot_id
 from yarnopp_cli.cluster.rundir import RunDir
+from yarnopp_cli.cluster.watched import has_died, write_watched
+from yarnopp_cli.daemons import process
 from yarnopp_cli.daemons.process import DaemonProcess, argument_parser, read_site
 from yarnopp_cli.errors import YoppError
+from yarnopp_cli.machine.restarts import Watched
 from yarnopp_cli.records.container_protocol import GetNodeInfoRequest
 
+from ..executor.linux.test_descriptors import none_free
 from .conftest import NM, PORT, Cluster, Started, wait_for
 
 pytestmark = pytest.mark.live
@@ -79,6 +87,38 @@ def test_somebody_who_only_looks_does_not_keep_a_daemon_from_starting(
     assert Path(path).read_text() == f"{os.getpid()}\n"
     daemon.release_lock()
     assert not os.path.exists(path)
+
+
+def test_who_cannot_be_seen_is_neither_dead_nor_stopped_nor_cleared_away(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a free descriptor, or memory: a daemon stays, and others are asked about again later."""
+    run_dir = cluster.run_dir
+    socket_path, cleared = Path(run_dir.rm_socket), list[str]()
+    arguments = argument_parser("rm").parse_args(["--run-dir", run_dir.path, "--watched"])
+
+    async def scenario() -> None:
+        daemon = DaemonProcess("rm", run_dir, arguments)
+        daemon.restarts = True
+        daemon.take_lock()
+        daemon.begin_watch()
+        write_watched(run_dir, NM, Watched(1 << 22, 1, boot_id()))  # no process has that pid
+        socket_path.touch()
+        monkeypatch.setattr(process, "PLACE_SECONDS", 0.01)
+        daemon.keep_place(run_dir.rm_socket, cleared.append)
+        with none_free(), mock.patch.object(os, "lstat", side_effect=OSError(errno.ENOMEM, "no memory")):
+            assert daemon.is_watched and daemon.may_restart
+            with pytest.raises(OSError):
+                has_died(run_dir, NM)
+            await asyncio.sleep(0.1)
+        assert not cleared and has_died(run_dir, NM) is not None
+        socket_path.unlink()
+        await asyncio.sleep(0.1)
+        assert cleared == [f"{socket_path} was removed"]
+        daemon.end_watch()
+        daemon.release_lock()
+
+    asyncio.run(scenario())
 
 
 def test_a_daemon_without_a_site_says_so(cluster: Cluster) -> None:

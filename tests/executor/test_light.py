@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from executor.light import Record, field, names_of, notes_of, replace
+from executor.light import Record, field, made_of, names_of, notes_of, replace
 
 pytestmark = pytest.mark.pure
 
@@ -118,3 +118,27 @@ def test_its_declaration_imports_nothing() -> None:
     )
     told = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["__future__", "light"]
+
+
+class _Size(Record):
+    memory: int
+    vcores: int = 1
+    name: str = ""
+
+
+class _Shown(Record):
+    memory: int
+    vcores: int = 0
+    title: str = "none"
+
+
+def test_a_record_is_made_of_what_others_have_under_the_same_names() -> None:
+    assert made_of(_Shown, _Size(5, 2)) == _Shown(5, 2)
+    assert made_of(_Shown, _Size(5, 2), title="t", vcores=9) == _Shown(5, 9, "t")
+    assert made_of(_Shown, _Shown(1, 1, "first"), _Size(5, 2)) == _Shown(5, 2, "first"), "the last one counts"
+    assert made_of(_Shown, _Size(5, 2), _Shown(1, 1, "last")) == _Shown(1, 1, "last")
+    assert made_of(_Shown, None, _Size(7)) == _Shown(7, 1)
+    with pytest.raises(TypeError):
+        made_of(_Shown, None)
+    with pytest.raises(TypeError):
+        made_of(_Shown, _Size(5), colour="red")

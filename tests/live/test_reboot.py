@@ -95,13 +95,13 @@ def test_what_waited_begins_and_what_ran_is_lost_with_the_machine_and_runs_again
         (end,) = (line for line in told if f"ContainerAborted          {container}" in line)
         assert "Container lost: the machine was restarted while it ran." in end
     assert "its deadline has passed" in yopp("wait", late, code=124).stderr
+    (gone,) = (one for one in yopp.json("app", "list", "-a")["apps"]["app"] if one["name"] == "followed")
+    yopp("wait", gone["id"], code=None)
     go.touch()
     yopp("wait", work, gpu, sweep, pi, after, begins, opportunistic, timeout=120)
     assert began(log) == Counter({"1": 1, "2": 1, "3": 2, "4": 2, "5": 1, "6": 1})
     assert yopp("logs", gpu).stdout.count("device 0") == 1
     assert sorted(line[-1] for line in yopp("logs", sweep).stdout.splitlines()) == ["a", "b", "c"]
-    (gone,) = (one for one in yopp.json("app", "list", "-a")["apps"]["app"] if one["name"] == "followed")
-    yopp("wait", gone["id"], code=None)
     told = yopp.json("app", "status", gone["id"])["app"]
     assert (told["finalStatus"], told["diagnostics"]) == (
         "FAILED",

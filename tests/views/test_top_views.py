@@ -157,6 +157,8 @@ def test_what_killing_costs_is_said() -> None:
     told = consequences.kill_containers([running], picture)
     assert told.startswith("Kill container 1.6 (opportunistic, running 45s, of application _0001)?")
     assert "Its work is lost" in told
+    both = consequences.kill_containers([queued, running], picture)
+    assert both.startswith("Kill 2 containers (1 has run): ")
     assert "master" in consequences.kill_containers([dataclasses.replace(running, is_am=True)], picture)
     assert "and 2 more" in consequences.kill_containers(
         [container(1, number) for number in range(5)], picture

@@ -1,4 +1,5 @@
-"""How a command that only looks goes on when its ResourceManager is lost: it tries again for a while, and says so once.
+"""How a command that only looks goes on when its ResourceManager is lost: it tries again for a while, and says when
+that takes long, and when the ResourceManager is there again.
 
 Changes are never made a second time: nobody knows whether the first was. An RM that is there and does not answer is not
 lost, and is told of at once.
@@ -50,7 +51,6 @@ class Patience:
         """A call was answered: what is lost from now on is another time."""
         if self._loss.since is None:
             return
-        if not self._loss.told:
-            away = self._connected - self._loss.since
-            self._tell(f"the ResourceManager is available again after {away:.1f} s")
+        away = self._connected - self._loss.since
+        self._tell(f"the ResourceManager is available again after {away:.1f} s")
         self._loss.over()

@@ -7,12 +7,14 @@ nobody wanted that end. Whoever stops daemons removes their files, also those of
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import time
 
 from executor.light import pattern, replace
 from executor.linux.procfs import boot_id, is_alive
+from executor.regular import NotRegularError, read_regular
 
 from ..errors import YoppError
 from ..machine.restarts import Watched, tries_so_far
@@ -38,10 +40,18 @@ def watched_names(run_dir: RunDir) -> tuple[str, ...]:
 
 
 def read_watched(run_dir: RunDir, name: str) -> Watched | None:
-    """What is known of a daemon that is to be started again; None where it is not to be."""
-    with contextlib.suppress(ValueError, RecursionError, YoppError):
-        text = run_dir.read(f"{name}.watched")
-        return None if text is None else decode(Watched, json.loads(text))
+    """What is known of a daemon that is to be started again; None where it is not to be, or nobody can tell now."""
+    with contextlib.suppress(OSError):
+        return read_surely(run_dir, name)
+    return None
+
+
+def read_surely(run_dir: RunDir, name: str) -> Watched | None:
+    """The same. Raises OSError where the file cannot be read now: nobody is forgotten for want of a descriptor."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError, NotRegularError):
+        text = read_regular(os.path.join(run_dir.path, f"{name}.watched"))
+        with contextlib.suppress(ValueError, RecursionError, YoppError):
+            return decode(Watched, json.loads(text))
     return None
 
 
@@ -81,8 +91,13 @@ def has_died(run_dir: RunDir, name: str) -> Watched | None:
     That its process has gone is known by pid, start time and boot; that no other has its place, by the lock of the pid
     file. Raises OSError where that cannot be read now.
     """
-    watched = read_watched(run_dir, name)
-    if watched is None or watched.boot_id != boot_id() or is_alive(watched.pid, watched.start):
+    watched = read_surely(run_dir, name)
+    if watched is None:
+        return None
+    now = boot_id()
+    if watched.boot_id and not now:
+        raise OSError(errno.EIO, "the kernel does not say which start of the machine this is")
+    if watched.boot_id != now or is_alive(watched.pid, watched.start):
         return None
     return None if run_dir.daemon(name) is not None else watched
 

@@ -156,15 +156,18 @@ class DaemonProcess:
     @property
     def is_watched(self) -> bool:
         """Whether others start this process again if it dies: not before it serves, nor after it was asked to end."""
-        from ..cluster.watched import read_watched
+        from ..cluster.watched import read_surely
 
-        found = read_watched(self.run_dir, self.name) if self._watched else None
+        try:
+            found = read_surely(self.run_dir, self.name) if self._watched else None
+        except OSError:
+            return True  # as it was: its file cannot be read now
         return found is not None and found.pid == os.getpid()
 
     @property
     def may_restart(self) -> bool:
         """Whether it may have others started again: not while it ends, nor once its run directory was cleared."""
-        if not self.restarts or self._ending or not _is_still(self._lock, self.run_dir.pid_file(self.name)):
+        if not self.restarts or self._ending or not self._has_place():
             return False
         return self.is_watched or not self._watched
 
@@ -278,17 +281,30 @@ class DaemonProcess:
 
         listening = _identity(socket)
 
+        def is_gone() -> bool:
+            try:
+                return _identity(socket) != listening
+            except OSError as error:  # nobody ends for what cannot be seen now
+                LOG.warning("%s cannot be looked at: %s", socket, reason_of(error))
+                return False
+
         def look() -> None:
             if self._ending:
                 return
-            replaced = _identity(socket) != listening
-            if why := f"{socket} was removed" if replaced else self._lost_place():
+            if why := f"{socket} was removed" if is_gone() else self._lost_place():
                 LOG.error("%s can no longer be reached: %s", self.name, why)
                 cleared(why)
             else:
                 asyncio.get_running_loop().call_later(PLACE_SECONDS, look)
 
         look()
+
+    def _has_place(self) -> bool:
+        """Whether the pid file is this process's; True where that cannot be seen now."""
+        try:
+            return _is_still(self._lock, self.run_dir.pid_file(self.name))
+        except OSError:
+            return True
 
     def _lost_place(self) -> str:
         """Why nobody can find this process, "" where its pid file is right now."""
@@ -318,7 +334,7 @@ class DaemonProcess:
         """Remove the pid file and let it go."""
         if self._lock < 0:
             return
-        if _is_still(self._lock, self.run_dir.pid_file(self.name)):
+        if self._has_place():
             with contextlib.suppress(OSError):
                 os.unlink(self.run_dir.pid_file(self.name))
         os.close(self._lock)
@@ -416,10 +432,10 @@ def read_site(run_dir: RunDir) -> Configuration:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file that is, None for none."""
+    """Which file that is, None for none. Raises OSError where that cannot be seen now."""
     try:
         found = os.lstat(path)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     return found.st_dev, found.st_ino
 
@@ -433,10 +449,10 @@ def _is_regular(path: str) -> bool:
 
 
 def _is_still(descriptor: int, path: str) -> bool:
-    """Whether ``path`` is the very file that is open as ``descriptor``."""
+    """Whether ``path`` is the very file that is open as ``descriptor``. Raises OSError where that cannot be seen."""
     try:
         named = os.stat(path, follow_symlinks=False)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return False
     opened = os.fstat(descriptor)
     return (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino)

@@ -38,9 +38,12 @@ LONGEST_LOG = 32 << 20
 BUSY_SECONDS = 0.5
 """How long a write waits for that."""
 _TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, key TEXT, document BLOB, PRIMARY KEY (kind, key)) WITHOUT ROWID"
+_ORDER = {kind.value: number for number, kind in enumerate(Kind)}
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.value: msgspec.json.Decoder(record) for record, kind in KINDS.items()
 }
+UNREADABLE = (KeyError, TypeError, ValueError, msgspec.MsgspecError, RecursionError)
+"""What reading a record may raise that is none."""
 
 
 class StateFile:
@@ -80,14 +83,11 @@ class StateFile:
             raise sqlite3.DatabaseError("it is no file")
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_SECONDS)
-        (found,) = database.execute("PRAGMA user_version").fetchone()
-        if found > FORMAT:
+        try:
+            format_of(database, self.path)
+        except YoppError:
             database.close()
-            raise YoppError(
-                f"cannot read {self.path}",
-                because=f"a newer version of yopp wrote it (format {found}; this version reads {FORMAT})",
-                hint="start the newer version, or move the file away to start with no state",
-            )
+            raise
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = NORMAL")
         database.execute("PRAGMA wal_autocheckpoint = 0")
@@ -105,14 +105,9 @@ class StateFile:
 
     def load(self) -> list[Stored]:
         """All records, kind by kind. One that cannot be read is told of in the log, and left out."""
-        found: list[Stored] = []
-        rows = self._database.execute("SELECT kind, key, document FROM record").fetchall()
-        order = {kind.value: number for number, kind in enumerate(Kind)}
-        for kind, key, document in sorted(rows, key=lambda row: (order.get(row[0], len(order)), row[1])):
-            try:
-                found.append(_DECODERS[kind].decode(document))
-            except (KeyError, msgspec.MsgspecError, ValueError, RecursionError) as error:
-                LOG.error("a record of %s cannot be read: %s %s: %s", self.path, kind, key, error)
+        found, problems = read_records(self._database)
+        for problem in problems:
+            LOG.error("%s: %s", self.path, problem)
         return found
 
     def write(self, commands: list[StoreCommand]) -> bool:
@@ -162,6 +157,39 @@ class StateFile:
         """Write nothing more."""
         with contextlib.suppress(sqlite3.Error):
             self._database.close()
+
+
+_START_NEWER = "start the newer version, or move the file away to start with no state"
+
+
+def newer(path: str, number: object, hint: str = _START_NEWER) -> YoppError:
+    """The refusal of what a newer version wrote."""
+    return YoppError(
+        f"cannot read {path}",
+        because=f"a newer version of yopp wrote it (format {number}; this version reads {FORMAT})",
+        hint=hint,
+    )
+
+
+def format_of(database: sqlite3.Connection, path: str) -> int:
+    """The form of the table there. Raises YoppError if a newer version wrote it."""
+    (number,) = database.execute("PRAGMA user_version").fetchone()
+    if number > FORMAT:
+        raise newer(path, number)
+    return int(number)
+
+
+def read_records(database: sqlite3.Connection) -> tuple[list[Stored], list[str]]:
+    """All records, kind by kind, and a sentence for each that cannot be read."""
+    found: list[Stored] = []
+    problems: list[str] = []
+    rows = database.execute("SELECT kind, key, document FROM record").fetchall()
+    for kind, key, document in sorted(rows, key=lambda row: (_ORDER.get(row[0], len(_ORDER)), row[1])):
+        try:
+            found.append(_DECODERS[kind].decode(document))
+        except UNREADABLE as error:
+            problems.append(f"a record cannot be read: {kind} {key}: {error}")
+    return found, problems
 
 
 def is_strange(path: str) -> bool:

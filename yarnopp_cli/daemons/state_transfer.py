@@ -35,10 +35,9 @@ from ..records.state import (
     key_of,
 )
 from ..rpc.codec import encode
-from .state_file import FORMAT, StateFile, is_strange
+from .state_file import FORMAT, UNREADABLE, StateFile, format_of, is_strange, newer, read_records
 
 _TYPES: dict[str, Any] = {kind.value: record for record, kind in KINDS.items()}
-_ERRORS = (KeyError, TypeError, ValueError, msgspec.MsgspecError, RecursionError)
 
 
 class StateReport(Record):
@@ -55,21 +54,6 @@ def examine(path: str) -> tuple[list[Stored], StateReport]:
 
     Raises YoppError if there is no state, or if a newer version wrote it.
     """
-    found: list[Stored] = []
-    problems: list[str] = []
-    found_format, rows = _rows(path)
-    order = [kind.value for kind in Kind]
-    for kind, key, document in sorted(
-        rows, key=lambda row: (order.index(row[0]) if row[0] in order else 99, row[1])
-    ):
-        try:
-            found.append(msgspec.json.decode(document, type=_TYPES[kind]))
-        except _ERRORS as error:
-            problems.append(f"a record cannot be read: {kind} {key}: {error}")
-    return found, _report(found_format, found, problems)
-
-
-def _rows(path: str) -> tuple[int, list[tuple[str, str, bytes]]]:
     if not os.path.exists(path):
         raise YoppError(
             f"{path} has no state",
@@ -80,21 +64,12 @@ def _rows(path: str) -> tuple[int, list[tuple[str, str, bytes]]]:
         if is_strange(path):
             raise sqlite3.DatabaseError("it is no file")
         with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
-            (number,) = database.execute("PRAGMA user_version").fetchone()
-            if number > FORMAT:
-                raise _newer(path, number)
-            return number, database.execute("SELECT kind, key, document FROM record").fetchall()
+            number = format_of(database, path)
+            found, problems = read_records(database)
     except sqlite3.Error as error:
         hint = "the next ResourceManager sets it aside and starts without state"
         raise YoppError(f"{path} cannot be read", because=str(error), hint=hint) from None
-
-
-def _newer(path: str, number: object) -> YoppError:
-    return YoppError(
-        f"cannot read {path}",
-        because=f"a newer version of yopp wrote it (format {number}; this version reads {FORMAT})",
-        hint="use the newer version",
-    )
+    return found, _report(number, found, problems)
 
 
 def _report(number: int, records: Iterable[Stored], problems: list[str]) -> StateReport:
@@ -131,10 +106,10 @@ def from_text(text: bytes, source: str) -> list[Stored]:
             said = json.loads(line)
             if number == 1:
                 if int(said["format"]) > FORMAT:
-                    raise _newer(source, said["format"])
+                    raise newer(source, said["format"], hint="use the newer version")
                 continue
             found.append(msgspec.convert(said["record"], type=_TYPES[said["kind"]]))
-        except _ERRORS as error:
+        except UNREADABLE as error:
             hint = "`yopp rmadmin state export` writes what is expected"
             raise ConfigurationError(
                 f"line {number} of {source} is not a record", because=repr(error), hint=hint

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from executor.causes import CauseKind, of_kind
+from executor.core.machine import earliest
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import (
@@ -152,7 +153,7 @@ class JobMaster:
             times.append(self._starts.next_deadline())
             if self._room > 0:
                 times += [task.not_before for task in self._waiting]
-        return min((time for time in times if time is not None), default=None)
+        return earliest(times)
 
     def advance(self, now: float) -> list[m.Command]:
         """Do what was due by ``now``."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from executor.light import names_of
 from executor.records import ExecutionType
 
 from ..records.jobs import ENDED, TaskState
@@ -15,21 +16,12 @@ from ..records.requests import Container, Token
 from ..records.state import StoredTask
 from .tasks import Tally, Task
 
-_FACTS = (
-    "priority",
-    "shown_number",
-    "attempts",
-    "preemptions",
-    "start_failures",
-    "exit_code",
-    "exit_status",
-    "diagnostics",
-    "wait_ms",
-    "ask_wait_ms",
-    "has_queued",
-    "upgraded",
+_FACTS = tuple(
+    name
+    for name in names_of(StoredTask)
+    if name in names_of(Task) and name not in ("phase_index", "number", "state", "execution_type")
 )
-"""What a record and a task have under the same name."""
+"""What a record and a task have under the same name, but for what says which task it is, and where it stands."""
 WRITTEN = ENDED | {TaskState.WAITING, TaskState.STARTING}
 """The states in which a task is written down. That its container queues or runs, its node tells."""
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from executor.causes import CauseKind, of_kind
 from executor.hints import Any
-from executor.light import Record
+from executor.light import Record, made_of
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerStatus, ExecutionType
 
 from ..errors import EXIT_CANNOT_START, EXIT_TRY_AGAIN
@@ -112,23 +112,16 @@ class Task(Record, frozen=False):
     def report(self) -> TaskReport:
         """It as it is now."""
         container = self.container
-        return TaskReport(
+        return made_of(
+            TaskReport,
+            self,
             phase=self.phase_index,
             number=self.shown_number,
-            state=self.state,
             execution_type=container.execution_type if container else self.execution_type,
             container_id=container.id if container else "",
             node_id=container.node_id if container else "",
-            exit_code=self.exit_code,
-            exit_status=self.exit_status,
-            diagnostics=self.diagnostics,
-            attempts=self.attempts,
-            preemptions=self.preemptions,
-            wait_ms=self.wait_ms,
             memory_mb=container.resource.memory if container else self.spec.resource.memory,
             planned_number=self.number,
-            started_at_ms=self.started_at_ms,
-            finished_at_ms=self.finished_at_ms,
         )
 
     def may_try_again(self, code: int) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from executor.causes import Cause, CauseKind
 from executor.core import commands as executor_commands
 from executor.core import events as executor_events
+from executor.core.machine import earliest
 from executor.core.scheduler import ContainerScheduler
 from executor.records import (
     ContainerExitStatus,
@@ -236,11 +237,10 @@ class NodeManager:
             return None
         due = self._scheduler.next_deadline()
         if self._ending is not None:
-            return _earlier(due, self._ending.deadline)
-        due = _earlier(_earlier(due, self._link.next_deadline()), self._patience_ends())
-        if self._proxy is not None:
-            due = _earlier(due, self._proxy.next_deadline())
-        return _earlier(due, self._held[0][0]) if self._held else due
+            return earliest((due, self._ending.deadline))
+        proxied = self._proxy.next_deadline() if self._proxy is not None else None
+        held = self._held[0][0] if self._held else None
+        return earliest((due, self._link.next_deadline(), self._patience_ends(), proxied, held))
 
     def advance(self, now: float) -> list[Command]:
         """Do what was due by ``now``."""
@@ -638,10 +638,3 @@ class NodeManager:
     def _is_ending(self) -> ShuttingDownError:
         reason = self._ending.reason if self._ending else ""
         return ShuttingDownError(f"node {self.node_id} is ending", because=reason)
-
-
-def _earlier(one: float | None, other: float | None) -> float | None:
-    """The earlier of two deadlines, None for never."""
-    if one is None or other is None:
-        return other if one is None else one
-    return min(one, other)

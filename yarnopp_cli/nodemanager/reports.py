@@ -10,7 +10,7 @@ from typing import Final
 
 from executor.core.events import UsageSampled
 from executor.core.scheduler import ContainerScheduler
-from executor.light import Record, replace
+from executor.light import Record, made_of, replace
 from executor.records import ContainerUsage, ResourceUtilization
 
 from ..records.container_protocol import GetNodeInfoResponse, GetUsageTracesResponse
@@ -79,18 +79,15 @@ class NodeReporter:
 
     def registration(self) -> RegisterNodeManagerRequest:
         """The node and everything it has."""
-        return RegisterNodeManagerRequest(
+        return made_of(
+            RegisterNodeManagerRequest,
+            self._facts,
             node_id=self._node_id,
             address=self._address,
             resource=self._scheduler.total,
-            http_address=self._facts.http_address,
-            rack=self._facts.rack,
-            labels=self._facts.labels,
             containers=self._containers.all_statuses(),
             running_applications=self._applications(),
             opportunistic=self._scheduler.opportunistic_status(),
-            version=self._facts.version,
-            pid=self._facts.pid,
         )
 
     def heartbeat(self, link: ResourceManagerLink, now: float) -> NodeHeartbeatRequest:
@@ -128,21 +125,17 @@ class NodeReporter:
 
     def node_info(self, link: ResourceManagerLink, wall_offset: float = 0.0) -> GetNodeInfoResponse:
         """The node, for people. ``wall_offset`` is the epoch seconds at the link's time 0."""
-        return GetNodeInfoResponse(
+        return made_of(
+            GetNodeInfoResponse,
+            self._facts,
+            self._scheduler,
             node_id=self._node_id,
-            pid=self._facts.pid,
-            total=self._scheduler.total,
-            allocated=self._scheduler.allocated,
             opportunistic=self._scheduler.opportunistic_status(),
             node_utilization=self._node_utilization,
             containers_utilization=self._meter.containers,
             started_at_ms=self._started_at_ms,
-            version=self._facts.version,
-            cgroups=self._facts.cgroups,
-            warnings=self._facts.warnings,
             log_dir=self._log_dir,
             rm_connected=link.is_registered,
-            devices=self._scheduler.devices,
             rm_lost_at_ms=0 if link.lost_at is None else int((link.lost_at + wall_offset) * 1000),
         )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from executor.light import made_of
 from executor.records import ContainerSpec
 
 from ..records.requests import ContainerLaunchContext
@@ -37,16 +38,5 @@ class LaunchTemplates:
             context = template.context.for_task(
                 template.number_variable, task.number, task.arguments, task.duration_hint_ms, task.variables
             )
-        grant = ContainerSpec(
-            container_id=task.container_id,
-            command=(),
-            application_id=template.application_id if template else "",
-            user=template.user if template else "",
-            resource=task.resource,
-            execution_type=task.execution_type,
-            priority=task.priority,
-            version=task.version,
-            waiting_since_ms=task.waiting_since_ms,
-            application_priority=task.application_priority,
-        )
-        return context, grant
+        # How long it is expected to run, its context says.
+        return context, made_of(ContainerSpec, template, task, command=(), duration_hint_ms=0)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
 from executor.hints import Any
-from executor.light import Record, defaults_of, field, replace
+from executor.light import Record, defaults_of, field, made_of, replace
 from executor.records import ExecutionType, Resource
 
 from .requests import ANY, ContainerLaunchContext, MapReduceJob
@@ -112,14 +112,7 @@ class PhaseSpec(Record):
     @property
     def context(self) -> ContainerLaunchContext:
         """What all its tasks run, without what is each one's own; of a sweep no command."""
-        return ContainerLaunchContext(
-            command=self.command if self.sweep is None else (),
-            environment=self.environment,
-            working_directory=self.working_directory,
-            files=self.files,
-            timeout_ms=self.timeout_ms,
-            own_account=self.own_account,
-        )
+        return made_of(ContainerLaunchContext, self, command=self.command if self.sweep is None else ())
 
     def numbers(self) -> Iterator[int]:
         """The numbers of its tasks, in order."""

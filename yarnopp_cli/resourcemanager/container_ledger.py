@@ -137,7 +137,12 @@ class ContainerLedger:
         if (known := self._rm.find_container(container_id)) is not None:
             known.ask_key = ask_key
             return
-        node = self._rm.nodes.get(str(payload.get("node_id")))
+        node_id = str(payload.get("node_id"))
+        node = self._rm.nodes.get(node_id)
+        if node is None and Due(DueKind.RECOVERY) in self._rm.deadlines:
+            # It has not come in this life of the RM, and may have the container, or its end.
+            self._rm.expected[container_id] = Expected(attempt, node_id, reported.priority, reported=reported)
+            return
         if node is None or node.state in GONE:
             attempt.completed.put(
                 container_id,
@@ -189,13 +194,14 @@ class ContainerLedger:
         attempt, size = expected.attempt, status.resource
         if attempt.ended:
             return None
+        request = expected.reported.allocation_request_id if expected.reported is not None else 0
         container = RMContainer(
             status.container_id,
             attempt,
             node,
             size,
             status.execution_type,
-            key_for(expected.priority, 0, size),
+            key_for(expected.priority, request, size),
             version=status.version,
             is_am=expected.is_am,
             acquired=True,

@@ -37,6 +37,7 @@ from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import NodeReport
+from ..records.requests import Container
 from ..records.state import RemoveRecords, StoreRecord
 from ..records.tracker_protocol import ApplicationPriority, LaunchTemplate
 from ..settings.declarations import ResourceManagerSettings
@@ -151,12 +152,14 @@ class ForgetState:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A container of which its node has not spoken since the RM's earlier life ended."""
+    """A container of which its node has not spoken since the RM's earlier life ended. ``reported`` is what a
+    DistributedScheduler has said of it: it may not have come to its node yet."""
 
     attempt: RMAppAttempt
     node_id: str
     priority: int = 0
     is_am: bool = False
+    reported: Container | None = None
 
 
 Command = (
@@ -470,6 +473,11 @@ class RMContext:
         if isinstance(listener, RMAppAttempt):
             return Due(DueKind.HELD_ALLOCATE, listener.id)
         return Due(DueKind.HELD_HEARTBEAT, listener.node_id)
+
+    def await_client(self, application_id: str) -> None:
+        """The client that this application needs has gone: it ends unless that comes again within the grace."""
+        grace = self.settings.client_am_grace_ms / 1000
+        self.deadlines.set(Due(DueKind.CLIENT_GONE, application_id), self.now + grace)
 
     def nodes_for_scheduling(self) -> tuple[RemoteNode, ...]:
         """The least loaded nodes, as DistributedSchedulers see them."""

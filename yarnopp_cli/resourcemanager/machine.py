@@ -69,7 +69,7 @@ class ResourceManager:
         self._admin = administration = AdminService(context, ledger)
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
         self._store = RMStateStore(context, hosting)
-        self._recovery = recovery = Recovery(context, manager, hosting, queues, self._store)
+        self._recovery = recovery = Recovery(context, manager, ledger, hosting, queues, self._store)
         explaining = ExplainService(context)
         #: requests that are answered at once, whoever asks
         self._answers: dict[type, Callable[[Any], Any]] = {

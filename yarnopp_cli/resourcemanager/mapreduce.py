@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from executor.light import replace
+from executor.light import made_of, replace
 from executor.records import ContainerExitStatus, ContainerState
 
 from ..records.history import MapReduceReport, TaskAttempt
 from ..records.requests import MapReduceJob, TaskAssignment
 from .entities import RMApp, RMContainer
-from .reports import attempt_report, container_report, reported
+from .reports import attempt_report, container_report
 
 MOST_ATTEMPTS = 1_000_000
 """What a master says beyond this is not remembered."""
@@ -123,7 +123,7 @@ def map_reduce_report(app: RMApp, tasks: TaskBook | None) -> MapReduceReport | N
 def _attempt(assignment: TaskAssignment, number: int, container: RMContainer) -> TaskAttempt:
     told = container_report(container)
     registration = container.node.registration
-    return reported(
+    return made_of(
         TaskAttempt,
         told,
         assignment,

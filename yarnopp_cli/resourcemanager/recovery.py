@@ -31,6 +31,7 @@ from ..records.state import (
     StoredTaskAttempt,
 )
 from .app_manager import RMAppManager
+from .container_ledger import ContainerLedger
 from .context import Due, DueKind, Expected, RMContext
 from .entities import RMApp, RMAppAttempt
 from .hosting.masters import HostedMasters
@@ -83,12 +84,14 @@ class Recovery:
         self,
         context: RMContext,
         manager: RMAppManager,
+        ledger: ContainerLedger,
         hosting: HostedMasters,
         queues: QueueService,
         store: RMStateStore,
     ) -> None:
         self._rm = context
         self._manager = manager
+        self._ledger = ledger
         self._hosting = hosting
         self._queues = queues
         self._store = store
@@ -111,7 +114,7 @@ class Recovery:
         words = {"reboot": "yes"} if rm.rebooted else {}
         numbers = {"applications": len(rm.live), "containers": len(rm.expected)}
         rm.history.add(EventKind.RESOURCEMANAGER_RECOVERED, words=words, numbers=numbers)
-        if rm.expected:
+        if rm.live:
             expiry = rm.settings.nm_expiry_interval_ms / 1000
             rm.deadlines.set(Due(DueKind.RECOVERY), rm.now + expiry)
 
@@ -188,8 +191,7 @@ class Recovery:
             return attempt
         manager.start(attempt)
         if app.unmanaged and not app.hosted:
-            grace = rm.settings.client_am_grace_ms / 1000
-            rm.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), rm.now + grace)
+            rm.await_client(app.id)
         return attempt
 
     def _end(self, app: RMApp, life: StoredLife) -> None:
@@ -241,6 +243,9 @@ class Recovery:
             attempt = expected.attempt
             if attempt.ended:
                 continue
+            if expected.reported is not None:
+                self._ledger.adopt_reported(attempt, expected.reported)
+                continue
             if expected.is_am:
                 self._manager.fail_attempt(attempt, f"AM {text[0].lower()}{text[1:]}", counted=False)
                 continue
@@ -256,5 +261,3 @@ class Recovery:
             )
             attempt.completed.put(container_id, status)
             rm.news_for_master(attempt)
-        if not rm.expected:
-            rm.deadlines.clear(Due(DueKind.RECOVERY))

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from typing import Any, TypeVar, cast
-
-from executor.light import replace
-from executor.records import Resource
+from executor.light import made_of, replace
+from executor.records import ContainerFacts, Resource
 
 from ..records.distributed_protocol import RemoteNode
 from ..records.reports import (
@@ -19,46 +16,32 @@ from ..records.reports import (
 from .entities import RMApp, RMAppAttempt, RMContainer, RMNode
 from .scheduler.queues import dominant_share
 
-ReportT = TypeVar("ReportT")
-
-
-def reported(kind: type[ReportT], *sources: object, **more: Any) -> ReportT:
-    """A report whose fields are what ``more`` says, else what the last of ``sources`` has under the same name."""
-    names = [one.name for one in fields(cast(Any, kind)) if one.name not in more]
-    told = {name: getattr(source, name) for source in sources for name in names if hasattr(source, name)}
-    return kind(**told, **more)
+_NOTHING_TOLD = ContainerFacts()
 
 
 def container_report(container: RMContainer) -> ContainerReport:
     """A container."""
-    status, app = container.status, container.app
-    told: dict[str, Any] = {} if status is None else {**status.facts(), "state": status.state}
-    told |= {
-        "user": app.user,
-        "version": container.version,
-        "finished_at_ms": told.get("finished_at_ms") or container.finished_at_ms,
-    }
-    return ContainerReport(
+    told, app = container.status or _NOTHING_TOLD, container.app
+    return made_of(
+        ContainerReport,
+        container,
+        told,
         container_id=container.id,
         application_id=app.id,
         node_id=container.node.node_id,
         execution_type=container.execution_type,
         resource=container.resource,
-        priority=container.priority,
-        allocated_at_ms=container.allocated_at_ms,
-        is_am=container.is_am,
-        promoted_at_ms=container.promoted_at_ms,
-        preemptions=container.preemptions,
+        version=container.version,
+        user=app.user,
         submitted_at_ms=app.submitted_at_ms,
-        eligible_at_ms=container.eligible_at_ms,
+        finished_at_ms=told.finished_at_ms or container.finished_at_ms,
         task=app.task_of(container.id),
-        **told,
     )
 
 
 def node_report(node: RMNode, wall_offset: float) -> NodeReport:
     """A node; ``wall_offset`` is what to add to the machine's seconds for people's time."""
-    return reported(
+    return made_of(
         NodeReport,
         node.registration,
         node,
@@ -72,7 +55,7 @@ def node_report(node: RMNode, wall_offset: float) -> NodeReport:
 def remote_node(node: RMNode) -> RemoteNode:
     """A node as a DistributedScheduler sees it. Where a guaranteed container waits the queue has no room."""
     load = node.load
-    return reported(
+    return made_of(
         RemoteNode,
         node.registration,
         load,
@@ -84,7 +67,7 @@ def remote_node(node: RMNode) -> RemoteNode:
 def attempt_report(attempt: RMAppAttempt) -> ApplicationAttemptReport:
     """An attempt."""
     container_id, node_id, http_address = _master(attempt)
-    return reported(
+    return made_of(
         ApplicationAttemptReport,
         attempt,
         attempt_id=attempt.id,
@@ -111,7 +94,7 @@ def application_report(app: RMApp, now: float) -> ApplicationReport:
     context, attempt = app.context, app.attempt
     container_id, node_id, _ = _master(attempt)
     counts = {f"containers_{phase.value.lower()}": number for phase, number in app.counts.items()}
-    return reported(
+    return made_of(
         ApplicationReport,
         context,
         app,
@@ -135,7 +118,7 @@ def _usage(app: RMApp) -> ApplicationResourceUsage:
     groups = [] if app.ended else [one for table in attempt.tables for one in table.groups()]
     *_, root = app.leaf.line()
     part = dominant_share(app.guaranteed, root.guaranteed)
-    return reported(
+    return made_of(
         ApplicationResourceUsage,
         app.context,
         app,

@@ -9,6 +9,9 @@ Decisions: rm-state.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import fields
+
+from executor.light import names_of
 
 from ..masters.resuming import stored_task
 from ..records.reports import NodeState
@@ -32,23 +35,12 @@ EVENTS_AHEAD = 10_000
 """So many numbers of events are taken at once, so that few records are written for them."""
 
 
-RESTORED = (
-    "progress",
-    "memory_seconds",
-    "vcore_seconds",
-    "guaranteed_allocated_total",
-    "opportunistic_allocated_total",
-    "promoted_total",
-    "summary",
-    "final_status",
-    "diagnostics",
-    "started_at_ms",
-    "finished_at_ms",
-    "postponed",
-    "began_at_ms",
-    "expires_at_ms",
+RESTORED = tuple(
+    one.name
+    for one in fields(RMApp)
+    if one.name in names_of(StoredLife) and one.name not in ("id", "attempts", "state")
 )
-"""What an application and the record of its life have under the same name."""
+"""What an application and the record of its life have under the same name, and is the same."""
 
 
 class RMStateStore:

@@ -5,6 +5,7 @@ Both sides ask: a daemon for its callers, a caller for the daemon that it is abo
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import socket
@@ -57,8 +58,9 @@ def is_here(connection: socket.socket, peer: tuple[Any, ...]) -> bool:
     with socket.socket(connection.family, socket.SOCK_STREAM) as probe:
         try:
             probe.bind((peer[0], 0, *peer[2:]))
-        except OSError:
-            return False  # it can be bound only where it is one of this host's
+        except OSError as error:
+            # It can be bound only where it is one of this host's. Who is not known to be elsewhere is not trusted so.
+            return error.errno != errno.EADDRNOTAVAIL
     return True
 
 

@@ -20,7 +20,8 @@ from ...light import Record, field, replace
 from ...records import CgroupLimits, ContainerUsage
 from ..procfs import Traces, read_bytes, send, wait_until
 from .files import UnifiedFiles, at, figures, group_processes, groups_below, leave_freezer
-from .slots import SLOT_PREFIX, Gauges, SlotGroup
+from .gauges import Gauges, read_gauge
+from .slots import SLOT_PREFIX, SlotGroup
 from .weights import GroupWeights
 
 LOG = logging.getLogger(__name__)
@@ -217,6 +218,7 @@ class GroupDriver(CgroupDriver):
         self._unique_parents = tuple(dict.fromkeys(self._parents.values()))
         self._lent: dict[str, SlotGroup] = {}
         self._slots: set[str] = set()
+        self._peaks: dict[str, int] = {}
 
     @property
     def bases(self) -> dict[str, str]:
@@ -250,12 +252,8 @@ class GroupDriver(CgroupDriver):
         """
 
     @abc.abstractmethod
-    def _measure(self, container_id: str, now: float) -> ContainerUsage:
-        """What the group of a container has counted."""
-
-    @abc.abstractmethod
-    def _gauges(self, slot: str) -> Gauges:
-        """Where the figures of a slot's group are."""
+    def _gauges(self, group: Callable[[str], str]) -> Gauges:
+        """Where the figures of a group are; ``group`` is its directory for each controller."""
 
     def _hold(self, container_id: str) -> None:
         """Freeze it for a kill, if that is possible: killing works without, too, only less reliably."""
@@ -343,7 +341,8 @@ class GroupDriver(CgroupDriver):
 
     def slot(self, name: str) -> SlotGroup:
         """Its group below each base."""
-        return SlotGroup(name, self._groups(name), self._gauges(name))
+        gauges = self._gauges(lambda controller: f"{self._parents[controller]}/{name}")
+        return SlotGroup(name, self._groups(name), gauges)
 
     def lend(self, container_id: str, slot: SlotGroup) -> None:
         """Until ``give_back`` or ``remove``."""
@@ -366,9 +365,27 @@ class GroupDriver(CgroupDriver):
     def usage(self, container_id: str, now: float) -> ContainerUsage:
         """What the kernel has counted for it."""
         lent = self._lent.get(container_id)
-        if lent is None:
-            return self._measure(container_id, now)
-        return lent.usage(now, len(lent.processes()))
+        if lent is not None:
+            return lent.usage(now, len(lent.processes()))
+        gauges = self._gauges(lambda controller: self._group(controller, container_id))
+        memory, peak = int(read_gauge(gauges.memory_bytes)), int(read_gauge(gauges.memory_peak_bytes))
+        # memory.peak came with Linux 5.19; before that the highest sample has to suffice.
+        peak = self._peaks[container_id] = max(peak, memory, self._peaks.get(container_id, 0))
+        return ContainerUsage(
+            cpu_seconds=read_gauge(gauges.cpu_seconds),
+            memory_bytes=memory,
+            memory_peak_bytes=peak,
+            throttled_seconds=read_gauge(gauges.throttled_seconds),
+            oom_kills=int(read_gauge(gauges.oom_kills)),
+            processes=len(group_processes(self._groups(container_id)[0])),
+            sampled_at=now,
+        )
+
+    def cpu_seconds(self, hierarchy: str) -> float | None:
+        """What the group itself has counted, if it counts."""
+        below = hierarchy.strip("/")
+        gauge = self._gauges(lambda controller: os.path.join(self._bases[controller], below)).cpu_seconds
+        return None if gauge is None else read_gauge(gauge)
 
     def full_group(self) -> str:
         """By ``pids.max`` and ``pids.current``, which every group but a root has."""
@@ -422,8 +439,9 @@ class GroupDriver(CgroupDriver):
         if container_id in self._lent:
             self._kill_in_slot(container_id)
             return
-        with contextlib.suppress(CgroupWriteError):
-            self._unified(container_id).kill = True
+        if UNIFIED in self._bases:
+            with contextlib.suppress(CgroupWriteError):
+                self._unified(container_id).kill = True
         kill_until_empty(
             container_id, lambda: self.processes(container_id), patience=lambda: self.kill_seconds
         )
@@ -432,8 +450,11 @@ class GroupDriver(CgroupDriver):
         """Most die of the first SIGKILL. Those that fork meanwhile are frozen for the next one."""
         for pid in self.processes(container_id):
             send(pid, signal.SIGKILL)
-        if wait_until(lambda: not self.processes(container_id), QUICK_KILL_SECONDS):
-            return
+        if not wait_until(lambda: not self.processes(container_id), QUICK_KILL_SECONDS):
+            self._kill_frozen(container_id)
+
+    def _kill_frozen(self, container_id: str) -> None:
+        """Freeze, SIGKILL and thaw, round after round."""
         kill_until_empty(
             container_id,
             lambda: self.processes(container_id),
@@ -445,6 +466,7 @@ class GroupDriver(CgroupDriver):
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
         """Remove all its groups, and what is below them."""
         groups = self._groups(check_name(container_id))
+        self._peaks.pop(container_id, None)
         removed = remove_groups(groups, wait_seconds, self.delete_delay_seconds)
         if removed:
             lent = self._lent.pop(container_id, None)

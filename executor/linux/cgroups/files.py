@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from cgroupspy.controllers import Controller, CpuAcctController, CpuController, MemoryController
+from cgroupspy.controllers import Controller, CpuController, MemoryController
 from cgroupspy.interfaces import BaseFileInterface, DictFile, FlagFile, IntegerFile, MultiLineIntegerFile
 from cgroupspy.nodes import Node
 
@@ -173,15 +173,10 @@ class CpuFiles(KernelFiles, CpuController):  # type: ignore[misc]
     """v1 ``cpu``: shares, cfs_quota_us, cfs_period_us, stat (``throttled_time`` in nanoseconds)."""
 
 
-class CpuAcctFiles(KernelFiles, CpuAcctController):  # type: ignore[misc]
-    """v1 ``cpuacct``: usage, in nanoseconds."""
-
-
 class MemoryFiles(KernelFiles, MemoryController):  # type: ignore[misc]
-    """v1 ``memory``; ``oom_control`` as a dict, with ``oom_kill`` since Linux 4.13."""
+    """v1 ``memory``."""
 
     force_empty: Any = IntegerFile("memory.force_empty", writeonly=True)
-    oom_control: Any = DictFile("memory.oom_control", readonly=True)
 
 
 class PidsFiles(KernelFiles):
@@ -207,16 +202,12 @@ class UnifiedFiles(KernelFiles):
     kill: Any = FlagFile("cgroup.kill", writeonly=True)
     cpu_weight: Any = IntegerFile("cpu.weight")
     cpu_max: Any = BandwidthFile("cpu.max")
-    cpu_stat: Any = DictFile("cpu.stat", readonly=True)
     memory_max: Any = LimitFile("memory.max")
     memory_low: Any = LimitFile("memory.low")
     memory_swap_max: Any = LimitFile("memory.swap.max")
     memory_reclaim: Any = IntegerFile("memory.reclaim", writeonly=True)
     memory_current: Any = IntegerFile("memory.current", readonly=True)
-    memory_peak: Any = IntegerFile("memory.peak")
-    memory_events: Any = DictFile("memory.events", readonly=True)
     pids_max: Any = LimitFile("pids.max")
-    pids_current: Any = IntegerFile("pids.current", readonly=True)
 
 
 Files = TypeVar("Files", bound=KernelFiles)

@@ -13,6 +13,7 @@ import os
 from ...light import Record
 from ...records import CgroupLimits, ContainerUsage
 from .files import group_processes
+from .gauges import Gauge, Gauges, read_gauge
 
 SLOT_PREFIX = "yopp-slot-"
 """How the names of slots' groups begin. No container may be called so."""
@@ -20,25 +21,6 @@ SLOT_PREFIX = "yopp-slot-"
 
 LASTING_PEAK_BYTES = 8 << 20
 """A higher peak that cannot be reset ends the use of a group: the next container's would be unknown below it."""
-
-
-class Gauge(Record):
-    """A figure of a group: the file it is in, the word before it if the file has several, and how many make one."""
-
-    path: str
-    word: str = ""
-    unit: float = 1.0
-
-
-class Gauges(Record):
-    """Where a driver finds its figures; None for what it does not know."""
-
-    cpu_seconds: Gauge | None = None
-    throttled_seconds: Gauge | None = None
-    memory_bytes: Gauge | None = None
-    memory_peak_bytes: Gauge | None = None
-    oom_kills: Gauge | None = None
-    tasks: Gauge | None = None
 
 
 class Baseline(Record):
@@ -170,13 +152,7 @@ class SlotGroup:
         return self._resettable
 
     def _read(self, gauge: Gauge | None) -> float:
-        """0 if there is no such file, or the group is gone."""
-        if gauge is None:
-            return 0
-        try:
-            text = os.pread(self._open(gauge.path), 4096, 0)
-            if gauge.word:
-                text = text.split(gauge.word.encode() + b" ", 1)[1].split(None, 1)[0]
-            return int(text) / gauge.unit
-        except (OSError, ValueError, IndexError):
-            return 0
+        return read_gauge(gauge, self._text)
+
+    def _text(self, path: str) -> bytes:
+        return os.pread(self._open(path), 4096, 0)

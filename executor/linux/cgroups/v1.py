@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 from ...core.limits import SHARES
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
-from ...records import CgroupLimits, ContainerUsage
+from ...records import CgroupLimits
 from . import files as kernel
-from .base import CPU, MEMORY, PIDS, UNIFIED, GroupDriver, differ, kill_until_empty, rounded_up
-from .files import at, figures, group_processes, number
-from .slots import Gauge, Gauges
+from .base import CPU, MEMORY, PIDS, UNIFIED, GroupDriver, differ, rounded_up
+from .files import at, number
+from .gauges import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
 
 LOG = logging.getLogger(__name__)
@@ -69,11 +69,9 @@ class V1Driver(GroupDriver):
         if "pids" in self._bases and differ(PIDS, limits, before):
             at(group("pids"), kernel.PidsFiles).max = limits.pids_max
 
-    def _gauges(self, slot: str) -> Gauges:
+    def _gauges(self, group: Callable[[str], str]) -> Gauges:
         def gauge(controller: str, file: str, word: str = "", unit: float = 1.0) -> Gauge | None:
-            if controller not in self._bases:
-                return None
-            return Gauge(f"{self._parents[controller]}/{slot}/{file}", word, unit)
+            return Gauge(f"{group(controller)}/{file}", word, unit) if controller in self._bases else None
 
         return Gauges(
             cpu_seconds=gauge("cpuacct", "cpuacct.usage", unit=1e9)
@@ -85,37 +83,9 @@ class V1Driver(GroupDriver):
             tasks=gauge("pids", "pids.current"),
         )
 
-    def _measure(self, container_id: str, now: float) -> ContainerUsage:
-        """From cpuacct (or the bare v2 mount), cpu.stat and the memory hierarchy."""
-        cpu_seconds = throttled = 0.0
-        memory = peak = oom_kills = 0
-        if "cpuacct" in self._bases:
-            cpu_seconds = number(at(self._group("cpuacct", container_id), kernel.CpuAcctFiles), "usage") / 1e9
-        elif self._has_unified:
-            cpu_seconds = figures(self._unified(container_id), "cpu_stat").get("usage_usec", 0) / 1e6
-        if "cpu" in self._bases:
-            stat = figures(at(self._group("cpu", container_id), kernel.CpuFiles), "stat")
-            throttled = stat.get("throttled_time", 0) / 1e9
-        if "memory" in self._bases:
-            files = at(self._group("memory", container_id), kernel.MemoryFiles)
-            memory, peak = number(files, "usage_in_bytes"), number(files, "max_usage_in_bytes")
-            oom_kills = figures(files, "oom_control").get("oom_kill", 0)
-        return ContainerUsage(
-            cpu_seconds=cpu_seconds,
-            memory_bytes=memory,
-            memory_peak_bytes=max(peak, memory),
-            throttled_seconds=throttled,
-            oom_kills=oom_kills,
-            processes=len(group_processes(self._groups(container_id)[0])),
-            sampled_at=now,
-        )
-
     def cpu_seconds(self, hierarchy: str) -> float | None:
-        """From cpuacct."""
-        if "cpuacct" not in self._bases:
-            return None
-        group = os.path.join(self._bases["cpuacct"], hierarchy.strip("/"))
-        return number(at(group, kernel.CpuAcctFiles), "usage") / 1e9
+        """From cpuacct: before Linux 4.15 a bare v2 mount counts nothing."""
+        return super().cpu_seconds(hierarchy) if "cpuacct" in self._bases else None
 
     def _freezer(self, container_id: str) -> kernel.FreezerFiles:
         return at(self._group("freezer", container_id), kernel.FreezerFiles)
@@ -173,18 +143,10 @@ class V1Driver(GroupDriver):
 
     def kill(self, container_id: str) -> None:
         """By v2's ``cgroup.kill`` if there is one, else frozen, killed and thawed; until all hierarchies are empty."""
-        if self._has_unified or container_id in self._lent:
-            return super().kill(container_id)
-        before = after = None
-        if self._has_freezer:
-            before, after = lambda: self._hold(container_id), lambda: self.thaw(container_id)
-        return kill_until_empty(
-            container_id,
-            lambda: self.processes(container_id),
-            before=before,
-            after=after,
-            patience=lambda: self.kill_seconds,
-        )
+        if self._has_freezer and not self._has_unified and container_id not in self._lent:
+            self._kill_frozen(container_id)
+        else:
+            super().kill(container_id)
 
     def weights(self) -> GroupWeights | None:
         """cpu.shares."""

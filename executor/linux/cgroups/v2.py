@@ -9,10 +9,10 @@ from collections.abc import Callable
 from ...core.limits import WEIGHT
 from ...errors import CgroupWriteError
 from ...light import replace
-from ...records import CgroupLimits, ContainerUsage
+from ...records import CgroupLimits
 from .base import CPU, MEMORY, PIDS, UNIFIED, CgroupReport, GroupDriver, differ, rounded_up
-from .files import UnifiedFiles, at, figures, number, root_of
-from .slots import Gauge, Gauges
+from .files import UnifiedFiles, at, number, root_of
+from .gauges import Gauge, Gauges
 from .weights import GroupWeights, weighed_groups
 
 WANTED = ("cpu", "memory", "pids")
@@ -38,7 +38,6 @@ class V2Driver(GroupDriver):
         self._base = base
         self._controllers = tuple(name for name in WANTED if name in controllers)
         self.enforces_memory = "memory" in self._controllers
-        self._peaks: dict[str, int] = {}
 
     def describe(self) -> CgroupReport:
         """The controllers in use."""
@@ -73,44 +72,19 @@ class V2Driver(GroupDriver):
         if "pids" in self._controllers and differ(PIDS, limits, before):
             files.pids_max = limits.pids_max
 
-    def _gauges(self, slot: str) -> Gauges:
-        group = f"{self._parents[UNIFIED]}/{slot}"
-        memory = "memory" in self._controllers
+    def _gauges(self, group: Callable[[str], str]) -> Gauges:
+        def gauge(controller: str, file: str, word: str = "", unit: float = 1.0) -> Gauge | None:
+            return Gauge(f"{path}/{file}", word, unit) if controller in self._controllers else None
+
+        path = group(UNIFIED)
         return Gauges(
-            cpu_seconds=Gauge(f"{group}/cpu.stat", "usage_usec", 1e6),
-            throttled_seconds=Gauge(f"{group}/cpu.stat", "throttled_usec", 1e6)
-            if "cpu" in self._controllers
-            else None,
-            memory_bytes=Gauge(f"{group}/memory.current") if memory else None,
-            memory_peak_bytes=Gauge(f"{group}/memory.peak") if memory else None,
-            oom_kills=Gauge(f"{group}/memory.events", "oom_kill") if memory else None,
-            tasks=Gauge(f"{group}/pids.current") if "pids" in self._controllers else None,
+            cpu_seconds=Gauge(f"{path}/cpu.stat", "usage_usec", 1e6),  # which every group has
+            throttled_seconds=gauge("cpu", "cpu.stat", "throttled_usec", 1e6),
+            memory_bytes=gauge("memory", "memory.current"),
+            memory_peak_bytes=gauge("memory", "memory.peak"),
+            oom_kills=gauge("memory", "memory.events", "oom_kill"),
+            tasks=gauge("pids", "pids.current"),
         )
-
-    def _measure(self, container_id: str, now: float) -> ContainerUsage:
-        """From cpu.stat, memory.current, memory.peak and memory.events."""
-        files = self._unified(container_id)
-        stat = figures(files, "cpu_stat")
-        memory = peak = oom_kills = 0
-        if "memory" in self._controllers:
-            memory, peak = number(files, "memory_current"), number(files, "memory_peak")
-            # memory.peak came with Linux 5.19; before that the highest sample has to suffice.
-            peak = self._peaks[container_id] = max(peak, memory, self._peaks.get(container_id, 0))
-            oom_kills = figures(files, "memory_events").get("oom_kill", 0)
-        return ContainerUsage(
-            cpu_seconds=stat.get("usage_usec", 0) / 1e6,
-            memory_bytes=memory,
-            memory_peak_bytes=peak,
-            throttled_seconds=stat.get("throttled_usec", 0) / 1e6,
-            oom_kills=oom_kills,
-            processes=len(self.processes(container_id)),
-            sampled_at=now,
-        )
-
-    def cpu_seconds(self, hierarchy: str) -> float | None:
-        """From cpu.stat, which every group has."""
-        group = os.path.join(self._base, hierarchy.strip("/"))
-        return figures(at(group, UnifiedFiles), "cpu_stat").get("usage_usec", 0) / 1e6
 
     def reclaim(self, container_id: str) -> int | None:
         """By ``memory.reclaim``: the page cache goes, and where there is swap all the rest may go there."""
@@ -130,11 +104,6 @@ class V2Driver(GroupDriver):
         files.memory_low = 0
         files.memory_max = lower
         return lower
-
-    def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
-        """Remove its group and what is below."""
-        self._peaks.pop(container_id, None)
-        return super().remove(container_id, wait_seconds)
 
     def weights(self) -> GroupWeights | None:
         """cpu.weight."""

@@ -28,7 +28,7 @@ from ..cgroups.files import (
     read_own_paths,
 )
 from ..cgroups.v1 import UNLIMITED
-from ..procfs import read_bytes, read_stat, runnable_threads, waited_ns
+from ..procfs import read_bytes, runnable_threads, scan, waited_ns
 
 BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq and softirq of a cpu line; steal counts for nobody here, and guests are in user already."""
@@ -280,10 +280,7 @@ class OwnProcesses:
             return 0.0
         booted = time.clock_gettime(time.CLOCK_BOOTTIME)
         used, seen, others = 0.0, {}, set()
-        for pid in map(int, filter(str.isdigit, os.listdir(self._proc))):
-            stat = read_stat(pid, proc=self._proc)
-            if stat is None:
-                continue
+        for pid, stat in scan(proc=self._proc).items():
             seconds, age = stat.cpu_ticks / self._hertz, booted - stat.start / self._hertz
             key = (pid, stat.start)
             if pid in known:
@@ -347,9 +344,8 @@ class WaitingProcesses:
             return self._cores
         booted = time.clock_gettime(time.CLOCK_BOOTTIME)
         known, waited, waits, told = {}, {}, 0, False
-        for pid in map(int, filter(str.isdigit, os.listdir(self._proc))):
-            stat = read_stat(pid, proc=self._proc)
-            if stat is None or stat.parent == KTHREADD or pid == KTHREADD:
+        for pid, stat in scan(proc=self._proc).items():
+            if KTHREADD in (pid, stat.parent):
                 continue
             key, age = (pid, stat.start), booted - stat.start / self._hertz
             yopps = self._known.get(key)

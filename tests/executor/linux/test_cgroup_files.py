@@ -12,7 +12,6 @@ from executor.linux.cgroups import NoCgroups, V1Driver, V2Driver, discover
 from executor.linux.cgroups.files import (
     CpuFiles,
     KernelFiles,
-    MemoryFiles,
     Mount,
     PidsFiles,
     UnifiedFiles,
@@ -23,8 +22,9 @@ from executor.linux.cgroups.files import (
     read_mounts,
     read_own_paths,
 )
+from executor.linux.cgroups.gauges import Gauge, read_gauge
 from executor.linux.watching.host import host_limits
-from executor.records import CgroupLimits
+from executor.records import CgroupLimits, ContainerUsage
 from executor.settings import ExecutorSettings
 
 AUTO = ExecutorSettings()
@@ -88,13 +88,24 @@ def test_values_are_read_and_written_as_the_kernel_spells_them(tmp_path: Path) -
     assert (tmp_path / "cpu.max").read_text() == "50000 100000"
     unified.freeze = True
     assert (tmp_path / "cgroup.freeze").read_text() == "1"
-    (tmp_path / "memory.events").write_text("low 0\noom 3\noom_kill 2\n")
-    assert figures(unified, "memory_events")["oom_kill"] == 2
     (tmp_path / "cgroup.controllers").write_text("cpu memory\n")
     assert unified.controllers == ("cpu", "memory")
 
+
+def test_a_figure_is_found_by_its_word_and_in_its_unit(tmp_path: Path) -> None:
+    events = tmp_path / "memory.events"
+    events.write_text("low 0\noom 3\noom_kill 2\n")
+    assert read_gauge(Gauge(str(events), "oom_kill")) == 2
     (tmp_path / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
-    assert at(str(tmp_path), MemoryFiles).oom_control["oom_kill"] == 1
+    assert read_gauge(Gauge(str(tmp_path / "memory.oom_control"), "oom_kill")) == 1
+    (tmp_path / "cpuacct.usage").write_text("1500000000\n")
+    assert read_gauge(Gauge(str(tmp_path / "cpuacct.usage"), unit=1e9)) == 1.5
+    assert (
+        read_gauge(Gauge(str(tmp_path / "gone")))
+        == read_gauge(Gauge(str(events), "swapped"))
+        == read_gauge(None)
+        == 0
+    )
 
 
 def test_long_lists_of_processes_are_read_whole(tmp_path: Path) -> None:
@@ -368,3 +379,47 @@ def test_capacity_below_v2(host: Host) -> None:
     (point / "a" / "memory.max").write_text(str(64 << 20))
     found = host_limits(root=str(host.root), proc=str(host.proc))
     assert (found.cores, found.memory_bytes) == (0.25, 64 << 20)
+
+
+def test_v2_tells_what_a_container_has_used(tmp_path: Path) -> None:
+    group = tmp_path / "node" / "c1"
+    group.mkdir(parents=True)
+    (group / "cgroup.procs").write_text("5\n6\n")
+    (group / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 9\nthrottled_usec 500000\n")
+    (group / "memory.current").write_text("4096\n")
+    (group / "memory.events").write_text("low 0\noom 1\noom_kill 1\n")
+    driver = V2Driver(str(tmp_path), "node", ("cpu", "memory", "pids"))
+    first = driver.usage("c1", 7.0)
+    assert first == ContainerUsage(
+        2.5, 4096, 4096, throttled_seconds=0.5, oom_kills=1, processes=2, sampled_at=7.0
+    )
+    # Without memory.peak the highest sample counts.
+    (group / "memory.current").write_text("1024\n")
+    assert driver.usage("c1", 8.0).memory_peak_bytes == 4096
+    (group / "memory.peak").write_text("8192\n")
+    assert driver.usage("c1", 9.0).memory_peak_bytes == 8192
+    assert driver.cpu_seconds("/node/c1") == 2.5
+    assert driver.usage("gone", 9.0) == ContainerUsage(sampled_at=9.0)
+
+
+def test_v1_tells_what_a_container_has_used(tmp_path: Path) -> None:
+    for name in ("cpu", "memory"):
+        (tmp_path / name / "node" / "c1").mkdir(parents=True)
+        (tmp_path / name / "node" / "c1" / "cgroup.procs").write_text("5\n")
+    cpu, memory = (tmp_path / name / "node" / "c1" for name in ("cpu", "memory"))
+    (cpu / "cpuacct.usage").write_text("2500000000\n")
+    (cpu / "cpu.stat").write_text("nr_periods 2\nthrottled_time 500000000\n")
+    (memory / "memory.usage_in_bytes").write_text("1024\n")
+    (memory / "memory.max_usage_in_bytes").write_text("4096\n")
+    (memory / "memory.oom_control").write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 1\n")
+    bases = {
+        "cpu": str(tmp_path / "cpu"),
+        "cpuacct": str(tmp_path / "cpu"),
+        "memory": str(tmp_path / "memory"),
+    }
+    driver = V1Driver(bases, "node")
+    assert driver.usage("c1", 7.0) == ContainerUsage(
+        2.5, 1024, 4096, throttled_seconds=0.5, oom_kills=1, processes=1, sampled_at=7.0
+    )
+    assert driver.cpu_seconds("node/c1") == 2.5
+    assert V1Driver({"memory": bases["memory"]}, "node").cpu_seconds("node") is None

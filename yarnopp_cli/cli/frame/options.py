@@ -204,7 +204,6 @@ ExitCode = Annotated[
         "Which exit code to return when several fail: the highest, the first in time, or 1 for any.",
     ),
 ]
-Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to.")]
 Tags = Annotated[list[str] | None, option("--tag TAG", "A tag of the application (repeatable, or A,B).")]
 DryRun = Annotated[bool, option("--dry-run", "Show what would happen, and change nothing.")]
 NoWait = Annotated[bool, option("--no-wait", "Return at once; do not wait for the result.")]
@@ -250,10 +249,11 @@ class Options(Record):
 
 class Live(Record):
     """On the type of an argument or option: the kinds of things whose ids completion offers for it (app, container,
-    node, queue), of containers those that ``fits``."""
+    node, queue), of containers those that ``fits``. ``ended``: also the latest applications that have ended."""
 
     kinds: tuple[str, ...]
     fits: Callable[[Any], bool] | None = None
+    ended: bool = False
 
 
 class Words(Record):
@@ -277,8 +277,12 @@ IDS = argument("ID...", "Full id, `last`, `last.2`, unique suffix, name, 1-3, `a
 Ids = Annotated[list[str], IDS]
 ApplicationIds = Annotated[list[str], IDS, Live(("app",))]
 ContainerIds = Annotated[list[str], IDS, Live(("container",))]
-OfApplication = Annotated[str | None, option("--app ID", "Only of this application."), Live(("app",))]
+AnyApplicationIds = Annotated[list[str], IDS, Live(("app",), ended=True)]
+OfApplication = Annotated[
+    str | None, option("--app ID", "Only of this application."), Live(("app",), ended=True)
+]
 NodeIds = Annotated[list[str], IDS, Live(("node",))]
+Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to."), Live(("queue",))]
 QueueNames = Annotated[list[str], IDS, Live(("queue",))]
-JobIds = Annotated[list[str], IDS, Live(("app", "container"))]
-AnyIds = Annotated[list[str], IDS, Live(("app", "container", "node"))]
+JobIds = Annotated[list[str], IDS, Live(("app", "container"), ended=True)]
+AnyIds = Annotated[list[str], IDS, Live(("app", "container", "node"), ended=True)]

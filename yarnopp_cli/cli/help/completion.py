@@ -23,6 +23,8 @@ from ..words import given
 
 SECONDS = 0.25
 """How long the cluster has to tell its ids."""
+LATEST = 50
+"""How many of the applications that may have ended are offered."""
 _MANNERS: dict[str, Any] = {"needs": Needs.NOTHING, "forms": WORDS}
 BASH = """\
 _yopp() {
@@ -176,9 +178,10 @@ def _values(parameter: Any, last: str, before: list[str]) -> list[str]:
     """What ``last``, a value of this option or argument, may become."""
     completes = getattr(parameter, "completes", None)
     if isinstance(completes, Live):
-        found = _starting(_ids(completes, before), last)
-        named = parameter.param_type_name == "argument" and "queue" not in completes.kinds
-        return [*_starting(["last"], last), *found] if found and named else found
+        found = _ids(completes, before)
+        is_argument = parameter.param_type_name == "argument" and "queue" not in completes.kinds
+        named = found and (is_argument or {"app", "container"} & {*completes.kinds})
+        return _starting(["last", *found] if named else found, last)
     if isinstance(completes, Words):
         start, comma, word = last.rpartition(",") if completes.several else ("", "", last)
         minus = "-" if completes.several and word.startswith("-") else ""
@@ -241,6 +244,8 @@ def _ids(wanted: Live, before: list[str]) -> list[str]:
             if "app" in kinds:
                 apps = client.applications(GetApplicationsRequest(live_only=True))
                 found += [one.application_id for one in reversed(apps)]
+                latest = client.applications(GetApplicationsRequest(limit=LATEST)) if wanted.ended else ()
+                found += [one.application_id for one in reversed(latest)]
             if "container" in kinds:
                 every = client.container_reports(GetContainersRequest())
                 found += [one.container_id for one in reversed(every) if fits is None or fits(one)]

@@ -22,7 +22,9 @@ from .kept import KeepOrder, NoPrefix
 from .run import Detach
 from .sweep import numbers_of
 
-Job = Annotated[str, argument("ID", "Full id, `last`, unique suffix or name of the job."), Live(("app",))]
+Job = Annotated[
+    str, argument("ID", "Full id, `last`, unique suffix or name of the job."), Live(("app",), ended=True)
+]
 Failed = Annotated[bool, option("--failed", "Only the tasks that have not ended with 0.")]
 These = Annotated[str | None, option("--task N,…", "Only these tasks: 3,7 or 10-20.")]
 

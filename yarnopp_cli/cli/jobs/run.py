@@ -273,7 +273,7 @@ class Application(Options):
             "--after ID[:HOW]",
             "Begin when this job has ended, and that ok (the default), failed or any (repeatable).",
         ),
-        Live(("app",)),
+        Live(("app",), ended=True),
         WITHOUT_UPLOAD,
     ] = None
     deadline: Annotated[

@@ -33,6 +33,7 @@ from ..frame.naming import applications, one_of, words
 from ..frame.options import (
     HERE_ONLY,
     Annotated,
+    AnyApplicationIds,
     ApplicationIds,
     Ids,
     Live,
@@ -120,7 +121,7 @@ def _check_types(cluster: Client, wanted: tuple[str, ...]) -> None:
 
 
 @command("app status", "yopp app status last", "yopp app status 3 --json", yarn=True)
-def status(session: Session, ids: ApplicationIds) -> None:
+def status(session: Session, ids: AnyApplicationIds) -> None:
     """Show everything that is known about an application."""
     cluster = session.cluster
     session.details(APPLICATIONS, [cluster.application(one) for one in applications(cluster, ids)])
@@ -301,7 +302,7 @@ def _change(
 def list_attempts(
     session: Session,
     application: Annotated[
-        str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",))
+        str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",), ended=True)
     ],
     node: Annotated[
         str | None, option("--node NODE", "Only those whose master is on this node."), Live(("node",))

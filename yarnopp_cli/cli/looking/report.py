@@ -26,7 +26,9 @@ BATCH = 10_000
 @command("report", "yopp report last", "yopp report 3 --out report.html")
 def report(
     session: Session,
-    app: Annotated[str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",))],
+    app: Annotated[
+        str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",), ended=True)
+    ],
     out: Annotated[
         str, option("--out FILE", "Where to write it; - is standard output. [default: <id>.html]")
     ] = "",

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Final
 
+from executor.core.machine import earliest
 from executor.light import replace
 
 from ...errors import InvalidTokenError, NotYetSupportedError, YoppError
@@ -115,8 +116,7 @@ class AMRMProxyService:
 
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
-        times = (pipeline.next_deadline() for pipeline in self._pipelines.values())
-        return min((one for one in times if one is not None), default=None)
+        return earliest(pipeline.next_deadline() for pipeline in self._pipelines.values())
 
     def advance(self, now: float) -> list[Command]:
         """Do what was due by ``now``."""

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+from executor.core.machine import earliest
 from executor.light import replace
 
 from ...errors import (
@@ -359,13 +360,14 @@ class Pipeline:
 
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
-        times = [
-            self._held.deadline if self._held is not None else None,
-            self._handshake[1] if self._handshake is not None else None,
-            self._retry_at,
-            self._delayed_until if self._delayed else None,
-        ]
-        return min((one for one in times if one is not None), default=None)
+        return earliest(
+            (
+                self._held.deadline if self._held is not None else None,
+                self._handshake[1] if self._handshake is not None else None,
+                self._retry_at,
+                self._delayed_until if self._delayed else None,
+            )
+        )
 
     def advance(self, now: float) -> None:
         """Do what was due by ``now``."""

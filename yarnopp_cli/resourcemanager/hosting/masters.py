@@ -294,8 +294,7 @@ class HostedMasters:
             if job.end is not None:
                 self._forget(job)
                 continue
-            grace = self._rm.settings.client_am_grace_ms / 1000
-            self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, job.id), self._rm.now + grace)
+            self._rm.await_client(job.id)
 
     # -- another life of the RM ------------------------------------------------------------------------------
 
@@ -339,8 +338,7 @@ class HostedMasters:
         job = HostedJob(app, master, -1 if stored.attached else None, self._rm.now)
         self._jobs[app.id] = job
         if stored.attached:
-            grace = self._rm.settings.client_am_grace_ms / 1000
-            self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, job.id), self._rm.now + grace)
+            self._rm.await_client(job.id)
         if app.postponed:
             return
         job.notices.append(notice)

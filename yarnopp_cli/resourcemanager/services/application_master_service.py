@@ -225,8 +225,7 @@ class ApplicationMasterService:
             self._rm.forget_held(attempt)
             attempt.send_again()
             if app.unmanaged and not app.ended:
-                grace = self._rm.settings.client_am_grace_ms / 1000
-                self._rm.deadlines.set(Due(DueKind.CLIENT_GONE, app.id), self._rm.now + grace)
+                self._rm.await_client(app.id)
 
     def client_gone(self, application_id: str) -> None:
         """The grace of a lost client has passed."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from executor.light import replace
+from executor.light import made_of, replace
 
 from ...allocation.asks import check_label, check_size, normalise
 from ...errors import AccessDeniedError, InvalidStateError, ShuttingDownError, UsageError
@@ -25,7 +25,7 @@ from ..entities import HOSTED, RMApp
 from ..lives import Phase
 from ..mapreduce import map_reduce_report
 from ..postponed import check_postponed
-from ..reports import application_report, attempt_report, container_report, reported
+from ..reports import application_report, attempt_report, container_report
 from ..scheduler.queues import total_of
 from ..waits import Waits
 from .queue_service import QueueService
@@ -279,7 +279,7 @@ class ClientRMService:
         for app in self._rm.live.values():
             counts.update(app.counts)
         running = sum(app.state is YarnApplicationState.RUNNING for app in live)
-        return reported(
+        return made_of(
             ClusterInfo,
             identity,
             scheduler,

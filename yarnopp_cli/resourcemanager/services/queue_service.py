@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Mapping
 
-from executor.light import replace
+from executor.light import made_of, replace
 from executor.records import Resource
 
 from ...errors import EXIT_NO_SUCH, AccessDeniedError, InvalidStateError, NotYetSupportedError, RemoteError
@@ -21,7 +21,6 @@ from ...records.requests import ApplicationSubmissionContext
 from ...settings.queues import DEFAULT_QUEUE, CapacitySchedulerSettings, QueueSettings, mappings_of
 from ..context import RMContext
 from ..entities import RMApp, RMAppAttempt
-from ..reports import reported
 from ..scheduler.queues import LeafQueue, Queue, QueueTree, total_of
 
 QueueReader = Callable[
@@ -275,7 +274,7 @@ class QueueService:
         apps = [attempt.app for attempt in attempts]
         settings, usage = queue.settings, queue.usage(self._rm.scheduler.total) if queue.share > 0 else 0.0
         leaf = queue if isinstance(queue, LeafQueue) else None
-        return reported(
+        return made_of(
             QueueReport,
             settings,
             queue,

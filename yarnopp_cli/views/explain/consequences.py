@@ -63,7 +63,8 @@ def kill_containers(reports: Sequence[ContainerReport], picture: Picture) -> str
         effect.append(f"{masters} of them are masters: their applications will try again, or fail.")
     else:
         effect.append(f"The application learns that a user killed {them}, and decides what to do.")
-    return f"{_question('Kill', reports, picture.taken_at_ms, f' ({losing} have run)')}\n{' '.join(effect)}"
+    lost = f" ({losing} {are(losing, 'has', 'have')} run)"
+    return f"{_question('Kill', reports, picture.taken_at_ms, lost)}\n{' '.join(effect)}"
 
 
 def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:

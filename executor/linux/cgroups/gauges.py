@@ -1,0 +1,44 @@
+"""Where a group tells what it has used: which file, which word in it, and how to read that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...light import Record
+from ..procfs import read_bytes
+
+
+class Gauge(Record):
+    """A figure of a group: the file it is in, the word before it if the file has several, and how many make one."""
+
+    path: str
+    word: str = ""
+    unit: float = 1.0
+
+
+class Gauges(Record):
+    """Where a driver finds its figures; None for what it does not know."""
+
+    cpu_seconds: Gauge | None = None
+    throttled_seconds: Gauge | None = None
+    memory_bytes: Gauge | None = None
+    memory_peak_bytes: Gauge | None = None
+    oom_kills: Gauge | None = None
+    tasks: Gauge | None = None
+
+
+def _beginning(path: str) -> bytes:
+    return read_bytes(path, 4096)
+
+
+def read_gauge(gauge: Gauge | None, read: Callable[[str], bytes] = _beginning) -> float:
+    """A figure, 0 if there is no such file, or the group is gone. ``read`` gives the text of a file, or OSError."""
+    if gauge is None:
+        return 0
+    try:
+        text = read(gauge.path)
+        if gauge.word:
+            text = text.split(gauge.word.encode() + b" ", 1)[1].split(None, 1)[0]
+        return int(text) / gauge.unit
+    except (OSError, ValueError, IndexError):
+        return 0
