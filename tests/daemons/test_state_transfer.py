@@ -64,7 +64,7 @@ def test_a_state_is_read_beside_its_rm_and_nothing_is_made_where_there_is_none(t
     file.write([StoreRecord(StoredNode("h:9"))])
     assert examine(path_in(tmp_path))[1].records["node"] == before + 1
     file.close()
-    with pytest.raises(YoppError, match="there is no state"):
+    with pytest.raises(YoppError, match="has no state"):
         examine(path_in(tmp_path / "nowhere"))
     assert not (tmp_path / "nowhere").exists()
 

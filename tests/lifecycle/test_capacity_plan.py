@@ -121,7 +121,7 @@ def test_a_machine_with_no_memory_to_give() -> None:
 def test_a_node_beside_others_gets_only_what_they_left() -> None:
     with pytest.raises(YoppError, match="not one core for each") as refused:
         plan(TWO_CORES, Wish(), taken=Resource(14_400, 2))
-    assert "other nodes have 2" in refused.value.because
+    assert "other nodes use 2" in refused.value.because
     beside = plan(TWO_CORES, Wish(memory_mb=1_000, vcores=1), taken=Resource(10_000, 1))
     assert beside.nodes == (Resource(1_000, 1),)
     with pytest.raises(YoppError, match="cannot be promised"):

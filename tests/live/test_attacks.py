@@ -88,7 +88,7 @@ def test_down_ends_beside_what_no_kernel_can_end_and_says_so(yopp: Yopp, frozen_
     pid = int(wait_until(lambda: (yopp.home / "pid").exists() and (yopp.home / "pid").read_text()))
     wait_until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2][0] == "D", what="it hangs")
     said = down_in_time(yopp, code=1)
-    assert "do not die" in said.stdout + said.stderr and str(pid) in said.stdout + said.stderr
+    assert "do not end" in said.stdout + said.stderr and str(pid) in said.stdout + said.stderr
     subprocess.run(["fsfreeze", "-u", frozen_disk], check=True)
     wait_until(lambda: not running(pid), what="it dies once it can")
     yopp("up")

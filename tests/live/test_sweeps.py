@@ -161,7 +161,7 @@ def test_a_job_log_is_one_jobs_and_no_name_of_a_file_is_too_long(cluster: Yopp, 
     piped = cluster("run", "-O", "--joblog", "/dev/stdout", "true", ":::", "a", "b").stdout.splitlines()
     assert piped[0].startswith("Seq\t") and sorted(line[0] for line in piped[1:]) == ["1", "2"]
     os.mkfifo(tmp_path / "fifo")
-    assert "nobody reads it" in cluster("run", "--joblog", str(tmp_path / "fifo"), "true", code=2).stderr
+    assert "without a reader" in cluster("run", "--joblog", str(tmp_path / "fifo"), "true", code=2).stderr
     assert "no space left" in cluster("run", "--joblog", "/dev/full", "true", code=2).stderr
     long = cluster(
         "run", "--results", f"{tmp_path}/r/{{1}}", "touch", str(log) + "2", ":::", "x" * 300, code=2
