@@ -100,7 +100,7 @@ def test_an_application_with_queued_containers_says_the_numbers_itself(cluster: 
     text = " ".join(cluster("explain", app).stdout.split())
     assert "2 running, 10 queued and 2 requested and not granted yet" in text
     assert (
-        "as 1st of 10. Each needs 1 vcore, 64 MB; free: 0 vcores, 896 MB: it waits for a vcore, held by 2 "
+        "is 1st of 10. Each needs 1 vcore, 64 MB; free: 0 vcores, 896 MB: it waits for a vcore, held by 2 "
         in text
     )
     assert "its queue is full (10 of 10 places)" in text
