@@ -27,7 +27,8 @@ class LiveContainer:
 
     One that is ``pooled`` has no shim: they are its own, 0 until it has begun. ``launcher`` is the pid and start time
     of the process that tells its end, and ``journal`` what that writes to if an earlier run of the node started it.
-    ``frozen`` is set while the freezer may hold it; ``logs`` is its log directory.
+    ``frozen`` is set while the freezer may hold it, ``pausing`` while a pause is under way beside the loop; ``logs`` is
+    its log directory.
     """
 
     container_id: str
@@ -40,6 +41,7 @@ class LiveContainer:
     ended: bool = False
     pooled: bool = False
     frozen: bool = False
+    pausing: bool = False
     launcher: tuple[int, int] = (0, 0)
     journal: str = ""
     logs: str = ""

@@ -116,7 +116,7 @@ class Pauser:
 
     async def _freeze(self, held: LiveContainer, reclaim: bool) -> None:
         """A process that enters a frozen group later is frozen, too."""
-        held.frozen = True
+        held.frozen = held.pausing = True
         try:
             async with self._hastened(held, QUICK_SECONDS):
                 starved = self._starved(held)
@@ -130,6 +130,8 @@ class Pauser:
         except (CgroupError, OSError) as error:
             self._failed(held, str(error))
             return
+        finally:
+            held.pausing = False
         if held.ending:
             # It was told to end meanwhile: frozen processes take no signal but (on v2) SIGKILL.
             self._cgroups.thaw(held.container_id)
@@ -139,6 +141,7 @@ class Pauser:
 
     async def _pause_slowly(self, held: LiveContainer, stopping: Stopping, reclaim: bool) -> None:
         # It may have no process yet: its shim is about to start it.
+        held.pausing = True
         try:
             async with self._hastened(held, 0):
                 starved = self._starved(held)
@@ -149,6 +152,8 @@ class Pauser:
         except OSError as error:
             self._failed(held, str(error))
             return
+        finally:
+            held.pausing = False
         self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
 
     @asynccontextmanager

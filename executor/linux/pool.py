@@ -479,7 +479,7 @@ class Pool:
         if slot not in self._slots:
             self._cgroups.give_back(held.container_id)
             slot.group.close()  # the figures have opened files again
-        elif slot.group.is_spoilt():
+        elif held.pausing or slot.group.is_spoilt():  # a pause that comes too late would be the next one's
             self._cgroups.give_back(held.container_id)
             slot.held = None
             self._retire(slot)

@@ -23,6 +23,7 @@ from executor.core.commands import (
     ForgetContainer,
     KillContainer,
     LaunchContainer,
+    PauseContainer,
     SetLimits,
     StoreContainer,
 )
@@ -613,6 +614,49 @@ def test_a_request_that_the_kernel_refuses_begins_elsewhere_at_once(
             slot.sock.close.side_effect = sock.close
             assert (await node.run(a_spec("c2", "sh", "-c", "exit 4"))).exit_code == 4
             assert (await ended(node, "c3", "exit 5")).exit_code == 5
+
+    asyncio.run(scenario())
+
+
+def test_a_pause_that_comes_after_the_end_does_not_pause_the_next_one(
+    tmp_path: Path, cgroups: GroupDriver
+) -> None:
+    """A short container ends by itself while a thread is about to stop what is in its slot, or to freeze it."""
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            go, asked, late = tmp_path / "go", threading.Event(), threading.Event()
+            processes, freeze = cgroups.processes, cgroups.freeze
+
+            def group_of(name: str) -> str:
+                """The group that it has now, and the next one later."""
+                found = os.path.basename(cgroups.path(name))
+                asked.set()
+                late.wait(30)
+                return found
+
+            def listed(name: str) -> list[int]:
+                if name != "c1" or late.is_set():
+                    return processes(name)
+                if threading.current_thread() is threading.main_thread():
+                    return []  # as if it had ended already
+                group_of(name)
+                return slot.group.processes()
+
+            await node.launch(a_spec("c1", "sh", "-c", f"until [ -e {go} ]; do sleep 0.01; done; exit 3"))
+            (slot,) = node.executor._pool._slots
+            with (
+                mock.patch.object(cgroups, "processes", listed),
+                mock.patch.object(cgroups, "freeze", lambda name: freeze(group_of(name))),
+            ):
+                node.executor.perform(PauseContainer("c1"))
+                await soon(asked.is_set, "a thread is about to do it")
+                go.touch()
+                assert (await node.told(ContainerExited, "c1")).exit_code == 3
+                node.executor.perform(CleanUpContainer("c1"))
+                await node.launch(a_spec("c2", "sh", "-c", "sleep 0.2; exit 4"))
+                late.set()
+                assert (await node.told(ContainerExited, "c2")).exit_code == 4
 
     asyncio.run(scenario())
 
