@@ -170,6 +170,7 @@ def test_container_list_still_answers_while_a_node_does_not(cli: Cli, cluster: C
         (("--type", "G"), []),
         (("--type", "opportunistic"), ["2.1", "2.2"]),
         (("--app", "1", "-a"), ["1.1"]),
+        (("--app", "sleep"), ["2.1", "2.2"]),
         (("--app", f"appattempt_{TIMESTAMP}_0002_000001"), ["2.1", "2.2"]),
         (("--app", f"appattempt_{TIMESTAMP}_0002_000002"), []),
         (("--node", "45455"), []),

@@ -17,6 +17,7 @@ from yarnopp_cli.records.reports import (
     QueueReport,
     YarnApplicationState,
 )
+from yarnopp_cli.views import applications
 from yarnopp_cli.views.yarn import LAYOUTS, labels_line
 
 pytestmark = pytest.mark.pure
@@ -119,6 +120,18 @@ def test_a_list_without_rows_has_its_titles() -> None:
         "Total Nodes:0",
         "         Node-Id\t     Node-State\tNode-Http-Address\tNumber-of-Running-Containers",
     ]
+
+
+def test_elapsed_time_is_from_the_start_that_is_told_beside_it() -> None:
+    """REST counts from the submission, as YARN; people are told how long it ran, and since when."""
+    app = application(submitted_at_ms=10_000, started_at_ms=70_000, finished_at_ms=75_000)
+    told = applications.document(app, 99_000)
+    assert (told["startedTime"], told["launchTime"], told["finishedTime"]) == (10_000, 70_000, 75_000)
+    assert told["elapsedTime"] == 65_000
+    waits = application(submitted_at_ms=10_000, started_at_ms=0, finished_at_ms=0)
+    assert applications.document(waits, 99_000)["elapsedTime"] == 89_000
+    lines = dict(applications.fields(app, 99_000))
+    assert lines["Elapsed"] == "5.0 s" and lines["Launch-Time"] == "1970-01-01T00:01:10.000Z"
 
 
 def test_the_report_of_an_application() -> None:

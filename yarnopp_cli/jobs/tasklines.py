@@ -14,6 +14,7 @@ from typing import BinaryIO
 from ..errors import UsageError, YoppError
 from ..masters.sweeps import words_of
 from ..records.jobs import ARGS_VARIABLE
+from ..views.text import number_of
 
 MOST_TASKS = 100_000
 LONGEST = 131_071 - len(f"{ARGS_VARIABLE}=")
@@ -151,7 +152,7 @@ class Columns:
         for number, row in enumerate(rows, 1):
             if len(row) != len(rows[0]):
                 raise UsageError(
-                    f"{origin.replace('{}', str(number), 1)} has {len(row)} columns",
+                    f"{origin.replace('{}', str(number), 1)} has {number_of(len(row), 'column')}",
                     because=f"{origin.replace('{}', '1', 1)} has {len(rows[0])}, and all need the same number",
                     hint="--colsep matches the separator between two columns",
                 )

@@ -45,6 +45,12 @@ def elapsed_ms(report: ApplicationReport, now_ms: int) -> int:
     return max(0, (report.finished_at_ms or now_ms) - begin) if begin else 0
 
 
+def _since_submitted_ms(report: ApplicationReport, now_ms: int) -> int:
+    """YARN's elapsed time: from its ``startedTime``, which is the submission, on."""
+    begin = report.submitted_at_ms or report.started_at_ms
+    return max(0, (report.finished_at_ms or now_ms) - begin) if begin else 0
+
+
 def counts_text(report: ApplicationReport) -> str:
     """Its containers by state, in words, the empty ones left out."""
     told = {word: getattr(report, field) for field, word in COUNTS.items()}
@@ -186,7 +192,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
         "startedTime": app.submitted_at_ms or app.started_at_ms,
         "launchTime": app.started_at_ms,
         "finishedTime": app.finished_at_ms,
-        "elapsedTime": elapsed_ms(app, now_ms),
+        "elapsedTime": _since_submitted_ms(app, now_ms),
         "amContainerLogs": logs_link(usage.am_http_address, app.am_container_id, app.user),
         "amHostHttpAddress": usage.am_http_address,
         "amRPCAddress": "",
@@ -280,6 +286,7 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         ("Queue", app.queue),
         ("Application Priority", str(app.priority)),
         ("Start-Time", timestamp(app.submitted_at_ms or app.started_at_ms)),
+        ("Launch-Time", timestamp(app.started_at_ms)),
         ("Finish-Time", timestamp(app.finished_at_ms)),
         ("Elapsed", span(elapsed_ms(app, now_ms))),
         ("Progress", progress_text(app)),

@@ -22,7 +22,7 @@ from ..frame.filters import (
     applications_with,
     node_id,
 )
-from ..frame.naming import application, containers, of_application
+from ..frame.naming import applications, containers, of_application, one_of
 from ..frame.options import Annotated, ContainerIds, OfApplication, Words, option
 from ..frame.session import Session, empty_text
 from .container_details import InFull, show_details
@@ -136,7 +136,7 @@ def _application(cluster: Client, word: str) -> str:
     """The full id of the application that a word means; an attempt's is as it is."""
     if word.startswith("appattempt_"):
         return word
-    return application([report.application_id for report in cluster.applications()], word)
+    return one_of(applications(cluster, [word]), word)
 
 
 def _show(session: Session, filters: Filters) -> None:

@@ -209,6 +209,6 @@ def tell_size(session: Session, found: Sequence[NodeReport]) -> None:
     tell(
         session,
         found,
-        text=lambda node: f"{node.total.memory} MB, {node.total.vcores} vcores",
+        text=lambda node: f"{node.total.memory} MB, {number_of(node.total.vcores, 'vcore')}",
         answer=lambda node: {"memory": node.total.memory, "vCores": node.total.vcores},
     )
