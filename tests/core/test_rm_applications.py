@@ -156,6 +156,24 @@ def test_the_containers_of_a_failed_attempt_end_or_are_handed_on() -> None:
         assert [container.id for container in handed_on] == ([work.id] if keep else [])
 
 
+def test_the_next_attempt_is_told_which_containers_ended_well_that_its_predecessor_had_not_heard_of() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    cluster.submit()
+    to_start, master = start_master(cluster, node)
+    before, after, failed, killed = master.allocate(asks(4, Resource(10, 0))).allocated
+    node.beat(status(before), status(after), status(failed), status(killed))
+    node.beat(done(before, exit_code=0))
+    response = node.beat(done(to_start.container, 137), done(failed, 1, exit_code=1))
+    assert set(response.containers_to_cleanup) == {after.id, killed.id}
+    node.beat(done(after, -105, exit_code=0), done(killed, -105, exit_code=137))
+    [to_start] = response.containers_to_start
+    token = Token(**json.loads(to_start.launch_context.files["am-token.json"]))
+    attempt_id = to_start.launch_context.environment["APPLICATION_ATTEMPT_ID"]
+    told = cluster.ask(RegisterApplicationMasterRequest(attempt_id, token), cluster.connection())
+    assert set(told.ended_well) == {before.id, after.id}
+
+
 def test_a_silent_master_expires() -> None:
     cluster = Cluster(am_expiry_interval_ms=2000, max_attempts=1)
     node = cluster.node()

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from executor.records import ContainerExitStatus, Resource
 from yarnopp_cli.jobs.taskrecords import FILE_NAME, TaskRecords
 from yarnopp_cli.masters.commands import plan_run
+from yarnopp_cli.masters.resuming import settled
 from yarnopp_cli.masters.tasks import Task
 from yarnopp_cli.records.jobs import TaskSpec, TaskState
+from yarnopp_cli.records.requests import Container, Token
 
 APPLICATION = "application_1_0001"
 
@@ -25,7 +27,7 @@ def test_the_last_word_of_each_counts(tmp_path: Path) -> None:
     first, second, third = tasks(3)
     records = TaskRecords(os.fspath(tmp_path), APPLICATION)
     assert records.read() == ()
-    for state in (TaskState.WAITING, TaskState.ASKED, TaskState.STARTING, TaskState.RUNNING):
+    for state in (TaskState.WAITING, TaskState.ASKED, TaskState.QUEUED, TaskState.RUNNING):
         first.state = state
         records.note(first)
     assert not (tmp_path / FILE_NAME).exists(), "nothing that the plan does not say"
@@ -43,6 +45,22 @@ def test_the_last_word_of_each_counts(tmp_path: Path) -> None:
     }
     assert (found[first.number].attempts, found[second.number].exit_code) == (1, 3)
     assert TaskRecords(os.fspath(tmp_path), "application_1_0002").read() == (), "another's"
+
+
+def test_what_had_a_container_when_its_attempt_ended_waits_and_says_which(tmp_path: Path) -> None:
+    first, second = tasks(2)
+    records = TaskRecords(os.fspath(tmp_path), APPLICATION)
+    for task, container_id in ((first, "container_1_0001_01_000002"), (second, "container_1_0001_01_000003")):
+        task.container = Container(container_id, "h1:1", "", Resource(10, 1), Token("", "", ""))
+        task.state = TaskState.STARTING
+        records.note(task)
+    records.close()
+    past = TaskRecords(os.fspath(tmp_path), APPLICATION).read()
+    assert {one.state for one in past} == {TaskState.WAITING}
+    found = {one.number: one for one in settled(past, ["container_1_0001_01_000003"])}
+    assert (found[first.number].state, found[first.number].container_id) == (TaskState.WAITING, "")
+    ended = found[second.number]
+    assert (ended.state, ended.exit_code, ended.exit_status) == (TaskState.SUCCEEDED, 0, 0)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)

@@ -1,7 +1,8 @@
 """What a master in a container writes down of its tasks, for the attempt that comes after it.
 
-One line of JSON a task that has ended, or was tried, in a file beside the logs of its application's containers: that is
-there for every node of the host, and goes with them. It decides nothing: ``masters/resuming.py`` makes tasks of it.
+One line of JSON a task that has a container, has ended, or was tried, in a file beside the logs of its application's
+containers: that is there for every node of the host, and goes with them. It decides nothing: ``masters/resuming.py``
+makes tasks of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import json
 import os
 
+from executor.light import replace
 from executor.records import ContainerExitStatus
 from executor.regular import NotRegularError, read_regular
 
@@ -21,8 +23,7 @@ from ..rpc.plain import MessageError, decode, encode
 
 FILE_NAME = ".tasks"
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-_WRITTEN = ENDED | {TaskState.WAITING}
-"""What holds a container is not written: containers end with the attempt that they were given to."""
+_WRITTEN = ENDED | {TaskState.WAITING, TaskState.STARTING}
 
 
 class TaskRecords:
@@ -49,6 +50,10 @@ class TaskRecords:
             with contextlib.suppress(ValueError, MessageError):
                 record = decode(StoredTask, json.loads(line))
                 if record.application_id == self._application_id and record.state in _WRITTEN:
+                    if (
+                        record.state is TaskState.STARTING
+                    ):  # containers end with the attempt that they were given to
+                        record = replace(record, state=TaskState.WAITING)
                     found[record.phase_index, record.number] = record
         return tuple(found.values())
 

@@ -49,7 +49,7 @@ from . import messages as m
 from .amrmclient import AMRMClient, update_request
 from .ends import RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
-from .resuming import resume
+from .resuming import resume, settled
 from .tasks import Tally, Task, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
@@ -309,6 +309,9 @@ class JobMaster:
             if container.id not in self._by_container
         ]
         if self.stage is Stage.NEW:
+            self._past = {
+                phase: settled(records, response.ended_well) for phase, records in self._past.items()
+            }
             self.stage = Stage.WORKING
         else:
             self._rm.asks.repeat_all()

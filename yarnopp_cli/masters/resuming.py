@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from executor.light import names_of
+from executor.light import names_of, replace
 from executor.records import ExecutionType
 
 from ..records.jobs import ENDED, TaskState
@@ -42,6 +42,21 @@ def stored_task(application_id: str, task: Task) -> StoredTask:
         kind, facts["version"] = container.execution_type, container.version
         facts |= {"container_id": container.id, "node_id": container.node_id}
     return StoredTask(application_id, task.phase_index, task.number, state, execution_type=kind, **facts)
+
+
+def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[StoredTask]:
+    """Records of tasks, of which those that wait and had a container when their attempt ended have succeeded if that
+    container is one that ended well. The others of them have no container.
+    """
+    well = frozenset(ended_well)
+    return [
+        one
+        if one.state is not TaskState.WAITING or not one.container_id
+        else replace(one, state=TaskState.SUCCEEDED, exit_code=0, exit_status=0, diagnostics="")
+        if one.container_id in well
+        else replace(one, container_id="", node_id="")
+        for one in records
+    ]
 
 
 def resume(

@@ -37,7 +37,9 @@ class RegisterApplicationMasterResponse(Record):
     """``maximum`` is what the scheduler allows, ``largest_node`` what the largest running node could ever hold.
 
     ``containers_from_previous_attempts`` are alive and now this attempt's. ``token``, where there is one (an
-    AMRMProxy's), stands for the attempt in every later call instead of the one shown here.
+    AMRMProxy's), stands for the attempt in every later call instead of the one shown here. ``ended_well`` are the
+    containers of earlier attempts that have ended with exit code 0, as far as the RM remembers: their master may have
+    died before it heard of that.
     """
 
     minimum: Resource
@@ -47,6 +49,7 @@ class RegisterApplicationMasterResponse(Record):
     opportunistic_enabled: bool
     containers_from_previous_attempts: tuple[Container, ...] = ()
     token: Token | None = None
+    ended_well: tuple[str, ...] = ()
 
 
 class AllocateRequest(Request["AllocateResponse"]):

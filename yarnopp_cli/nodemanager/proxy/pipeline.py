@@ -309,7 +309,7 @@ class Pipeline:
 
     def take_terms(self, terms: RegisterDistributedSchedulingAMResponse) -> None:
         """By what to allocate."""
-        self.terms = terms
+        self.terms = replace(terms, response=replace(terms.response, ended_well=()))  # they are written down
         if self.distributed is not None:
             self.distributed.registered(terms, self.epoch)
 

@@ -89,6 +89,20 @@ class ApplicationMasterService:
             containers_from_previous_attempts=tuple(
                 container.container() for container in attempt.containers.values() if not container.is_am
             ),
+            ended_well=self._ended_well(attempt),
+        )
+
+    def _ended_well(self, attempt: RMAppAttempt) -> tuple[str, ...]:
+        """The containers of earlier attempts whose commands ended with 0."""
+        if attempt is attempt.app.attempts[0]:
+            return ()
+        return tuple(
+            container.id
+            for container in self._rm.finished_containers.values()
+            if container.app is attempt.app
+            and container.attempt is not attempt
+            and container.status is not None
+            and container.status.exit_code == 0
         )
 
     def register_distributed(
