@@ -23,6 +23,7 @@ from yarnopp_cli.errors import YoppError
 from yarnopp_cli.machine.restarts import Watched
 from yarnopp_cli.records.container_protocol import GetNodeInfoRequest
 
+from ..executor.linux.node import soon
 from ..executor.linux.test_descriptors import none_free
 from .conftest import NM, PORT, Cluster, Started, wait_for
 
@@ -106,14 +107,16 @@ def test_who_cannot_be_seen_is_neither_dead_nor_stopped_nor_cleared_away(
         socket_path.touch()
         monkeypatch.setattr(process, "PLACE_SECONDS", 0.01)
         daemon.keep_place(run_dir.rm_socket, cleared.append)
-        with none_free(), mock.patch.object(os, "lstat", side_effect=OSError(errno.ENOMEM, "no memory")):
+        blind = mock.patch.object(os, "lstat", side_effect=OSError(errno.ENOMEM, "no memory"))
+        with none_free(), blind as looked:
             assert daemon.is_watched and daemon.may_restart
             with pytest.raises(OSError):
                 has_died(run_dir, NM)
-            await asyncio.sleep(0.1)
+            before = looked.call_count
+            await soon(lambda: looked.call_count >= before + 3, "it is looked for, in vain")
         assert not cleared and has_died(run_dir, NM) is not None
         socket_path.unlink()
-        await asyncio.sleep(0.1)
+        await soon(lambda: cleared, "it is missed")
         assert cleared == [f"{socket_path} was removed"]
         daemon.end_watch()
         daemon.release_lock()

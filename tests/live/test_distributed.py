@@ -192,11 +192,20 @@ def test_a_third_interceptor_of_ones_own_and_the_throttle(yopp: Yopp, port: int)
         env={"PYTHONPATH": f"{yopp.home}:{ROOT}"},
     )  # fmt: skip
     job = yopp.start("run", *through(port), "-n", "15", "-O", "--memory", "16", "--", "true")
-    wait_until(lambda: len(yopp.containers("-a")) == 10, what="ten are allocated")
+    wait_until(lambda: len(_ended(yopp)) == 10, what="ten are allocated, and have run")
+    [first] = yopp.json("app", "list")["apps"]["app"]
+    assert first["state"] == "RUNNING", "it waits for the others"
+    # Whoever asks after that is served, so the ten are all that the job gets.
+    yopp("run", *through(port), "-O", "--memory", "16", "--", "true")
+    assert len(_ended(yopp)) == len(yopp.containers("-a")) == 11
     job.send_signal(signal.SIGINT)
     job.communicate(timeout=60)
     assert job.returncode == 130
-    assert len(yopp.containers("-a")) == 10
+    assert len(yopp.containers("-a")) == 11
+
+
+def _ended(yopp: Yopp) -> list[dict[str, Any]]:
+    return [one for one in yopp.containers("-a") if one["state"] == "DONE"]
 
 
 def test_an_interceptor_that_is_not_there_is_refused_when_the_node_starts(yopp: Yopp, port: int) -> None:
@@ -254,7 +263,8 @@ def test_a_detached_job_outlives_the_death_of_its_nodes_proxy(yopp: Yopp, port: 
 
 
 def test_the_next_attempt_of_a_master_runs_nothing_again_that_had_ended(yopp: Yopp, port: int) -> None:
-    up(yopp, port)
+    # A task that has said that it ran is not killed before it ends.
+    up(yopp, port, "-Dyarn.nodemanager.sleep-delay-before-sigkill.ms=20000")
     ran = yopp.home / "ran"
     application = yopp(
         "run", "--detach", "--conf", str(CONFIGS / "distributed.toml"), "-n", "200", "-O", "--memory", "16",

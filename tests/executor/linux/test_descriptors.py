@@ -28,7 +28,6 @@ from executor.core.commands import (
 from executor.core.events import ContainerExited, ContainerLaunchFailed
 from executor.linux import descriptors
 from executor.linux.cgroups import CgroupDriver
-from executor.linux.shim import RETRY_SECONDS
 from executor.linux.slots import journals, read_journal
 from executor.records import CgroupLimits, ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
@@ -121,7 +120,7 @@ def test_without_a_free_descriptor_nothing_is_lost_and_the_node_lives(
 
 @pytest.mark.parametrize("slots", [1], ids=["slot"])
 def test_what_had_begun_in_a_slot_does_not_begin_again_where_its_journal_cannot_be_read(
-    tmp_path: Path, cgroups: CgroupDriver, slots: int
+    tmp_path: Path, cgroups: CgroupDriver, slots: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its launcher is killed while no file can be opened: neither is its journal, nor the list of its processes."""
 
@@ -136,7 +135,7 @@ def test_what_had_begun_in_a_slot_does_not_begin_again_where_its_journal_cannot_
             with none_free() as take, mock.patch.object(pool, "_forget", lambda slot: (forget(slot), take())):
                 os.kill(launcher, signal.SIGKILL)
                 await soon(lambda: not pool._slots, "its launcher's end is noticed")
-                await asyncio.sleep(3 * RETRY_SECONDS)  # as long as it is tried in vain
+                await soon(lambda: caplog.text.count("cannot be read yet") >= 3, "it is tried in vain")
                 assert node.found(ContainerExited, "c1") is None, "it lives"
             assert (await node.told(ContainerExited, "c1")).exit_code == 128 + signal.SIGKILL
             assert not running(launched.pid)

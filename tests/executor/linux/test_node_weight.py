@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,8 @@ import pytest
 from executor.core.limits import SHARES
 from executor.linux.cgroups import weights
 from executor.linux.cgroups.weights import GroupWeights, NodeWeight
+
+from .node import soon
 
 FILE = "cpu.shares"
 
@@ -43,12 +44,6 @@ def group(tmp_path: Path) -> Group:
     return Group(tmp_path)
 
 
-async def becomes(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.001)
-
-
 async def turn() -> None:
     """Until all that is to be done at once has been done."""
     ready = asyncio.Event()
@@ -65,7 +60,7 @@ def test_more_weight_comes_at_once_and_less_later(group: Group) -> None:
         node.set(1)
         await turn()
         assert group.vcores == 2
-        await becomes(lambda: group.vcores == 1)
+        await soon(lambda: group.vcores == 1, "it weighs less")
         node.set(3)
         await turn()
         assert group.vcores == 3
