@@ -1,4 +1,4 @@
-"""The ResourceManager's entities as people see them: one function for each kind of report. Reads, changes nothing."""
+"""Reports of the ResourceManager's entities: one function for each kind. Changes nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ReportT = TypeVar("ReportT")
 
 
 def reported(kind: type[ReportT], *sources: object, **more: Any) -> ReportT:
-    """A report whose fields are what ``more`` says, else what the last of ``sources`` has under the same name."""
+    """A report whose fields come from ``more``, else from the last of ``sources`` with that name."""
     names = [one.name for one in fields(cast(Any, kind)) if one.name not in more]
     told = {name: getattr(source, name) for source in sources for name in names if hasattr(source, name)}
     return kind(**told, **more)
@@ -57,7 +57,7 @@ def container_report(container: RMContainer) -> ContainerReport:
 
 
 def node_report(node: RMNode, wall_offset: float) -> NodeReport:
-    """A node; ``wall_offset`` is what to add to the machine's seconds for people's time."""
+    """A node; ``wall_offset`` plus the machine's seconds is wall time."""
     return reported(
         NodeReport,
         node.registration,
@@ -106,7 +106,7 @@ def _master(attempt: RMAppAttempt) -> tuple[str, str, str]:
 
 
 def application_report(app: RMApp, now: float) -> ApplicationReport:
-    """An application; what it has used is counted until ``now``."""
+    """An application; its usage is counted until ``now``."""
     app.accrue(now)
     context, attempt = app.context, app.attempt
     container_id, node_id, _ = _master(attempt)
