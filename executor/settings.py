@@ -15,7 +15,7 @@ from .hints import Any
 from .light import Record, field, notes_of
 
 LARGEST_LONG = 2**63 - 1
-"""What YARN's longs hold; other numbers are its ints."""
+"""The range of YARN's longs; other numbers are ints."""
 
 
 class Property(Record, frozen=False):
@@ -98,31 +98,31 @@ class ExecutorSettings(Record, kw_only=True):
     paused_memory: str = setting(
         "yopp.nodemanager.paused-memory", "reclaim", choices=("reclaim", "keep", "release")
     )
-    """What happens to the memory of a paused container when memory is short. reclaim: the kernel takes back what it
-    can, and the container keeps the rest. keep: it keeps all of it, and containers are killed instead. release: all
-    of it counts as given back although nothing was freed, as in YARN."""
+    """What happens to the memory of a paused container when memory is short. reclaim: the kernel reclaims as much as
+    it can, and the container keeps the rest. keep: the container keeps all of it, and containers are killed instead.
+    release: all of it counts as freed although it is not, as in YARN."""
     paused_resources: str = setting("yopp.nodemanager.paused-resources", "kill", choices=("kill", "keep"))
-    """Where preemption pauses: what happens to an opportunistic container whose GPUs, or other countable resources,
-    a guaranteed container needs. A paused container keeps them, because a stopped process has not let go of its
-    device. kill: it is killed for them. keep: it is left alone, and the guaranteed container waits for its end."""
+    """Where preemption pauses: what happens to an opportunistic container whose GPUs, or other countable resources, a
+    guaranteed container needs. A paused container keeps them, because a stopped process keeps its device open. kill:
+    it is killed for them. keep: it is not preempted, and the guaranteed container waits for its end."""
     gpu_vendor: str = setting("yopp.nodemanager.gpu-vendor", "nvidia", choices=("nvidia", "amd"))
-    """Which variables tell a container what GPUs it has, where the node knows them one by one. nvidia:
-    CUDA_VISIBLE_DEVICES and NVIDIA_VISIBLE_DEVICES. amd: ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts
-    among those. A container without GPUs is told that it sees none."""
+    """The variables that name a container's GPUs, if the node's GPUs are identified. nvidia: CUDA_VISIBLE_DEVICES and
+    NVIDIA_VISIBLE_DEVICES. amd: ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts among those. For a
+    container without GPUs, they are empty."""
     gpu_isolation: str = setting(
         "yopp.nodemanager.gpu-isolation", "variables", choices=("variables", "cgroup")
     )
-    """What keeps a container from GPUs that it was not given, where the node knows them one by one. variables: it is
-    told which ones it has, and may ignore that. cgroup: the kernel also refuses to open the others, by the devices
-    hierarchy of cgroup v1; a host without it is refused. Containers then start without the pool of cgroups."""
+    """The isolation of identified GPUs. variables: variables name the container's GPUs; a program can ignore them.
+    cgroup: the kernel also refuses to open other GPUs, by the devices hierarchy of cgroup v1, which the host must
+    have. Containers then start without pooled cgroups."""
     admission: str = setting(
         "yarn.nodemanager.opportunistic-containers-queue-policy",
         "BY_QUEUE_LEN",
         choices=("BY_QUEUE_LEN", "BY_RESOURCES"),
     )
-    """Which opportunistic containers a node accepts. BY_QUEUE_LEN: those that start at once, and as many more as
-    the queue holds. BY_RESOURCES: those that fit in what neither running nor queued containers need, so that none
-    waits for long; the queue length then counts as 0."""
+    """The opportunistic containers that a node accepts. BY_QUEUE_LEN: those that start at once, and as many more as
+    fit in the queue. BY_RESOURCES: those that fit beside all running and queued containers, so that none waits for
+    long; the queue length then counts as 0."""
     opportunistic_window: str = setting("yopp.nodemanager.opportunistic.window", "")
     """When opportunistic containers may run, in the local time of this host: 19:00-07:00, or several windows, each
     with days or without: Mon-Fri 19:00-07:00, Sat-Sun 00:00-24:00. Outside of them none starts, and those that run are
@@ -137,8 +137,8 @@ class ExecutorSettings(Record, kw_only=True):
     )
     """Which queued opportunistic container starts next (YARN-5886). FIFO_BACKFILL: the first that fits, in order of
     arrival. FIFO, YARN's rule: the first, and no other while it does not fit or a guaranteed container waits.
-    SHORTEST_FIRST: of those that fit, the one with the shortest expected run time, as told by the application
-    master or else as measured on the application's containers that ended here. LEAST_REMAINING_TASKS: of those that
+    SHORTEST_FIRST: of those that fit, the one with the shortest expected run time, as declared by the application
+    master, else as measured on the application's containers that ended here. LEAST_REMAINING_TASKS: of those that
     fit, one of the application with the fewest unfinished containers here. All but FIFO let later arrivals overtake
     within the bounds of max-overtakes and max-wait-ms."""
     max_overtakes: int = setting("yopp.nodemanager.opportunistic-queue.max-overtakes", 100, at_least=0)
@@ -150,9 +150,9 @@ class ExecutorSettings(Record, kw_only=True):
     paused_place: str = setting(
         "yopp.nodemanager.opportunistic-queue.paused-place", "ARRIVAL", choices=("ARRIVAL", "TAIL")
     )
-    """Where a paused opportunistic container waits to be resumed. ARRIVAL: before all that arrived later, without
-    taking a place in the queue. TAIL, YARN's rule: behind all that are queued when it is paused, taking a place in
-    the queue."""
+    """The place in which a paused opportunistic container waits to be resumed. ARRIVAL: before all that arrived
+    later, without taking a place in the queue. TAIL, YARN's rule: behind all that are queued when it is paused,
+    taking a place in the queue."""
     hold_for_guaranteed_ms: int = setting(
         "yopp.nodemanager.opportunistic-queue.hold-for-guaranteed-ms", 100, at_least=0
     )
@@ -180,10 +180,9 @@ class ExecutorSettings(Record, kw_only=True):
         "yopp.nodemanager.utilization-tracker", "ALLOCATION", choices=("ALLOCATION", "UTILIZATION")
     )
     """What opportunistic containers may use (YARN-1011). ALLOCATION, YARN's only rule: resources that are not
-    allocated. UTILIZATION: also resources that are allocated but measured to be idle, up to the thresholds
-    and the factor of overallocation. They are taken back as soon as guaranteed containers use them: by
-    pausing where CPU is short, by killing where memory is. Guaranteed containers never wait for vcores that
-    were lent."""
+    allocated. UTILIZATION: also resources that are allocated but measured to be idle, up to the thresholds and the
+    factor of overallocation. They are taken back as soon as guaranteed containers use them: by pausing if CPU is
+    short, by killing if memory is short. Guaranteed containers never wait for lent vcores."""
     overallocation_general: float = setting(
         "yarn.nodemanager.overallocation.general-utilization-threshold", -1.0, at_least=-1, at_most=1
     )
@@ -210,10 +209,10 @@ class ExecutorSettings(Record, kw_only=True):
     """How long a container counts with its allocation after it has started, before it counts with its measured use.
     """
     pressure_enabled: bool = setting("yopp.nodemanager.pressure.enabled", False)
-    """Opportunistic containers give way to processes outside yopp: they are paused while those need the CPU (with
-    yopp.nodemanager.group-weights: while those leave none), whatever
-    opportunistic-containers-use-pause-for-preemption says, and killed while this machine runs out of
-    memory (with swap: paused, and their memory is reclaimed). They resume by themselves."""
+    """Opportunistic containers yield to processes outside yopp: they are paused while those need the CPU (with
+    yopp.nodemanager.group-weights: while those leave none), even with
+    opportunistic-containers-use-pause-for-preemption = false, and killed while memory is short (with swap: paused,
+    and their memory is reclaimed). They resume by themselves."""
     pressure_outside_cpu: float = setting("yopp.nodemanager.pressure.outside-cpu", 0.5, at_least=0.05)
     """The number of cores that processes outside yopp must want (use, or wait for), while no core is idle, to count as
     pressure. yopp's own daemons and clients are not counted."""
@@ -249,35 +248,36 @@ class ExecutorSettings(Record, kw_only=True):
     """Limit each container to its vcores by a CPU quota, even where cores are idle. Otherwise vcores are weights,
     which apply only when the machine is busy."""
     prepared_containers: int = setting("yopp.nodemanager.prepared-containers", 4, at_least=0, at_most=1000)
-    """How many of the waiting opportunistic and how many of the waiting guaranteed containers are prepared, each with
-    its directories and, where there are no pooled groups, its cgroup and a waiting shell, so that they start at once
-    when their turn comes. 0 prepares none."""
+    """The number of waiting opportunistic and of waiting guaranteed containers that are prepared, each with its
+    directories and, without pooled groups, its cgroup and a waiting shell, so that they start at once. 0 prepares
+    none."""
     pooled_groups: int = setting("yopp.nodemanager.pooled-groups", -1, at_least=-1, at_most=10000)
-    """The most containers at a time that are started in cgroups made before them, each by a small process that lives
-    there, so that none has to wait for a group or to enter one. They are made when they are needed, and go when
-    nobody has needed them for ten seconds. More containers, and all where this is 0 or there are no cgroups, get a
-    group and a shell of their own. -1 is 100 on Linux 6.6 or later, and 0 before: there, a group of the least weight
-    waits for each process in it, so that one that is to be paused stops seconds later with the small process."""
+    """The maximum number of containers that run at the same time in pooled cgroups, each started by a small process
+    in the cgroup, so that no container waits for a new cgroup. Pooled cgroups are created when they are needed, and
+    removed after ten seconds without use. Further containers, and all with 0 or without cgroups, get their own cgroup
+    and shell. -1 is 100 on Linux 6.6 or later, and 0 before: there, a cgroup of the least weight waits for each of
+    its processes, so a pause takes seconds longer with the small process."""
     cgroups_hierarchy: str = setting(
         "yarn.nodemanager.linux-container-executor.cgroups.hierarchy", "/hadoop-yarn"
     )
     """The cgroup under which yopp makes its own, relative to the cgroup that yopp runs in."""
     group_weights: bool = setting("yopp.nodemanager.group-weights", True)
     """Give the cgroups above the containers, from the hierarchy's down to the node's, the CPU weight of all
-    guaranteed containers that run below them, and the smallest weight while only opportunistic containers run or
-    use the CPU. So each guaranteed vcore counts as much as a process outside yopp, and opportunistic containers get
-    what others leave. All clusters of a host together weigh at most one process for each core, or what the largest
-    cluster weighs. With false, as in YARN, these weights are not written: yopp as a whole counts as one process."""
+    guaranteed containers that run below them, and the smallest weight while only opportunistic containers run or use
+    the CPU. So each guaranteed vcore weighs as much as a process outside yopp, and opportunistic containers get the
+    CPU that others leave. All clusters of a host together weigh at most one process for each core, or what the
+    largest cluster weighs. With false, as in YARN, these weights are not written: yopp as a whole counts as one
+    process."""
     cgroups_mount: str = setting(
         "yopp.nodemanager.cgroups.mode", "auto", choices=("auto", "v1", "v2", "none")
     )
-    """Which cgroups to use: what the host offers (auto), only v1, only v2, or none (signals go to process groups,
-    and psutil polling enforces memory)."""
+    """The cgroups to use: those of the host (auto), only v1, only v2, or none (signals go to process groups, and
+    psutil polling enforces memory)."""
     memory_enforced: bool = setting("yarn.nodemanager.resource.memory.enforced", True)
-    """Write memory limits to the containers' cgroups (and enforce them by polling where there are none)."""
+    """Write memory limits to the containers' cgroups (without cgroups: enforce them by polling)."""
     memory_enabled: bool = setting("yarn.nodemanager.resource.memory.enabled", True)
-    """Limit the memory of containers by cgroups, where they exist. With false, memory is checked at each
-    measurement, as where there are no cgroups; see yarn.nodemanager.pmem-check-enabled."""
+    """Limit the memory of containers by cgroups, where they exist. With false, memory is checked at each measurement,
+    as without cgroups; see yarn.nodemanager.pmem-check-enabled."""
     soft_limit_percentage: float = setting(
         "yarn.nodemanager.resource.memory.cgroups.soft-limit-percentage", 90.0, at_least=0, at_most=100
     )
@@ -296,20 +296,21 @@ class ExecutorSettings(Record, kw_only=True):
     monitor_interval_ms: int = setting("yarn.nodemanager.container-monitor.interval-ms", 1000, at_least=20)
     """How often the resource use of all containers is measured."""
     monitor_enabled: bool = setting("yarn.nodemanager.container-monitor.enabled", True)
-    """Measure what containers use. With false no figures are shown, and memory that no cgroup limits is not
+    """Measure the usage of containers. With false, no usage is shown, and memory without a cgroup limit is not
     checked."""
     confined_containers: bool = setting("yopp.nodemanager.confined-containers", True)
-    """Keep the containers of a node that root runs from changing their own limits, groups and records: they see
-    the cgroups and the node's records read-only, in a mount namespace of their own, gain no privileges by
-    programs (no_new_privs), and lack the capabilities by which that could be undone (CAP_SYS_ADMIN,
-    CAP_SYS_PTRACE, CAP_SYS_MODULE, CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_DAC_READ_SEARCH). With false, containers of
-    root can mount file systems, and run other container engines. `yopp doctor` tells what holds."""
+    """Keep the containers of a node that root runs from changing their own limits, groups and records: they see the
+    cgroups and the node's records read-only, in their own mount namespace, gain no privileges by programs
+    (no_new_privs), and lack the capabilities that could undo this (CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYS_MODULE,
+    CAP_SYS_RAWIO, CAP_SYS_BOOT, CAP_DAC_READ_SEARCH). With false, containers of root can mount file systems, and run
+    other container engines. `yopp doctor` shows what applies."""
     limit_users: bool = setting("yarn.nodemanager.linux-container-executor.nonsecure-mode.limit-users", False)
-    """Where root runs the node: run the containers of all users as one, nonsecure-mode.local-user. With false each
-    container runs as the user who submitted its application, with its groups. True in YARN, where nobody knows in
-    nonsecure mode who a caller is; here the kernel tells. A node that another user runs starts all as that user."""
+    """On root's node: run the containers of all users as one user, nonsecure-mode.local-user. With false, each
+    container runs as the user who submitted its application, with that user's groups. True in YARN, which cannot
+    identify callers in nonsecure mode; here the kernel does. A node of another user runs all containers as that user.
+    """
     local_user: str = setting("yarn.nodemanager.linux-container-executor.nonsecure-mode.local-user", "nobody")
-    """The user as whom all containers run with nonsecure-mode.limit-users."""
+    """The user of all containers with nonsecure-mode.limit-users."""
     min_user_id: int = setting(
         "yopp.nodemanager.linux-container-executor.min-user-id", 1000, at_least=1, at_most=2**32 - 2
     )
@@ -349,20 +350,20 @@ class ExecutorSettings(Record, kw_only=True):
     log_rotation_bytes: int = setting(
         "yopp.nodemanager.container-log-rotation.size-bytes", 0, at_least=0, at_most=LARGEST_LONG
     )
-    """Rotate stdout and stderr of running containers that are larger than this: what is old goes to stdout.1 and so
-    on beside it, and the program writes on. They are looked at each container-log-monitor.interval-ms, and count in
-    its limits. 0 rotates nothing, as in YARN. Where a file system cannot cut off the front of a file (ext4 and XFS
-    can), what is written at the moment of a rotation is lost. An output directory that was asked for is left alone."""
+    """Rotate stdout and stderr of running containers that are larger than this: old output moves to stdout.1 and so
+    on, and the program continues to write. Sizes are checked each container-log-monitor.interval-ms, and count in its
+    limits. 0 rotates nothing, as in YARN. If the file system cannot remove the front of a file (ext4 and XFS can),
+    output at the moment of a rotation is lost. A requested output directory is not rotated."""
     log_rotation_files: int = setting(
         "yopp.nodemanager.container-log-rotation.files", 1, at_least=0, at_most=100
     )
-    """How many older files of each are kept. With 0, what is old is dropped."""
+    """The number of old files kept of each. With 0, old output is deleted."""
     work_dir_size_limit_bytes: int = setting(
         "yopp.nodemanager.container-disk-monitor.size-limit-bytes", 0, at_least=0, at_most=LARGEST_LONG
     )
-    """End containers whose own directory (LOCAL_DIRS, the working directory unless another was asked for) takes more
-    of the disk than this, with what they have removed there and still hold open; 0 for no bound. What they write
-    elsewhere, as in /tmp, does not count. Needs yarn.nodemanager.container-monitor.enabled."""
+    """End containers whose own directory (LOCAL_DIRS, the working directory unless another was requested) uses more
+    disk space than this, including removed files that they still hold open; 0 for no limit. Files elsewhere, as in
+    /tmp, do not count. Needs yarn.nodemanager.container-monitor.enabled."""
     work_dir_interval_ms: int = setting(
         "yopp.nodemanager.container-disk-monitor.interval-ms", 5000, at_least=20
     )
@@ -380,8 +381,7 @@ class ExecutorSettings(Record, kw_only=True):
     )
     """Diagnostics of a container are cut from the front to this many characters."""
     pmem_check_enabled: bool = setting("yarn.nodemanager.pmem-check-enabled", True)
-    """Where no memory cgroup can be written, end containers that psutil finds over their memory
-    (KILLED_EXCEEDED_PMEM)."""
+    """Without a writable memory cgroup, end containers that psutil finds over their memory (KILLED_EXCEEDED_PMEM)."""
     vmem_check_enabled: bool = setting("yarn.nodemanager.vmem-check-enabled", False)
     """End containers whose processes together have more virtual memory than their memory times
     yarn.nodemanager.vmem-pmem-ratio: at once beyond twice that, else at the second measurement in a row
@@ -389,9 +389,9 @@ class ExecutorSettings(Record, kw_only=True):
     vmem_pmem_ratio: float = setting("yarn.nodemanager.vmem-pmem-ratio", 2.1, at_least=0.99)
     """Virtual memory that a container may have for each MB of its memory."""
     disk_health_enabled: bool = setting("yarn.nodemanager.disk-health-checker.enable", True)
-    """Watch whether containers can be started here: a node whose disks are full or fail, or that can start no process,
-    is unhealthy. It says why, and gets nothing until it is well. What it could not start is tried elsewhere, or later,
-    and counts as no failure of the container."""
+    """Check whether containers can start here: a node whose disks are full or fail, or that cannot start a process,
+    is unhealthy. It reports the reason, and gets no containers until it is healthy. A container that it could not
+    start is retried elsewhere, or later, and this does not count as a failure."""
     disk_health_interval_ms: int = setting(
         "yarn.nodemanager.disk-health-checker.interval-ms", 120_000, at_least=10
     )
@@ -403,8 +403,8 @@ class ExecutorSettings(Record, kw_only=True):
         at_least=0,
         at_most=100,
     )
-    """The part of a disk that may be in use, in percent. In YARN it is 90; here a disk that takes what is written is
-    good, since yopp shares it with everything else on its host."""
+    """The maximum use of a disk, in percent. In YARN it is 90; here, a disk that accepts writes is healthy, because
+    yopp shares it with the rest of the host."""
     disk_least_free_mb: int = setting(
         "yarn.nodemanager.disk-health-checker.min-free-space-per-disk-mb", 0, at_least=0
     )

@@ -1,7 +1,7 @@
-"""What is done: starting what fits, making room for what does not, pausing, killing, ending.
+"""The actions on containers: starting, making room, pausing, killing, ending.
 
 The middle layer of the ContainerScheduler: only its methods turn decisions into transitions and commands.
-``scheduler.py`` calls them for what happened.
+``scheduler.py`` calls them for each event.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ BY_SCHEDULER = int(ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER)
 
 
 class ContainerActions(ContainerBook):
-    """What the machine of one node can do with its containers."""
+    """The actions of a node's machine on its containers."""
 
     def _start_pending(self) -> None:
         """Start what fits, then make room for what does not. Called after everything that gives resources back."""
@@ -216,7 +216,7 @@ class ContainerActions(ContainerBook):
         ]
 
     def would_give_way(self, container_ids: Iterable[str], now: float) -> Steps:
-        """What would be done to others if these containers became guaranteed at ``now``, one after the other.
+        """The commands for other containers if these became guaranteed at ``now``, one after the other.
 
         Nothing is changed. It is the plan that ``_make_room`` carries out, for the same shortage.
         """

@@ -1,8 +1,7 @@
-"""What this node has seen of each application: its containers here, and how long they run.
+"""The applications at this node: their containers here, and their run times.
 
-For the policies that look beyond a single container: which of the queued ones will probably be short, which
-application has little left to do here. A duration that the application master told counts before what was measured. A
-node knows only the containers that came to it.
+Policies use it to find queued containers that are probably short, and applications with little work left here. A
+duration declared by the application master takes precedence over measured ones. A node knows only its own containers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Application:
 
 
 class Applications:
-    """All applications that this node has seen lately, by id; "" for containers without an application."""
+    """The recent applications of this node, by id; "" for containers without an application."""
 
     def __init__(self) -> None:
         #: those with the latest arrivals are last
@@ -35,7 +34,7 @@ class Applications:
         self._everybody = RecentMean()
 
     def arrived(self, container: Container) -> None:
-        """A container of it has arrived."""
+        """A container of the application has arrived."""
         application_id = container.spec.application_id
         application = self._known.get(application_id)
         if application is None:
@@ -55,13 +54,13 @@ class Applications:
             self._everybody.add(seconds)
 
     def unfinished(self, application_id: str) -> int:
-        """How many containers of it have not ended here."""
+        """The number of its unfinished containers here."""
         application = self._known.get(application_id)
         return len(application.live) if application is not None else 0
 
     def expected_seconds(self, container: Container) -> float | None:
-        """How long it is expected to run in all: as its master told, else as long as the others of its application,
-        else as long as all others; None if nothing is known."""
+        """Its expected run time: the one that its master declared, else the mean of its application, else of all
+        applications; None if nothing is known."""
         if container.spec.duration_hint_ms > 0:
             return container.spec.duration_hint_ms / 1000
         application = self._known.get(container.spec.application_id)
@@ -69,7 +68,7 @@ class Applications:
         return learned if learned is not None else self._everybody.mean
 
     def share_done(self, application_id: str, now: float) -> float:
-        """Which part of an application's work at this node is done, 0.0 to 1.0.
+        """The share of an application's work at this node that is done, 0.0 to 1.0.
 
         All containers count the same: one that ended by itself as done, a running one by the part of its expected time
         that has passed, all others as not begun.

@@ -1,6 +1,6 @@
-"""What is here: the containers of one node, their queues, what they hold, and the views of them.
+"""The containers of one node: their queues, allocations and status.
 
-The lowest layer of the ContainerScheduler. It keeps collections and sums right, and decides nothing.
+The lowest layer of the ContainerScheduler. It keeps collections and sums consistent, and makes no decisions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ESTIMATE_HOLDS = 0.05
 
 
 class ContainerBook:
-    """The containers of one node and what they hold. ContainerScheduler explains the arguments."""
+    """The containers of one node and their allocations. ContainerScheduler explains the arguments."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class ContainerBook:
         self._weighed: float | None = None
 
     def forget(self, container_ids: Iterable[str]) -> list[Command]:
-        """The ends of these containers were reported: their records are removed.
+        """Remove the records of these containers, whose ends were reported.
 
         The last ``retain_finished`` of them stay in ``statuses()``. Containers that are unknown or have not ended are
         ignored.
@@ -126,7 +126,7 @@ class ContainerBook:
         return commands
 
     def is_held(self, container_id: str) -> bool:
-        """Whether a person has paused this container, or has asked for that."""
+        """Whether a user has paused this container, or has requested a pause."""
         container = self._live.get(container_id)
         return container is not None and container.held
 
@@ -137,22 +137,22 @@ class ContainerBook:
 
     @property
     def total(self) -> Resource:
-        """What all containers together may have."""
+        """The resources of the node."""
         return self._tracker.total
 
     @property
     def allocated(self) -> Resource:
-        """What containers hold, including the memory of paused ones."""
+        """The allocated resources, including the memory of paused containers."""
         return self._tracker.allocated
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The GPUs of the node, where they are known one by one."""
+        """The identified GPUs of the node."""
         return self._devices.ids
 
     @property
     def available(self) -> Resource:
-        """What may still be allocated."""
+        """The resources that can still be allocated."""
         return self._tracker.available
 
     def status(self, container_id: str) -> ContainerStatus | None:
@@ -164,8 +164,7 @@ class ContainerBook:
         return None
 
     def statuses(self, *, finished: bool = True) -> list[ContainerStatus]:
-        """All containers: the live ones in order of arrival, then, with ``finished``, the ended ones that are
-        remembered."""
+        """All containers: the live ones in order of arrival, then, with ``finished``, the recent ended ones."""
         positions = {
             container.container_id: place
             for queue in (self._guaranteed, self._opportunistic.in_order())
@@ -185,9 +184,9 @@ class ContainerBook:
     def opportunistic_status(
         self, now: float | None = None, *, roughly: bool = False
     ) -> OpportunisticContainersStatus:
-        """What a heartbeat reports of opportunistic containers. ``now`` is by default that of the last ``handle``.
+        """The status of opportunistic containers for a heartbeat. ``now`` is by default that of the last ``handle``.
 
-        ``roughly``: an estimate of the wait that is a moment old will do, for as many as wait now.
+        ``roughly``: a recent estimate of the waiting time suffices, for the present number of waiting containers.
         """
         held = self._tracker.allocated_to(ExecutionType.OPPORTUNISTIC)
         active = paused = 0

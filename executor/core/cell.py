@@ -1,4 +1,5 @@
-"""A machine within another one: a bug of the inner one ends it alone, and its last events are kept for the story."""
+"""A machine inside another one: a bug in the inner machine ends only that machine, and its last events are kept for
+the report."""
 
 from __future__ import annotations
 
@@ -25,19 +26,19 @@ class MachineCrashed(Exception):
 
 
 class Cell(Generic[EventT, CommandT]):
-    """Keeps a machine. What the machine raises comes out as MachineCrashed; its owner then uses it no more."""
+    """Contains a machine. An exception of the machine becomes MachineCrashed; afterwards its owner does not use it."""
 
     def __init__(self, machine: Machine[EventT, CommandT]) -> None:
         self._machine = machine
         self._history: deque[tuple[float, object]] = deque(maxlen=KEPT_EVENTS)
 
     def handle(self, event: EventT, now: float) -> list[CommandT]:
-        """Tell the machine what happened; its commands. Raises MachineCrashed."""
+        """Handle an event; return the commands. Raises MachineCrashed."""
         self._history.append((now, event))
         return self._guarded(lambda: self._machine.handle(event, now))
 
     def advance(self, now: float) -> list[CommandT]:
-        """Let it do what is due by ``now``; its commands. Raises MachineCrashed."""
+        """Perform what is due by ``now``; return the commands. Raises MachineCrashed."""
         self._history.append((now, "advance"))
         return self._guarded(lambda: self._machine.advance(now))
 

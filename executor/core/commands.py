@@ -1,7 +1,7 @@
-"""What is to be done with containers, in the imperative. Frozen data; no behaviour.
+"""Commands for containers, in the imperative. Frozen data; no behaviour.
 
-Each command that takes time ends in exactly one event. Each may be given again after a crash, and then repeats
-nothing. A StoreContainer stands before the command that it makes safe.
+Each command that takes time ends in exactly one event. Each is idempotent, and may be repeated after a crash. A
+StoreContainer precedes the command that it makes safe.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from ..records import CgroupLimits, ContainerMessage, ContainerRecord, Container
 
 
 class StoreContainer(Record):
-    """Store this record before performing anything that follows."""
+    """Store this record before performing the following commands."""
 
     record: ContainerRecord
 
@@ -36,7 +36,7 @@ class SignalContainer(ContainerMessage):
 class PauseContainer(ContainerMessage):
     """Stop all its processes. Ends in ContainerPaused or ContainerPauseFailed.
 
-    With ``reclaim_memory`` the kernel then takes back what memory it can, and limits it to the rest.
+    With ``reclaim_memory`` the kernel then reclaims its memory, and the rest becomes its limit.
     """
 
     reclaim_memory: bool = False
@@ -66,15 +66,15 @@ class CleanUpContainer(ContainerMessage):
 
 
 class WatchHost(Record):
-    """From now on measure the containers and then the machine that often; 0 ends it. Each time ends in UsageSampled and
+    """Measure the containers and then the machine at this rate; 0 stops it. Each measurement ends in UsageSampled and
     NodeUtilizationSampled."""
 
     interval_ms: int
 
 
 class SetNodeWeight(Record):
-    """Give this node's group the weight of so many guaranteed vcores, and the groups above it theirs. Best effort; no
-    event."""
+    """Set the weight of this node's cgroup to that of so many guaranteed vcores, and update the cgroups above it.
+    Best effort; no event."""
 
     vcores: float
 

@@ -1,7 +1,7 @@
-"""One container at its node: its state, the table of what may happen to it, and its story.
+"""One container at its node: its state, its transition table, and its history.
 
-The table holds its whole life: commands that are given to a container and events that come from it both move it. The
-module knows nothing of other containers; ``scheduler.py`` decides who runs and who waits.
+Both commands to a container and events from it cause transitions. The module knows no other containers;
+``scheduler.py`` decides which containers run and which wait.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ class Pause(Record):
     """That a container is paused or is to be, and why.
 
     ``held_by`` is a person's cause, which lasts until a person resumes it. ``gives_way_to`` is the scheduler's: room
-    for a guaranteed container, until it is paused and the room is there; or pressure, until that is over. With neither
-    it waits in its queue, and resumes as soon as there is room. ``pending``: the pause begins as soon as the container
-    runs, because it was starting or resuming when this was decided. ``overdue``: the pause took too long, and is no
-    longer counted on. ``gives_memory`` is the memory in MiB that it is expected to give back, beside its vcores.
-    ``said`` is the line of the diagnostics that tells of ``held_by``.
+    for a guaranteed container, until it is paused and the room is there; or pressure, until that is over. With
+    neither it waits in its queue, and resumes as soon as there is room. ``pending``: the pause begins as soon as the
+    container runs, because it was starting or resuming when this was decided. ``overdue``: the pause took too long,
+    and its resources are no longer expected. ``gives_memory`` is the memory in MiB that the pause is expected to
+    free, besides the vcores. ``said`` is the line of the diagnostics about ``held_by``.
     """
 
     held_by: Cause | None = None
@@ -119,7 +119,7 @@ class Pause(Record):
 
 
 class Kill(Record):
-    """That a container is to end. ``exit_status`` is to be reported then, None for its own exit code; ``forced``:
+    """The kill of a container. ``exit_status`` is the status to report, None for its own exit code; ``forced``:
     SIGKILL was sent."""
 
     exit_status: int | None
@@ -127,7 +127,7 @@ class Kill(Record):
 
 
 class DeadlineKind(enum.StrEnum):
-    """What can be due for a container."""
+    """The kinds of deadlines of a container."""
 
     __hash__ = str.__hash__  # enum's own is a call in Python
 
@@ -142,7 +142,7 @@ class DeadlineKind(enum.StrEnum):
 
 
 class ContainerDeadline(NamedTuple):
-    """What is due for which container."""
+    """A deadline of a container."""
 
     container_id: str
     kind: DeadlineKind
@@ -154,11 +154,11 @@ UNMEASURED = ContainerUsage()
 
 @dataclass(slots=True, eq=False)
 class Container:
-    """A container and all that its node knows of it. Only the scheduler changes one.
+    """A container and everything that its node knows about it. Only the scheduler changes it.
 
     ``spec`` follows promotions and resizes. ``sequence`` is its place in the order of arrival; a container that
-    changes queues arrives anew. ``allocated`` is what it holds of the node now: nothing while queued, memory alone
-    while paused. Times ending in ``_ms`` are epoch milliseconds, the others seconds of the machine's clock.
+    changes queues gets a new one. ``allocated`` is its present allocation: nothing while queued, only memory while
+    paused. Times ending in ``_ms`` are epoch milliseconds, the others seconds of the machine's clock.
     """
 
     spec: ContainerSpec
@@ -221,7 +221,7 @@ class Container:
 
     @property
     def execution_type(self) -> ExecutionType:
-        """GUARANTEED or OPPORTUNISTIC, as it is now."""
+        """Its present execution type."""
         return self.spec.execution_type
 
     @property
@@ -231,12 +231,12 @@ class Container:
 
     @property
     def resource(self) -> Resource:
-        """What it needs to run, as of now."""
+        """Its present resource."""
         return self.spec.resource
 
     @property
     def needed(self) -> Resource:
-        """What it lacks to run: all of its resource while queued, its vcores while paused."""
+        """The resources that it needs to run: all while queued, its vcores while paused."""
         if self.allocated is NOTHING:
             return self.spec.resource
         return (self.spec.resource - self.allocated).at_least_zero()
@@ -250,12 +250,12 @@ class Container:
 
     @property
     def held(self) -> bool:
-        """Whether a person keeps it paused, or has asked for that."""
+        """Whether a user has paused it, or has requested a pause."""
         return self.pause is not None and self.pause.held_by is not None
 
     @property
     def pause_pending(self) -> bool:
-        """Whether it is to be paused as soon as it runs."""
+        """Whether it will be paused as soon as it runs."""
         return self.pause is not None and self.pause.pending
 
     @property
@@ -269,8 +269,8 @@ class Container:
 
     @property
     def is_giving_back(self) -> Resource:
-        """What it holds and is about to give back: all if it is being killed; if it is being paused, its vcores and the
-        memory that is expected of it."""
+        """The resources that it is about to free: all if it is being killed; its vcores and the expected memory if it
+        is being paused."""
         if self.state is KILLING:
             return self.allocated
         pause = self.pause
@@ -285,11 +285,11 @@ class Container:
 
     @property
     def gave_memory(self) -> bool:
-        """Whether it is paused and has given some of its memory back."""
+        """Whether it is paused and some of its memory was reclaimed."""
         return self.state is PAUSED and self.allocated.memory < self.spec.resource.memory
 
     def move(self, trigger: type, now: float, epoch_ms: int) -> None:
-        """Make the transition of ``trigger``, and keep the times of the state and of its running."""
+        """Make the transition for ``trigger``, and record its times."""
         state = CONTAINER_TABLE.follow(self.container_id, self.state, trigger, now, self.story)
         if state is self.state:
             return
@@ -317,7 +317,7 @@ class Container:
     def say(self, sentence: str, maximum: int, *, passing: bool = False) -> None:
         """Add to its diagnostics, of which the last ``maximum`` characters are kept (as YARN does).
 
-        ``passing``: the sentence tells of a pause, which is dropped if the container ends by itself.
+        ``passing``: the sentence is about a pause, and is dropped if the container ends by itself.
         """
         if sentence:
             joined = f"{self.diagnostics}\n{sentence}" if self.diagnostics else sentence
@@ -326,21 +326,21 @@ class Container:
                 self.passing = (*self.passing, sentence)
 
     def unsay(self, *sentences: str) -> None:
-        """Take lines out of its diagnostics."""
+        """Remove lines from its diagnostics."""
         if sentences and self.diagnostics:
             self.diagnostics = "\n".join(one for one in self.diagnostics.split("\n") if one not in sentences)
 
     def forget_pauses(self) -> None:
-        """It ended by itself: why it was paused before does not matter any more."""
+        """It ended by itself: remove the causes of earlier pauses."""
         self.unsay(*self.passing)
         self.passing = ()
 
     def change(self, **changes: Any) -> None:
-        """Give its spec a new version, type or size."""
+        """Update the version, type or size in its spec."""
         self.spec = replace(self.spec, **changes)
 
     def status(self, position: int = 0) -> ContainerStatus:
-        """What its node reports of it; ``position`` in its queue, 1 for the head, 0 for none."""
+        """The status that its node reports; ``position`` in its queue, 1 for the head, 0 for none."""
         spec = self.spec
         return ContainerStatus(
             container_id=spec.container_id,
@@ -374,7 +374,7 @@ class Container:
         )
 
     def record(self) -> ContainerRecord:
-        """What is to be stored of it."""
+        """Its record for the store."""
         return ContainerRecord(
             spec=self.spec,
             state=self.state,

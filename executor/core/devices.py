@@ -1,8 +1,7 @@
-"""Which of a node's GPUs each container has. Pure.
+"""The GPUs of a node and their holders. Pure.
 
-Where a node's GPUs are known one by one, a container is given as many as it asks for, for as long as it lives, running
-or paused, and none is ever given to two (``GpuResourceAllocator``). Which they are is part of its spec, and so of its
-record.
+With identified GPUs, a container gets the number that it requests until it ends, running or paused, and no GPU has
+two holders (``GpuResourceAllocator``). Its GPUs are part of its spec, and so of its record.
 
 Decisions: countable-resources.
 """
@@ -15,23 +14,23 @@ from ..records import GPU, Resource
 
 
 class Devices:
-    """The GPUs of one node, and who has them. ``ids`` as YARN has them: ``index:minor``. With none, GPUs are counted
-    only, or not at all."""
+    """The GPUs of one node and their holders. ``ids`` have YARN's form ``index:minor``. Without ids, GPUs are only
+    counted, or do not exist."""
 
     def __init__(self, ids: Sequence[str]) -> None:
         self.ids = tuple(ids)
         self._holders: dict[str, str] = {}
 
     def needed(self, resource: Resource) -> int:
-        """How many a container of that size is given."""
+        """The number of GPUs of a container of that size."""
         return resource.amount(GPU) if self.ids and resource.others else 0
 
     def suffice(self, resource: Resource) -> bool:
-        """Whether so many are free."""
+        """Whether this number is free."""
         return self.needed(resource) <= len(self.ids) - len(self._holders.keys() & set(self.ids))
 
     def give(self, container_id: str, resource: Resource) -> tuple[str, ...]:
-        """The first that are free, its own from now on. The caller has asked ``suffice``."""
+        """Allocate the first free ones. The caller has checked ``suffice``."""
         number = self.needed(resource)
         given = tuple([one for one in self.ids if one not in self._holders][:number]) if number else ()
         assert len(given) == number, f"{container_id} needs {number} GPUs of {self.ids}: {self._holders}"
@@ -39,20 +38,20 @@ class Devices:
         return given
 
     def hold(self, container_id: str, devices: Sequence[str]) -> None:
-        """A container has these, be they still among the node's or not."""
+        """A container holds these, whether or not the node still has them."""
         for device in devices:
             assert self._holders.get(device, container_id) == container_id, f"{device} would be given to two"
             self._holders[device] = container_id
 
     def release(self, container_id: str, devices: Sequence[str]) -> None:
-        """It has ended."""
+        """The container has ended."""
         for device in devices:
             if self._holders.get(device) == container_id:
                 del self._holders[device]
 
     @property
     def holders(self) -> dict[str, str]:
-        """Who has each that is given: container ids by device."""
+        """The holders: container ids by device."""
         return dict(self._holders)
 
 

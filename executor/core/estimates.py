@@ -1,7 +1,7 @@
-"""How long containers run, and so when those that wait start (YARN-2886; YARN always reports -1).
+"""Run times of containers, and start times of waiting ones (YARN-2886; YARN always reports -1).
 
-One algorithm serves a node, for its own queue, and a cluster, for many: running containers end one after the other, and
-those that wait start as soon as there is room. It knows figures only, neither containers nor a clock.
+One algorithm serves a node, for its own queue, and a cluster, for many: running containers end one after the other,
+and waiting ones start as soon as there is room. It uses only numbers, no containers and no clock.
 
 Decisions: durations.
 """
@@ -35,7 +35,7 @@ class RecentMean:
         self._sum = 0.0
 
     def add(self, value: float) -> None:
-        """Take one more value."""
+        """Add a value."""
         if len(self._values) == REMEMBERED:
             self._sum -= self._values[0]
         self._values.append(value)
@@ -56,17 +56,17 @@ class WaitStatistics:
         self.count = 0
 
     def add(self, expected: float, actual: float) -> None:
-        """A container that was expected to wait for ``expected`` has waited for ``actual``."""
+        """Add the actual wait of a container, and its estimate."""
         self.errors.add(abs(expected - actual))
         self.waits.add(actual)
         self.count += 1
 
 
 def remaining(expected: float, ran: float) -> float:
-    """The seconds that a container has left that was expected to run for ``expected`` and has run for ``ran``.
+    """The remaining seconds of a container with the expected run time ``expected`` that has run for ``ran``.
 
-    One that runs longer than expected is about to end. One that runs twice as long will probably run for as long as it
-    exceeded that, since it is known only not to be like the others.
+    A container that runs longer than expected counts as about to end. One that runs more than twice as long probably
+    runs for as long again as it has exceeded that, because it differs from the others.
     """
     return max(expected - ran, ran - 2 * expected, 0.0)
 
@@ -75,7 +75,7 @@ def remaining(expected: float, ran: float) -> float:
 
 
 class Running(NamedTuple):
-    """A container that holds ``resource`` and gives it back ``left`` from now. ``tag`` is the caller's own."""
+    """A container that holds ``resource`` and frees it after ``left``. ``tag`` belongs to the caller."""
 
     left: float
     resource: Resource
@@ -83,7 +83,7 @@ class Running(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A container that starts as soon as ``needed`` is free, and gives ``held`` back ``left`` later; None: never."""
+    """A container that starts as soon as ``needed`` is free, and frees ``held`` after ``left``; None: never."""
 
     left: float | None
     needed: Resource
@@ -92,7 +92,7 @@ class Waiting(NamedTuple):
 
 
 class Node(NamedTuple):
-    """What is free on one node, what runs there, and who waits there, in order."""
+    """The free resources of a node, its running containers, and its waiting ones, in order."""
 
     free: Resource
     running: Sequence[Running]
@@ -100,7 +100,7 @@ class Node(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """``number`` equal containers that start where there is room first: at one of ``nodes`` (their indices)."""
+    """``number`` equal containers that start on the first of ``nodes`` (indices) with room."""
 
     number: int
     waiting: Waiting
@@ -156,7 +156,7 @@ def _expected_starts_of_any_types(
 
 
 def future(nodes: Sequence[Node], pools: Sequence[Pool] = ()) -> Iterator[tuple[float, Any, list[Any]]]:
-    """What starts, in the order of time: (when, its tag, the tags of all that ended until then).
+    """The starts, in the order of time: (when, its tag, the tags of all that ended until then).
 
     It ends when all have started, nothing ends any more, or MOST_STEPS are taken. When room becomes free on a node,
     its own containers start in their order, then those of the pools; one that does not fit is overtaken.

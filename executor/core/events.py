@@ -1,4 +1,4 @@
-"""What happened to containers, in the past tense. Frozen data; no behaviour."""
+"""Events of containers, in the past tense. Frozen data; no behaviour."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class ContainerUpdated(ContainerMessage):
 
 
 class ContainerKillRequested(ContainerMessage):
-    """Its end was requested. ``exit_status`` and ``cause`` say by whom and why, ``diagnostics`` tells people; without a
-    cause the exit status alone says it. ``force`` skips SIGTERM."""
+    """Its end was requested. ``exit_status`` and ``cause`` are the reason, ``diagnostics`` is for users; without a
+    cause, the exit status is the only reason. ``force`` skips SIGTERM."""
 
     exit_status: int
     diagnostics: str
@@ -48,20 +48,20 @@ class ContainerSignalRequested(ContainerMessage):
 
 
 class ContainerPauseRequested(ContainerMessage):
-    """A person, ``by``, asked to pause it; it stays paused until a person resumes it. ``diagnostics`` tells people."""
+    """The user ``by`` requested a pause; it lasts until a user resumes it. ``diagnostics`` is for users."""
 
     diagnostics: str = ""
     by: str = ""
 
 
 class ContainerResumeRequested(ContainerMessage):
-    """A person, ``by``, asked to resume it."""
+    """The user ``by`` requested a resume."""
 
     by: str = ""
 
 
 class ContainerLaunched(ContainerMessage):
-    """Its process exists. ``process_start`` in clock ticks after boot; ``cgroup`` is its directory, for people."""
+    """Its process exists. ``process_start`` in clock ticks after boot; ``cgroup`` is its directory, for users."""
 
     pid: int
     process_start: int
@@ -111,19 +111,19 @@ class QueuingLimitReceived(Record):
 
 
 class NodeResized(Record):
-    """What the node's containers may have together has changed."""
+    """The resources of the node have changed."""
 
     total: Resource
 
 
 class GuaranteedAwaited(Record):
-    """Whether guaranteed containers wait elsewhere for what guaranteed ones hold here."""
+    """Whether guaranteed containers elsewhere wait for resources that guaranteed ones hold here."""
 
     waiting: bool
 
 
 class ApplicationPriorityChanged(Record):
-    """An application has another priority: what waits of it has another place."""
+    """The priority of an application has changed, and with it the place of its waiting containers."""
 
     application_id: str
     priority: int
@@ -146,7 +146,7 @@ class ContainerRecovered(Record):
     """A container of an earlier run of this node was found.
 
     ``record`` is what was stored. ``alive`` and ``stopped`` are true of its processes now; ``exit_code`` is what it
-    left if it has ended. ``cgroup`` is its directory, for people. ``rebooted``: the machine was started again since.
+    left if it has ended. ``cgroup`` is its directory, for users. ``rebooted``: the machine was restarted since.
     """
 
     record: ContainerRecord
@@ -159,11 +159,11 @@ class ContainerRecovered(Record):
 
 
 class RecoveryCompleted(Record):
-    """Everything that was found has been posted; containers may start (RECOVERY_COMPLETED)."""
+    """All found containers have been posted; containers may start (RECOVERY_COMPLETED)."""
 
 
 class NodeHealthChanged(Record):
-    """No container can be started here, for this reason; or all is well, with an empty one."""
+    """The node is unhealthy for this reason, or healthy with an empty one."""
 
     report: str
 
@@ -175,7 +175,8 @@ class OpportunisticWindowChanged(Record):
 
 
 class WallClockStepped(Record):
-    """Somebody has set the clock, or the machine slept: from now on its seconds and ``offset`` are people's time."""
+    """The wall clock was set, or the machine was suspended: from now on, wall time is the machine's seconds plus
+    ``offset``."""
 
     offset: float
 

@@ -1,4 +1,4 @@
-"""What must hold between the collections of a ContainerScheduler after every step. Assertions only."""
+"""The invariants of the collections of a ContainerScheduler after every step. Assertions only."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check(
     opportunistic: OpportunisticQueue,
     deadlines: Deadlines[ContainerDeadline],
 ) -> None:
-    """Raises AssertionError, naming the container, where an invariant is broken."""
+    """Raises AssertionError, naming the container, if an invariant is violated."""
     for execution_type in ExecutionType:
         held = (c.allocated for c in active.values() if c.execution_type is execution_type)
         assert tracker.allocated_to(execution_type) == sum(held, Resource()), execution_type

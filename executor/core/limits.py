@@ -1,10 +1,9 @@
-"""The figures for the kernel: (resource, execution type) -> CgroupLimits, and the weights of the groups above
-containers.
+"""The kernel's limits: (resource, execution type) -> CgroupLimits, and the weights of the cgroups above containers.
 
 YARN's numbers (``CGroupsCpuResourceHandlerImpl``, ``CGroupsMemoryResourceHandlerImpl`` and their v2 counterparts);
-nothing is written here. The weight of the node's group, and of those above it, decides what all in it together get of
-the processors beside processes outside yopp: by default as much as a single process, however much runs in it. Sources:
-Documentation/scheduler/sched-design-CFS.rst, cgroup-v2.rst (cpu.weight).
+nothing is written here. The weight of the node's group, and of those above it, decides the CPU that its containers
+together get beside processes outside yopp: by default as much as a single process, regardless of the number of
+containers. Sources: Documentation/scheduler/sched-design-CFS.rst, cgroup-v2.rst (cpu.weight).
 
 Decisions: group-weights.
 """
@@ -45,8 +44,8 @@ def cgroup_limits(
     """The limits of one container on a node of ``node_vcores`` that stand for ``physical_cores``.
 
     If ``memory_enforced`` or ``memory_enabled`` is off, ``memory_max`` is None, and no memory limit is written. A
-    container that asks for no memory or no vcores has no limit of that kind, since with a limit of zero it could not
-    start. A guaranteed container weighs at least ``least_vcores``.
+    container that requests no memory or no vcores has no limit of that kind, because it could not start with a limit
+    of zero. A guaranteed container weighs at least ``least_vcores``.
     """
     guaranteed = execution_type is ExecutionType.GUARANTEED
     shares, weight = OPPORTUNISTIC_SHARES, OPPORTUNISTIC_WEIGHT

@@ -1,7 +1,7 @@
-"""What every state machine here is made of: the contract with the loop that acts for it, and its deadlines.
+"""The contract of a state machine with the loop that drives it, and its deadlines.
 
-A machine is told what happened and the time, and answers with commands. It reads no clock, file, socket, environment or
-global random. ``executor/core/__init__.py`` has the six rules.
+A machine gets an event and the time, and returns commands. It reads no clock, file, socket, environment or global
+random. ``executor/core/__init__.py`` has the six rules.
 
 Decisions: pure-machines.
 """
@@ -29,20 +29,20 @@ class Machine(Protocol[EventT, CommandT]):
     """Events in, commands out, time an argument (seconds, monotonic)."""
 
     def handle(self, event: EventT, now: float) -> list[CommandT]:
-        """Take one event; answer with commands, in the order in which they are to be performed."""
+        """Handle an event; return the commands in the order in which they must be performed."""
 
     def next_deadline(self) -> float | None:
-        """When ``advance`` wants to be called, None for never."""
+        """The time at which ``advance`` must be called, None for never."""
 
     def advance(self, now: float) -> list[CommandT]:
-        """Do what was due by ``now``."""
+        """Perform what is due by ``now``."""
 
     def validate(self) -> None:
         """Assert every invariant."""
 
 
 class Deadlines(Generic[KeyT]):
-    """When something is due, by key, in seconds: a heap. Entries that were moved or cleared fall out later."""
+    """Deadlines by key, in seconds: a heap. Moved or cleared entries are dropped later."""
 
     def __init__(self) -> None:
         self._times: dict[KeyT, float] = {}
@@ -56,7 +56,7 @@ class Deadlines(Generic[KeyT]):
         return key in self._times
 
     def set(self, key: KeyT, time: float) -> None:
-        """Let ``key`` be due at ``time``, whatever it was before."""
+        """Set the deadline of ``key`` to ``time``."""
         if self._times.get(key) == time:
             return
         self._times[key] = time
@@ -66,7 +66,7 @@ class Deadlines(Generic[KeyT]):
             self._sweep()
 
     def ensure(self, key: KeyT, time: float) -> None:
-        """Let ``key`` be due at ``time`` unless it has a time already.
+        """Set the deadline of ``key`` to ``time`` unless it has one.
 
         For liveness: when it is due too early, the last contact decides about a new time, so that a contact costs
         nothing.
@@ -75,7 +75,7 @@ class Deadlines(Generic[KeyT]):
             self.set(key, time)
 
     def clear(self, key: KeyT) -> None:
-        """``key`` is not due any more."""
+        """Clear the deadline of ``key``."""
         self._times.pop(key, None)
 
     def next(self) -> float | None:
@@ -88,7 +88,7 @@ class Deadlines(Generic[KeyT]):
         return None
 
     def pop_due(self, now: float) -> KeyT | None:
-        """Take the earliest key that is due by ``now``, None for none."""
+        """Remove and return the earliest key that is due by ``now``, None for none."""
         time = self.next()
         if time is None or time > now:
             return None

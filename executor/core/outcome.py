@@ -1,7 +1,6 @@
-"""How a container has ended, and its diagnostics: the only place that turns causes into sentences. Pure functions.
+"""The outcome of a container, and its diagnostics: the only place that turns causes into sentences. Pure functions.
 
-The sentences that YARN's users and tests know are kept to the letter; the others are our own. People read them;
-programs read the ``Cause``.
+YARN's sentences are used verbatim; the others are yopp's. Sentences are for users; programs read the ``Cause``.
 """
 
 from __future__ import annotations
@@ -42,11 +41,11 @@ class Outcome(Record):
 def outcome_of_exit(
     container: Container, exit_code: int | None, usage: ContainerUsage, *, rebooted: bool = False
 ) -> Outcome:
-    """What to report of a container whose processes are gone.
+    """The outcome of a container whose processes are gone.
 
-    The reason of a kill counts first; then the kernel's OOM killer; a container that left no code is lost (ABORTED),
-    which says nothing about its work; else its own code is its status. One that was to be run again, and ended with 0
-    before the kill reached it, has succeeded (``ContainerImpl``: KILLING + CONTAINER_EXITED_WITH_SUCCESS).
+    The reason of a kill counts first; then the kernel's OOM killer; a container without an exit code is lost
+    (ABORTED); else its own code is its status. A preempted container that ended with 0 before the kill has succeeded
+    (``ContainerImpl``: KILLING + CONTAINER_EXITED_WITH_SUCCESS).
     """
     if exit_code == 0 and container.killed_as in PREEMPTION_STATUSES:
         return Outcome(0, 0, ENDED_WELL)
@@ -82,7 +81,8 @@ def larger_than_node(resource: Resource, total: Resource) -> str:
 def must_end_for_memory(used: int, limit: int, was_over: bool) -> bool:
     """YARN's rule (``ContainersMonitorImpl``): over twice the limit, or over it in two measurements in a row.
 
-    A process that has just forked counts twice for a moment, hence the patience. A limit of 0 is none. All in bytes.
+    A process that has just forked counts twice for a moment, so one high measurement is tolerated. 0 means no limit.
+    All in bytes.
     """
     return 0 < limit < used and (was_over or used > 2 * limit)
 
@@ -114,16 +114,16 @@ def _limit(container: Container) -> str:
 
 
 def memory_reclaimed(kept: int, before: int) -> str:
-    """What happened to the memory of a container that was paused while memory was short; both in MiB."""
+    """The diagnostics about the memory of a container that was paused while memory was short; both in MiB."""
     return (
         f"{before - kept} MB of its {before} MB of memory were reclaimed; it gets them back when it resumes."
     )
 
 
 def diagnostics_of(cause: Cause, container: Container) -> str:
-    """What people are told when a container is paused or ended for ``cause``, where its node decided that itself.
+    """The diagnostics of a container that its node paused or ended for ``cause``.
 
-    For all other causes the request brings its own sentence.
+    For all other causes, the request has its own sentence.
     """
     done = "killed" if container.state in (ContainerState.KILLING, ContainerState.DONE) else "paused"
     match cause.kind:

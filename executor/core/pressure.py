@@ -1,9 +1,9 @@
-"""When the machine is short of CPU or memory, and since when. Pure; it knows no container.
+"""CPU and memory pressure of the machine. Pure; it knows no containers.
 
-``CpuPressure`` says how many cores opportunistic containers have to give up, and when they may resume;
-``MemoryPressure`` whether memory is short. Both are given each reading with its time, and decide slowly: pressure has
-to last for a while, its end for longer, and for longer each time that was wrong, so that containers are not paused and
-resumed to and fro.
+``CpuPressure`` computes how many cores opportunistic containers must give up, and when they may resume;
+``MemoryPressure``, whether memory is short. Both get each measurement with its time, and have hysteresis: pressure
+must last for a while, its end for longer, and longer each time it returns, so that containers are not paused and
+resumed repeatedly.
 
 Decisions: pressure.
 """
@@ -50,7 +50,7 @@ class Demand(Record):
     """What yopp's containers need of the machine, in cores.
 
     ``rest`` is used by those that do not have to give way: guaranteed containers, and those of other nodes.
-    ``opportunistic`` is the appetite of this node's running opportunistic containers, ``used`` what they got of it;
+    ``opportunistic`` is the demand of this node's running opportunistic containers, ``used`` their usage;
     ``elsewhere`` is the part of ``rest`` that other nodes' containers used. ``runnable`` threads of containers ran or
     waited, ``others`` of them of other nodes; of yopp's own processes those are counted that ran, on average.
     """
@@ -77,7 +77,7 @@ class _Share(Record):
 
 
 class CpuPressure:
-    """Watches the processors. Processes outside yopp count from ``outside`` cores on; ``saturated`` is the utilization
+    """Detects CPU pressure. Processes outside yopp count from ``outside`` cores on; ``saturated`` is the utilization
     from which on the machine is full. With ``lends``, guaranteed containers that use what is lent are pressure, too.
     Times in seconds.
     """
@@ -104,21 +104,21 @@ class CpuPressure:
 
     @property
     def wanted_outside(self) -> int:
-        """Whole cores that are kept for processes outside yopp, 0 without pressure."""
+        """Whole cores to leave to processes outside yopp, 0 without pressure."""
         return self._held
 
     @property
     def is_on(self) -> bool:
-        """Whether containers had to give way, or may not start, and it is not over."""
+        """Whether pressure has paused containers or prevents starts, and is not over."""
         return self._held > 0 or self._asked
 
     @property
     def mean_outside(self) -> float:
-        """Cores used by processes outside yopp, over the last readings."""
+        """Mean cores used by processes outside yopp, over the last measurements."""
         return sum(cores for _, cores, _ in self._readings) / max(len(self._readings), 1)
 
     def sampled(self, host: HostUtilization, demand: Demand, now: float) -> float:
-        """Take a reading; how many cores opportunistic containers have to give up now, 0.0 for none."""
+        """Add a measurement; return the cores that opportunistic containers must give up now, 0.0 for none."""
         if self._kernel_suffices(host, demand, now):
             self._since = self._too_much_since = None
             if self._sufficed_since is None:
@@ -232,8 +232,8 @@ class CpuPressure:
 
 
 class MemoryPressure:
-    """Watches the memory. ``available`` bytes must stay available: None for a part of the machine's memory, 0 for no
-    limit. ``stalled`` is the part of the time, 0 to 1, in which all tasks may wait for memory; 0 for no limit.
+    """Detects memory pressure. ``available`` bytes must stay available: None for a part of the machine's memory, 0
+    for no limit. ``stalled`` is the part of the time, 0 to 1, in which all tasks may wait for memory; 0 for no limit.
     """
 
     def __init__(self, *, available: int | None, stalled: float, quiet: float) -> None:
@@ -251,7 +251,7 @@ class MemoryPressure:
         return min(max(host.memory_total // 40, 64 * MIB), 512 * MIB)
 
     def sampled(self, host: HostUtilization, now: float) -> int:
-        """Take a reading; how many bytes are missing now, 0 for none."""
+        """Add a measurement; return the missing bytes, 0 for none."""
         floor = self.floor(host)
         if floor <= 0 or host.memory_total <= 0:
             return 0

@@ -1,9 +1,9 @@
-"""What measurements lead to: who gives way to real pressure, and what may start on what is idle (YARN-1011).
+"""Reactions to measurements: which containers pressure pauses or kills, and which start on idle resources
+(YARN-1011).
 
-Opportunistic containers are paused while processes outside yopp, or guaranteed containers whose vcores they have on
-loan, need the CPU. While the machine runs out of memory they are killed one at a time, or paused and their memory
-taken back if there is swap for it. ``pressure.py`` says when there is pressure, and how much. A guaranteed container
-is never touched.
+Opportunistic containers are paused while processes outside yopp, or guaranteed containers that lent them vcores, need
+the CPU. While memory is short, they are killed one at a time, or paused and swapped out if there is enough swap.
+``pressure.py`` detects pressure and its amount. A guaranteed container is never touched.
 
 Decisions: pressure.
 """
@@ -82,7 +82,7 @@ def overallocation(settings: ExecutorSettings) -> Overallocation:
 
 
 class PressureActions(ContainerActions):
-    """The layer above what can be done with containers: what measurements lead to."""
+    """The layer above ContainerActions: reactions to measurements."""
 
     def __init__(self, total: Resource, settings: ExecutorSettings, **rest: Any) -> None:
         super().__init__(total, settings, **rest)

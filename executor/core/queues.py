@@ -1,9 +1,9 @@
-"""The queues of one node: in which order containers wait, which starts next, and which are accepted.
+"""The queues of one node: their order, the next container to start, and admission.
 
-A guaranteed container waits first in, first out. An opportunistic one may be overtaken by later ones that fit where it
-does not, or that the order (YARN-5886) prefers, but only so often and for so long; a bound of 0 is YARN's strict order.
-Paused containers go before all that arrived later, and are counted apart (YARN puts them at the end, and lets them fill
-the queue). The queues know containers, but no clock.
+Guaranteed containers queue first in, first out. An opportunistic container may be overtaken by later ones that fit
+where it does not, or that the order (YARN-5886) prefers, within bounds of number and time; a bound of 0 is YARN's
+strict order. Paused containers go before all that arrived later, and are counted apart (YARN puts them at the end,
+and lets them fill the queue). The queues know containers, but no clock.
 
 Decisions: bounded-overtaking.
 """
@@ -24,8 +24,8 @@ from .container import Container
 class QueueOrder:
     """First in, first out; the base of the other orders.
 
-    An order sorts by the application's priority, then by urgency, and by arrival among equals. How often a
-    container may be overtaken is not its business: ``OpportunisticQueue`` bounds that for every order.
+    An order sorts by the application's priority, then by urgency, and by arrival among equals. ``OpportunisticQueue``
+    bounds overtaking for every order.
     """
 
     overtakes = True
@@ -48,21 +48,20 @@ class QueueOrder:
 
 
 class StrictOrder(QueueOrder):
-    """YARN's FIFO: nobody overtakes."""
+    """YARN's FIFO: no overtaking."""
 
     overtakes = False
 
     def place(self, container: Container) -> tuple[float, float]:
-        """All alike: arrival alone counts."""
+        """Equal for all: only arrival counts."""
         return 0.0, 0.0
 
 
 class ShortestFirst(QueueOrder):
-    """The one that is expected to end soonest once it runs, which of a paused one is what is left; unknown ones
-    last."""
+    """The shortest expected (remaining) run time first; unknown ones last."""
 
     def kind(self, container: Container) -> Hashable:
-        """The duration that its master told, else its application."""
+        """The duration that its master declared, else its application."""
         hint = container.spec.duration_hint_ms
         return hint if hint > 0 else container.spec.application_id
 
@@ -73,7 +72,7 @@ class ShortestFirst(QueueOrder):
 
 
 class LeastRemainingTasks(QueueOrder):
-    """One of the application with the fewest unfinished containers here, so that jobs get finished."""
+    """Containers of the application with the fewest unfinished containers here first."""
 
     def kind(self, container: Container) -> Hashable:
         """Its application."""
@@ -120,7 +119,7 @@ class AdmissionByResources(Admission):
 
 
 def admission_of(settings: ExecutorSettings) -> Admission:
-    """Which containers are accepted, by ``opportunistic-containers-queue-policy``."""
+    """The admission policy, by ``opportunistic-containers-queue-policy``."""
     if settings.admission == "BY_RESOURCES":
         return AdmissionByResources(0)
     return Admission(settings.max_queue_length, all_queue=settings.all_pass_through_queue)
@@ -132,7 +131,7 @@ def admission_of(settings: ExecutorSettings) -> Admission:
 class ContainerQueue:
     """Containers in the order of their ``sequence``. Adding at the end and removing anywhere take constant time.
 
-    What a container needs must not change while it is in the queue: it is taken out, changed and put back.
+    The needs of a queued container must not change: it is removed, changed and added again.
     """
 
     def __init__(self) -> None:
@@ -151,7 +150,7 @@ class ContainerQueue:
 
     @property
     def head(self) -> Container | None:
-        """The one that has waited longest."""
+        """The container that has waited longest."""
         return next(iter(self._line.values()), None)
 
     @property
@@ -160,7 +159,7 @@ class ContainerQueue:
         return self._needed
 
     def add(self, container: Container) -> None:
-        """Put it in its place. A place in the middle, which is rare, costs a step for each one to the nearer end."""
+        """Insert it in order. An insertion in the middle, which is rare, is linear in the distance to the end."""
         last = next(reversed(self._line.values()), None)
         self._line[container.container_id] = container
         self._needs[container.container_id] = needed = container.needed
@@ -189,7 +188,7 @@ class ContainerQueue:
             earlier.append(first.container_id)
 
     def remove(self, container: Container) -> None:
-        """Take it out. Raises KeyError if it is not in the queue."""
+        """Remove it. Raises KeyError if it is not in the queue."""
         del self._line[container.container_id]
         self._needed -= self._needs.pop(container.container_id)
 
@@ -289,7 +288,7 @@ class OpportunisticQueue:
         return ahead + 1
 
     def add(self, container: Container) -> None:
-        """Let it wait, in its place by arrival."""
+        """Add it, in its place by arrival."""
         is_paused = container.state is ContainerState.PAUSED
         if (
             is_paused or container.spec.waiting_since_ms
@@ -311,7 +310,7 @@ class OpportunisticQueue:
             self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
 
     def remove(self, container: Container) -> None:
-        """Let it wait no longer. Raises KeyError if it does not."""
+        """Remove it. Raises KeyError if it is not in the queue."""
         if self._paused.pop(container.container_id, None) is not None:
             return
         self._queued.remove(container)
@@ -359,7 +358,7 @@ class OpportunisticQueue:
         )
 
     def started(self, container: Container) -> None:
-        """Note that it runs, and so has overtaken all earlier ones that still wait. It has left the queue."""
+        """It was started, and has overtaken all earlier ones that still wait. It is no longer in the queue."""
         waiting = [other.sequence for other in self._paused.values()]
         if self._queued.head is not None:
             waiting.append(self._queued.head.sequence)

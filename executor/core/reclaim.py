@@ -1,8 +1,8 @@
-"""Which opportunistic containers make room for a guaranteed one, and how (YARN-5887); and what a pause gives back.
+"""Which opportunistic containers make room for a guaranteed one, and how (YARN-5887); and what a pause frees.
 
-A policy is told who could give what, newest first, and what is short; it answers with what to do, or with nothing. All
-but YARN's take only containers that are needed, and none at all where even all would not suffice. YARN takes the newest
-one after the other until it is enough, even where it never will be. The search is in ``victims.py``.
+A policy gets the candidates with the resources they can free, newest first, and the shortage; it returns a plan, or
+nothing. All but YARN's take only containers that are needed, and none at all where even all would not suffice. YARN
+takes the newest one after the other until it is enough, even where it never will be. The search is in ``victims.py``.
 
 Decisions: minimal-preemption.
 """
@@ -26,13 +26,13 @@ MIB = 1 << 20
 
 
 class PausedMemory:
-    """What happens to a paused container's memory. Here it keeps all of it."""
+    """The memory of a paused container. Here it keeps all of it."""
 
     takes_back = False
     """Whether the kernel is told to take back what it can."""
 
     def expected(self, container: Container) -> int:
-        """How much memory, in MiB, pausing a container would give back."""
+        """The memory, in MiB, that a pause would free."""
         return 0
 
     def counted(self, container: Container, expected: int) -> int:
@@ -45,7 +45,7 @@ class PausedMemory:
 
 
 class ReclaimedMemory(PausedMemory):
-    """The kernel takes back what a container was last seen not to use; it keeps the rest."""
+    """The kernel reclaims the memory that the container did not use at the last measurement."""
 
     takes_back = True
 
@@ -74,7 +74,7 @@ class ReleasedMemory(PausedMemory):
 
 
 def paused_memory_of(settings: ExecutorSettings, *, cgroups_limit_memory: bool) -> PausedMemory:
-    """What a pause gives back, by ``paused-memory``. Where no cgroup limits memory, none is reclaimed."""
+    """The policy of ``paused-memory``. Without a memory cgroup, none is reclaimed."""
     if settings.paused_memory == "release":
         return ReleasedMemory()
     reclaims = settings.paused_memory == "reclaim" and cgroups_limit_memory
@@ -84,11 +84,10 @@ def paused_memory_of(settings: ExecutorSettings, *, cgroups_limit_memory: bool) 
 class Reclaimable(Record):
     """An opportunistic container that could make room.
 
-    ``by_kill`` is what its end would give back beyond what is on its way back already. ``by_pause`` is what pausing it
-    would: its vcores, and of its memory only what is expected to be reclaimed, since a stopped process keeps its pages;
-    no GPU or the like, which it has not let go of; nothing if it cannot be paused.
-    ``stands``: it is paused, or about to be. ``kill_cost`` and ``pause_cost`` are what
-    the policy would rather not lose.
+    ``by_kill`` is what its end would free beyond what it is already freeing. ``by_pause`` is what a pause would free:
+    its vcores, and the memory that is expected to be reclaimed, because a stopped process keeps its pages; no
+    countable resource; nothing if it cannot be paused. ``stands``: it is paused, or about to be. ``kill_cost`` and
+    ``pause_cost`` are its costs by the policy.
     """
 
     container_id: str
@@ -106,7 +105,7 @@ def reclaimable(
     *,
     keeps_others: bool = False,
 ) -> Reclaimable:
-    """What an opportunistic container that holds resources could give beyond what is on its way back.
+    """What an opportunistic container could free beyond what it is already freeing.
 
     ``memory_by_pause`` is how much memory, in MiB, pausing it is expected to give back; ``costs`` come from the policy.
     ``keeps_others``: it is not ended for its countable resources.
@@ -147,7 +146,7 @@ class PreemptionPolicy:
         return 0.0, 0.0
 
     def plan(self, running: Sequence[Reclaimable], short: Resource, *, can_pause: bool) -> Steps:
-        """What to do to gain ``short``: nothing if nothing is short, or if all would not suffice.
+        """The plan to free ``short``: nothing if nothing is short, or if all would not suffice.
 
         ``running`` is in order of start, newest first. Where pausing is allowed, containers are killed only if pausing
         all does not suffice. Where memory is short and pausing gives too little of it back, those whose memory is
@@ -185,7 +184,7 @@ class SpareNearlyDone(PreemptionPolicy):
 
 
 class NewestFirst(PreemptionPolicy):
-    """YARN's walk: the newest first, whatever it gives and whether it suffices."""
+    """YARN's rule: the newest first, whatever each frees and whether all suffice."""
 
     goes_by_start = True
     is_in_vain = True
@@ -193,8 +192,8 @@ class NewestFirst(PreemptionPolicy):
     def plan(self, running: Sequence[Reclaimable], short: Resource, *, can_pause: bool) -> Steps:
         """One after the other until it is enough. Paused ones are passed over unless what they keep is short.
 
-        Nobody gives way for a GPU or the like that all together do not give back: one that stood for it would keep its
-        own, and never come back.
+        No container is preempted for a countable resource that all together do not free: a paused one would keep its
+        own, and never resume.
         """
         if not replace(short, memory=0, vcores=0).fits_in(sum((one.by_kill for one in running), NOTHING)):
             return []

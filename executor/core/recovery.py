@@ -1,9 +1,8 @@
-"""What was recorded and what is found after a crash: which is true, and what follows from it. Pure.
+"""Compares records with the processes found after a crash, and decides what follows. Pure.
 
-The daemon that comes back reads its records, looks at the processes they name, and posts a ContainerRecovered for
-each. The scheduler asks ``standing`` and ``restore`` what that means. The record says what was intended, the processes
-say what is. Where they differ, the processes are right; what was intended and not done is done again, since every
-command is idempotent.
+The restarted daemon reads its records, checks the processes they name, and posts a ContainerRecovered for each. The
+scheduler calls ``standing`` and ``restore``. A record is the intention, the processes are the fact. If they differ,
+the processes are right; an unfinished command is repeated, because every command is idempotent.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from .transitions import StoryEntry
 
 
 class Standing(enum.Enum):
-    """Where a recovered container stands."""
+    """The state of a recovered container."""
 
     #: it waits in its old place, as does one that was being launched and never started
     QUEUED = "QUEUED"
@@ -34,7 +33,7 @@ class Standing(enum.Enum):
 
 
 def standing(event: ContainerRecovered) -> Standing:
-    """Where the container stands, by its record and its processes."""
+    """The state of the container, by its record and its processes."""
     state = event.record.state
     if state is ContainerState.DONE:
         return Standing.FINISHED
@@ -50,8 +49,8 @@ def standing(event: ContainerRecovered) -> Standing:
 
 
 def holding(event: ContainerRecovered) -> Resource:
-    """What a recovered container that is alive holds of the node: a paused one no vcores, the memory that it kept, and
-    all of what is counted, such as GPUs: a stopped process has not let go of its device."""
+    """What a recovered container that is alive holds of the node: a paused one holds no vcores, the memory that it
+    kept, and all countable resources, such as GPUs: a stopped process keeps its device open."""
     resource = event.record.spec.resource
     if standing(event) is not Standing.PAUSED:
         return resource
@@ -70,7 +69,7 @@ _STATES = {
 
 
 def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
-    """The container as it was, in the state where it stands; it holds no resources yet.
+    """The recovered container in that state; it holds no resources yet.
 
     The time in which no daemon ran counts as running time if it ran before and after.
     """

@@ -1,9 +1,9 @@
 """ContainerScheduler: the machine of one node. It decides which containers run, wait, pause and end there.
 
 Events in, commands out, time an argument (YARN's ``ContainerScheduler``, with the parts of ``ContainerImpl`` and
-``ContainersMonitorImpl`` that decide). It performs nothing, and knows neither cluster nor wire. Read
-``executor/core/__init__.py`` first. Four layers: what is here (``book.py``), what is done (``actions.py``), what
-measurements lead to (``pressure_actions.py``), and what happened, which is this module: one method an event.
+``ContainersMonitorImpl`` that decide). It performs no actions, and knows neither the cluster nor the network. Read
+``executor/core/__init__.py`` first. Four layers: the containers (``book.py``), the actions (``actions.py``), the
+reactions to measurements (``pressure_actions.py``), and the events (this module, one method for each event).
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ PAUSE_AGAIN_SECONDS = 30.0
 class ContainerScheduler(PressureActions):
     """The machine of one node (``Machine[Event, Command]``).
 
-    Its arguments: ``total``, what its containers may have together; ``settings``; ``physical_cores``, what the node's
-    vcores stand for; ``wall_offset``, the epoch seconds at the machine's time 0; ``enforce_memory_by_polling``: end
-    containers that a measurement finds over their memory, on hosts where no cgroup does that; and ``devices``: the GPUs
-    of the node, where they are known one by one.
+    Its arguments: ``total``, the resources of the node; ``settings``; ``physical_cores``, the cores that the node's
+    vcores represent; ``wall_offset``, the epoch seconds at the machine's time 0; ``enforce_memory_by_polling``: end
+    containers that a measurement finds over their memory, on hosts where no cgroup does that; and ``devices``: the
+    identified GPUs of the node.
     """
 
     def handle(self, event: events.Event, now: float) -> list[Command]:
-        """Take one event; answer with commands, in the order in which they are to be performed.
+        """Handle an event; return the commands in the order in which they must be performed.
 
-        Raises InvalidTransitionError where an event contradicts a container's state, which is a bug.
+        Raises InvalidTransitionError if an event contradicts a container's state, which is a bug.
         """
         commands = self._begin(now)
         match event:
@@ -115,11 +115,11 @@ class ContainerScheduler(PressureActions):
                 assert_never(event)
 
     def next_deadline(self) -> float | None:
-        """When ``advance`` wants to be called, None for never."""
+        """The time at which ``advance`` must be called, None for never."""
         return earliest((self._deadlines.next(), self._handover.next_deadline()))
 
     def advance(self, now: float) -> list[Command]:
-        """Do what was due by ``now``: SIGKILL after SIGTERM, pauses that took too long, time limits."""
+        """Perform what is due by ``now``: SIGKILL after SIGTERM, overdue pauses, time limits."""
         commands = self._begin(now)
         while (due := self._deadlines.pop_due(now)) is not None:
             self._on_deadline(self._live[due.container_id], due.kind)

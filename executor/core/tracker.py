@@ -1,9 +1,9 @@
-"""What is allocated on this node, what is kept, and what fits.
+"""Allocated and reserved resources of this node, and what fits.
 
 ``ResourceUtilizationTracker`` counts as YARN's ``AllocationBasedResourceUtilizationTracker`` does: a container counts
-with what it was promised, whether it uses that or not. ``UtilizationBasedTracker`` lends opportunistic containers what
-is promised and not used (YARN-1011); ``pressure_actions.py`` finds out how much that is. Virtual memory is not
-counted. ``Handover`` keeps what a guaranteed container leaves for its successor.
+with its allocation, whether it uses that or not. ``UtilizationBasedTracker`` lends allocated but idle resources to
+opportunistic containers (YARN-1011); ``pressure_actions.py`` computes the amount. Virtual memory is not counted.
+``Handover`` holds the resources of an ended guaranteed container for its successor.
 
 Decisions: pause-keeps-memory.
 """
@@ -18,7 +18,7 @@ _NOTHING = Resource()
 
 
 class ResourceUtilizationTracker:
-    """What the containers of a node hold. ``total`` is what all of them together may have."""
+    """The allocations of a node. ``total`` is the node's resources."""
 
     def __init__(self, total: Resource) -> None:
         self._total = total
@@ -32,12 +32,12 @@ class ResourceUtilizationTracker:
 
     @property
     def total(self) -> Resource:
-        """What all containers together may have."""
+        """The resources of the node."""
         return self._total
 
     @total.setter
     def total(self, total: Resource) -> None:
-        """The node has another size."""
+        """Change the size of the node."""
         self._total = total
         self._sum_up()
 
@@ -49,21 +49,21 @@ class ResourceUtilizationTracker:
         self.available = self.unallocated.at_least_zero()
 
     def allocated_to(self, execution_type: ExecutionType) -> Resource:
-        """What containers of one type hold."""
+        """The allocation of one execution type."""
         return self._allocated[execution_type]
 
     def fits(self, resource: Resource) -> bool:
-        """Whether that much may be allocated now. Where a dimension is overdrawn, nothing of it fits."""
+        """Whether that amount can be allocated now. If a dimension is overdrawn, nothing of it fits."""
         return resource.fits_in(self.available)
 
     @property
     def free_for_guaranteed(self) -> Resource:
-        """What guaranteed containers may still have; below zero where more is held than there is."""
+        """The resources free for guaranteed containers; below zero if more is held than the total."""
         return self.unallocated
 
     @property
     def overdrawn(self) -> Resource:
-        """What is held beyond the total and has to be given back."""
+        """The allocation beyond the total, which must be freed."""
         if self.unallocated is self.available:
             return _NOTHING
         return (_NOTHING - self.unallocated).at_least_zero()
@@ -73,12 +73,12 @@ class ResourceUtilizationTracker:
         return resource.fits_in(self.free_for_guaranteed.at_least_zero())
 
     def acquire(self, execution_type: ExecutionType, resource: Resource) -> None:
-        """Allocate; the caller has asked ``fits`` or has a reason not to."""
+        """Allocate; the caller has checked ``fits``, or may exceed the total."""
         self._allocated[execution_type] += resource
         self._sum_up()
 
     def release(self, execution_type: ExecutionType, resource: Resource) -> None:
-        """Give back."""
+        """Release."""
         self._allocated[execution_type] -= resource
         self._sum_up()
 
@@ -89,7 +89,7 @@ class ResourceUtilizationTracker:
 
 
 class UtilizationBasedTracker(ResourceUtilizationTracker):
-    """Opportunistic containers may hold more than there is, on loan.
+    """Opportunistic containers may borrow resources, so more than the total is allocated.
 
     A guaranteed container never waits for vcores that are lent: its weight gives it the CPU at once, and surplus
     opportunistic containers are paused when it uses them. Its memory has to be free before it starts.
@@ -97,24 +97,25 @@ class UtilizationBasedTracker(ResourceUtilizationTracker):
 
     @property
     def free_for_guaranteed(self) -> Resource:
-        """The memory that is not allocated, and all vcores that other guaranteed containers do not hold."""
+        """The unallocated memory, and all vcores that guaranteed containers do not hold."""
         guaranteed = self.allocated_to(ExecutionType.GUARANTEED)
         free = self.unallocated
         return Resource(free.memory, self.total.vcores - guaranteed.vcores, free.others)
 
     @property
     def overdrawn(self) -> Resource:
-        """What guaranteed containers alone hold beyond the total: what is on loan may stay while it is idle."""
+        """The allocation of guaranteed containers beyond the total: idle resources may stay lent."""
         return (self.allocated_to(ExecutionType.GUARANTEED) - self.total).at_least_zero()
 
 
 class Handover:
-    """Keeps what a guaranteed container frees for its successor, for at most ``hold`` seconds; 0 keeps nothing.
+    """Holds the resources that a guaranteed container frees for its successor, for at most ``hold`` seconds; 0 holds
+    nothing.
 
-    Between the end of one guaranteed container and the arrival of the next lie a few milliseconds, in which the cluster
-    hears of the end and allocates the successor. An opportunistic container that starts in that gap has to give way at
-    once: its start, and the work of ending it, are wasted. So where guaranteed containers are known to wait, what is
-    freed is kept for them.
+    Between the end of one guaranteed container and the arrival of the next lie a few milliseconds, in which the
+    cluster learns of the end and allocates the successor. An opportunistic container that starts in that gap is
+    preempted at once, which wastes its start and its end. So freed resources are held if guaranteed containers are
+    known to wait.
     """
 
     def __init__(self, hold: float) -> None:
@@ -125,18 +126,18 @@ class Handover:
 
     @property
     def kept(self) -> Resource:
-        """What no opportunistic container may start on."""
+        """The held resources, on which no opportunistic container may start."""
         if not self._kept:
             return _NOTHING
         return sum((resource for _, resource in self._kept), _NOTHING)
 
     def left(self, resource: Resource, now: float) -> None:
-        """A guaranteed container has ended, and what it held is free."""
+        """A guaranteed container has ended, and its resources are free."""
         if self.expects and self._hold > 0 and resource != _NOTHING:
             self._kept.append((now + self._hold, resource))
 
     def arrived(self, resource: Resource) -> None:
-        """A successor is here: what it needs is no longer kept."""
+        """A successor has arrived: its resources are no longer held."""
         rest = resource
         for _ in range(len(self._kept)):
             until, kept = self._kept.popleft()
@@ -146,11 +147,11 @@ class Handover:
                 self._kept.append((until, kept - taken))
 
     def next_deadline(self) -> float | None:
-        """When something is no longer kept, None for never."""
+        """When a hold expires, None for never."""
         return self._kept[0][0] if self._kept else None
 
     def expired(self, now: float) -> bool:
-        """Let go what was kept for long enough; whether there was such."""
+        """Drop expired holds; return whether there were any."""
         before = len(self._kept)
         while self._kept and self._kept[0][0] <= now:
             self._kept.popleft()

@@ -1,7 +1,7 @@
-"""A life as a table, from which state what leads to which; and the story of one life.
+"""Transition tables, and the history of one object's transitions.
 
-Containers at their node, and applications, attempts, containers and nodes at the ResourceManager, all have such a
-table. A pair of state and trigger that is not in it is a bug. ``docs/states.md`` is made from the same tables.
+Containers at their node, and applications, attempts, containers and nodes at the ResourceManager, have such a table.
+A pair of state and trigger that is not in the table is a bug. ``docs/states.md`` is made from the same tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TriggerT = TypeVar("TriggerT")
 
 
 class StoryEntry(NamedTuple):
-    """One line of a story: when (in the machine's seconds), from which state, by what, to which state."""
+    """One line of a history: when (in the machine's seconds), from which state, by which trigger, to which state."""
 
     at: float
     before: object
@@ -49,9 +49,9 @@ class TransitionTable(Record, Generic[StateT, TriggerT]):
     def follow(
         self, name: str, state: StateT, trigger: TriggerT, now: float, story: MutableSequence[StoryEntry]
     ) -> StateT:
-        """The state that ``trigger`` leads to, also written into the story.
+        """The state that ``trigger`` leads to; the transition is added to the history.
 
-        Raises InvalidTransitionError, with the story, if there is none.
+        Raises InvalidTransitionError, with the history, if there is none.
         """
         following = self.rows[state].get(trigger)
         if following is None:

@@ -1,7 +1,7 @@
-"""Which of several containers are taken, so that together they give what is short. Pure functions.
+"""The search for containers that together free a shortage. Pure functions.
 
-They are told what each would give, newest first, and answer with indices of that list. ``fewest`` and ``cheapest`` are
-all or nothing, and take no container that is not needed; ``newest_first`` is YARN's walk, and is neither.
+The functions get what each container would free, newest first, and return indices of that list. ``fewest`` and
+``cheapest`` are all or nothing, and select no unnecessary container; ``newest_first`` is YARN's rule, and is neither.
 
 Decisions: minimal-preemption.
 """
@@ -20,7 +20,7 @@ _NOTHING = Resource()
 
 
 def newest_first(gains: Sequence[Resource], short: Resource) -> list[int]:
-    """One after the other until it is enough or there is none left, even those that give nothing of what is short
+    """One after the other until the sum suffices or none is left, even those that free nothing of the shortage
     (``ContainerScheduler.pickOpportunisticContainersToReclaimResources``)."""
     chosen: list[int] = []
     missing = short
@@ -34,8 +34,8 @@ def newest_first(gains: Sequence[Resource], short: Resource) -> list[int]:
 
 
 def cheapest(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int]:
-    """The indices of the gains that sum up to ``short`` at the least cost: of equally cheap sets the smallest, and of
-    those the earliest; none if all do not suffice."""
+    """The indices of the gains that sum up to ``short`` at the least cost; among equally cheap sets the smallest,
+    then the earliest; none if all do not suffice."""
     useful, capped = _useful(gains, short)
     if not short.fits_in(sum(capped, Resource())):
         return []
@@ -120,8 +120,8 @@ def _useful(gains: Sequence[Resource], short: Resource) -> tuple[list[int], list
 
 
 def fewest(gains: Sequence[Resource], short: Resource) -> list[int]:
-    """The indices of the fewest gains that sum up to ``short``: of sets of one size the earliest; none if all do not
-    suffice."""
+    """The indices of the fewest gains that sum up to ``short``; among sets of one size the earliest; none if all do
+    not suffice."""
     if short.others:
         return cheapest(gains, [1.0] * len(gains), short)
     useful, capped = _useful(gains, short)

@@ -1,3 +1,3 @@
-"""What every allocator of containers shares, in the RM and in each node's DistributedScheduler: asks, the load of
-nodes, the rules of opportunistic containers. Pure.
+"""Common parts of the allocators in the RM and in each node's DistributedScheduler: requests, the load of nodes, the
+rules of opportunistic containers. Pure.
 """

@@ -1,4 +1,4 @@
-"""What an application still wants: outstanding resource requests, their rules, and which node may serve them.
+"""The outstanding resource requests of an application, their rules, and the nodes that may serve them.
 
 YARN's ``AppSchedulingInfo`` and ``OpportunisticContainerContext``: an ask for ``*`` replaces the
 outstanding number of its key, asks for hosts and racks add preferred places. One table an attempt and
@@ -28,7 +28,7 @@ OPPORTUNISTIC_ENABLED = "yarn.resourcemanager.opportunistic-container-allocation
 
 
 def key_of(request: ResourceRequest) -> AskKey:
-    """What an ask replaces: the ask of the same key."""
+    """The key of a request; a new one replaces that with the same key."""
     return key_for(request.priority, request.allocation_request_id, request.capability)
 
 
@@ -60,7 +60,7 @@ class Ask:
 
     @property
     def execution_type(self) -> ExecutionType:
-        """What its containers are to be."""
+        """The type of its containers."""
         return self.request.execution_type_request.execution_type
 
     @property
@@ -87,8 +87,8 @@ class AskTable:
     was shed or preempted, then by age. (YARN serves the least important first, which shows where not all can
     be served.)
 
-    Finding the next ask, and skipping all asks that cannot be served, costs the same for five and 50,000. ``watch`` is
-    told the size of asks of a new shape, and None when nothing is outstanding any more.
+    Finding the next request, and skipping all that cannot be served, costs the same for five and 50,000. ``watch`` is
+    called with the size of requests of a new shape, and with None when nothing is outstanding.
     """
 
     def __init__(self) -> None:

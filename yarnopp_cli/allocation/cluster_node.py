@@ -1,4 +1,4 @@
-"""One node's load as whoever allocates to it sees it: what it last reported, and what was allocated since.
+"""One node's load for allocators: its last report, and later allocations.
 
 Knows no other node.
 """
@@ -61,7 +61,7 @@ class ClusterNode:
         self.recompute()
 
     def recompute(self) -> None:
-        """Derive what is free and how long the queue is, unreported allocations included."""
+        """Compute the free resources and the queue length, including unreported allocations."""
         status, total = self.status, self.total
         memory = total.memory - self.guaranteed.memory - status.memory_used - self.claimed_memory
         vcores = total.vcores - self.guaranteed.vcores - status.vcores_used - self.claimed_vcores
@@ -106,7 +106,7 @@ class ClusterNode:
 
     @property
     def free(self) -> Resource:
-        """What is free."""
+        """The free resources."""
         return Resource(self.free_memory, self.free_vcores, self.free_others.others)
 
     def claim(self, container_id: str, claim: Claim, resource: Resource) -> None:

@@ -38,16 +38,15 @@ class LoadComparator:
         raise NotImplementedError
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
-        """What a container of that size would find there; None if it must not go there."""
+        """The place for a container of that size there; None if there is none."""
         raise NotImplementedError
 
 
 class FreeThenQueueLength(LoadComparator):
     """Ours: first where most is free, then where the queue is shortest, then the most recently heard of.
 
-    What fits into free resources needs no place in the queue; what does not takes one. No place is taken
-    where a guaranteed container waits: the one that queues would start in the moment between two guaranteed
-    ones, only to be killed for the second.
+    A container that fits into free resources needs no place in the queue; others need one. No container is queued
+    where a guaranteed one waits: it would start between two guaranteed ones, and be killed for the second.
     """
 
     takes_first: ClassVar[bool] = False

@@ -1,9 +1,9 @@
 """How loaded the nodes are, which of them are the least loaded, and how long their queues should be.
 
-YARN's ``NodeQueueLoadMonitor``. A node's load is what it last reported plus what was allocated to it since
-and not yet reported (its *claims*), so that a burst between two heartbeats spreads as if each allocation had
-been reported at once. By default what is free on a node counts before how long its queue is (yarn-gaps G8).
-Allocates nothing itself and knows no application.
+YARN's ``NodeQueueLoadMonitor``. A node's load is what it last reported plus what was allocated to it since and not
+yet reported (its *claims*), so that a burst between two heartbeats spreads as if each allocation had been reported at
+once. By default what is free on a node counts before how long its queue is (yarn-gaps G8). It allocates nothing
+itself and knows no applications.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class NodeQueueLoadMonitor:
         self.refresh(node)
 
     def refresh(self, node: ClusterNode) -> None:
-        """What the node can take may have changed, without its having spoken."""
+        """The room on the node may have changed without a report."""
         node_id = node.node_id
         if self._nodes.get(node_id) is not node:
             return
@@ -140,7 +140,7 @@ class NodeQueueLoadMonitor:
         )
 
     def may_place(self, least: Resource) -> bool:
-        """Whether any node could take a container of that size, or of a larger one; yes, where it matters that each is
+        """Whether any node could take a container of that size, or of a larger one; always true if each must be
         tried."""
         return self._comparator.takes_first or bool(self._takers_among(least))
 
@@ -182,7 +182,7 @@ class NodeQueueLoadMonitor:
         return ContainerQueuingLimit() if node is None else self._rebalancer.tell(node)
 
     def shedding(self) -> tuple[str, ...]:
-        """The nodes that are to be told a limit now."""
+        """The nodes to which a limit must be sent now."""
         return self._rebalancer.shedding
 
     def select(

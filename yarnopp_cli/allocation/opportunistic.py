@@ -1,11 +1,10 @@
 """The allocator of opportunistic containers: outstanding asks onto the least loaded nodes, no feedback
 awaited.
 
-YARN's ``OpportunisticContainerAllocator``; the RM and the nodes' DistributedSchedulers use the same one.
-Attempts take turns, so that one with
-50,000 asks does not shut out one with five; an attempt's own asks go by priority, then age. What finds no
-room stays outstanding, and is tried again as soon as any node has some. It decides; granting is the
-caller's.
+YARN's ``OpportunisticContainerAllocator``; the RM and the nodes' DistributedSchedulers use the same one. Attempts
+take turns, so that one with 50,000 asks does not shut out one with five; an attempt's own asks go by priority, then
+age. Requests without room stay outstanding, and are tried again as soon as a node has room. It decides; the caller
+grants.
 
 Decisions: opportunistic-means-opportunistic, one-allocator.
 """
@@ -27,7 +26,7 @@ _NOTHING = Resource()
 
 
 class Asker(Protocol):
-    """Whoever wants containers: the RM's attempt, or a DistributedScheduler's.
+    """A requester of containers: the RM's attempt, or a DistributedScheduler's.
 
     ``since_call`` counts what was allocated since its master last called.
     """
@@ -80,7 +79,7 @@ class OpportunisticContainerAllocator(Generic[AskerT]):
         grant: Callable[[AskerT, Ask, ClusterNode, Claim], None],
         least: Resource = _NOTHING,
     ) -> None:
-        """Serve what can be served, one container a turn. ``order`` says whose turn it is.
+        """Serve requests, one container in each turn. ``order`` determines whose turn it is.
 
         No ask is below ``least``.
         """

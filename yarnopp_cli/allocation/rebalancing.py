@@ -1,8 +1,8 @@
 """How long the queues of nodes should be, and which nodes give up containers that others take sooner.
 
-YARN's ``QueueLimitCalculator``, and what is missing from it: YARN tells every node the same limit whether or
-not there is a place for what it sheds. Here a node is asked for as many as others have room for, and no more.
-Pure arithmetic on loads; who is shed is the node's choice, and where it goes the allocator's.
+YARN's ``QueueLimitCalculator``, and what is missing from it: YARN tells every node the same limit whether or not
+there is a place for what it sheds. Here a node sheds only as many as other nodes have room for. Pure arithmetic on
+loads; the node chooses which containers it sheds, and the allocator where they go.
 
 Decisions: shedding-moves-work.
 """
@@ -108,7 +108,7 @@ class _Shed:
 
 
 class Rebalancer:
-    """Mean and deviation of the loads, the limit that follows from them, and who sheds how many.
+    """Mean and deviation of the loads, the resulting limit, and how many containers each node sheds.
 
     ``by_wait``: loads are estimated waiting times instead of queue lengths. ``tells_all``: every node is told the
     limit, always (YARN). Only so many of the least loaded nodes are looked at as takers as are allocated to.
@@ -129,7 +129,7 @@ class Rebalancer:
     def compute(self, nodes: Iterable[ClusterNode], roomy: Iterable[ClusterNode]) -> None:
         """Derive the limit from the loads of all ``nodes`` (YARN: of the ``roomy`` ones), and plan anew.
 
-        What was shed since the last time may be on its way still, and counts as room that is taken.
+        Containers shed since the last time may still be under way, and count as used room.
         """
         roomy = list(roomy)
         if self.tells_all:
@@ -142,7 +142,7 @@ class Rebalancer:
         self._in_flight = 0
 
     def limit(self) -> ContainerQueuingLimit:
-        """What queues should keep to, by the distribution of their loads."""
+        """The limit for queues, from the distribution of their loads."""
         limit = int(self._threshold)
         if self._by_wait:
             return ContainerQueuingLimit(max_queue_wait_time_ms=limit)
@@ -150,7 +150,7 @@ class Rebalancer:
 
     @property
     def shedding(self) -> tuple[str, ...]:
-        """The nodes that have something to give up and have not been told."""
+        """The nodes that must shed and have not been notified."""
         return tuple(self._sheds)
 
     def tell(self, node: ClusterNode) -> ContainerQueuingLimit:
@@ -168,7 +168,7 @@ class Rebalancer:
         return ContainerQueuingLimit(kept)
 
     def forget(self, node_id: str) -> None:
-        """That node is no more."""
+        """Remove that node."""
         self._sheds.pop(node_id, None)
 
     def _load(self, node: ClusterNode) -> int:

@@ -1,7 +1,7 @@
 """Items in the order of a key that changes often and is looked at rarely.
 
-Who changes an item says so (``changed``); it finds its new place when somebody looks. So the first few of ten thousand
-cost the same as of ten, however many changes came between two looks. A place is found by bisection; moving one in a
+The owner of a changed item calls ``changed``; the item is moved at the next read. So the first few of ten thousand
+cost the same as of ten, however many changes came between two reads. A place is found by bisection; moving one in a
 list of ten thousand takes a few microseconds. Pure.
 
 Decisions: core-costs-what-changes.
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 ItemT = TypeVar("ItemT")
 
 REBUILD_FROM = 8
-"""From which part of the items on, one in so many, all are sorted instead of moved one by one."""
+"""The share of changed items, one in this many, above which all are sorted instead of moved one by one."""
 
 
 class SortedItems(Generic[ItemT]):

@@ -1,7 +1,7 @@
 """The frame of the command line: loads the chosen command, runs it, prints its error, returns its exit code.
 
-The only place that catches everything. A command function returns None (exit 0) or its exit code as an int,
-and raises YoppError for what people have to know.
+The only place that catches everything. A command function returns None (exit 0) or its exit code as an int, and
+raises YoppError for errors.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What all machines of the cluster share: calls and answers, deadlines, the mailbox, tokens. Pure."""
+"""The common parts of all machines of the cluster: calls and answers, deadlines, the mailbox, tokens. Pure."""

@@ -35,7 +35,7 @@ class CallReceived(Record):
 
 
 class ConnectionLost(Record):
-    """A connection over which calls came has ended; nobody waits for its calls' answers any more."""
+    """A connection has ended; its calls need no answers any more."""
 
     connection_id: int
 

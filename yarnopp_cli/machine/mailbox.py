@@ -35,13 +35,13 @@ class Mailbox(Generic[ItemT]):
         return len(self._fresh)
 
     def put(self, key: str, item: ItemT) -> None:
-        """Tell this; it replaces what stood under the key, and is fresh."""
+        """Add this item; it replaces the item with the same key, and is unsent."""
         self.drop(key)
         self._items[key] = item
         self._fresh.add(key)
 
     def put_new(self, key: str, item: ItemT) -> None:
-        """Tell this unless something stands under the key already."""
+        """Add this item unless there is one with the key."""
         if key not in self._items:
             self.put(key, item)
 
@@ -63,29 +63,29 @@ class Mailbox(Generic[ItemT]):
         return [key for key, sent in self._sent.items() if sent <= response_id]
 
     def acknowledge(self, response_id: int) -> None:
-        """Answers up to ``response_id`` have arrived: what stood in them is done with."""
+        """Answers up to ``response_id`` have arrived: remove their items."""
         if self._sent:
             for key in self.keys_received(response_id):
                 self.drop(key)
 
     def send_again(self) -> None:
-        """What was sent may be lost (its connection is): all of it is fresh.
+        """Sent items may be lost with their connection: all are unsent again.
 
         It is still remembered which answer held it first, since that answer may have arrived after all.
         """
         self._fresh.update(self._items)
 
     def restart(self) -> None:
-        """The numbers of the answers begin anew: what was sent before counts as never sent."""
+        """Answers are numbered from the beginning: all items count as unsent."""
         self._sent.clear()
         self._fresh.update(self._items)
 
     def items(self) -> list[ItemT]:
-        """All that is not acknowledged, oldest first."""
+        """All unacknowledged items, oldest first."""
         return list(self._items.values())
 
     def take(self, response_id: int) -> tuple[ItemT, ...]:
-        """All that is not acknowledged, now sent with answer ``response_id``."""
+        """All unacknowledged items, now sent with answer ``response_id``."""
         if not self._items:
             return ()
         for key in self._fresh:

@@ -11,7 +11,7 @@ FIRST_PAUSE = 0.1
 """Seconds before the second try; each further pause is twice as long. The first try is at once."""
 LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 5.0
-"""A daemon that has run for so long since its last restart dies of something else: its tries count anew."""
+"""A daemon that has run for this long since its last restart starts with a new count of tries."""
 
 
 class Watched(Record):

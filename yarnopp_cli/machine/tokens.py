@@ -1,8 +1,7 @@
-"""Signed statements: who may run what where, and who speaks for which attempt.
+"""Tokens: signed permissions to start a container, or to act for an attempt.
 
-A token is JSON text and an HMAC-SHA256 over its kind and that text. Keys are arguments; this module keeps
-none, draws none, and reads no clock. What a token says is no secret from whoever holds it; it can only not
-be altered.
+A token is JSON text and an HMAC-SHA256 over its kind and that text. Keys are arguments; this module stores and
+generates none, and reads no clock. The content of a token is readable by its holder, but cannot be changed.
 
 Decisions: clocks.
 """
@@ -22,7 +21,7 @@ CONTAINER_TOKEN = "ContainerToken"
 """Kind of the tokens that let a node start a container (YARN's ``ContainerTokenIdentifier.KIND``)."""
 
 AMRM_TOKEN = "AMRMToken"
-"""Kind of the tokens by which a master speaks for its attempt.
+"""The kind of a master's token for its attempt.
 
 YARN's own kind is ``YARN_AM_RM_TOKEN``; here kinds name the class of token, as the container's does.
 """

@@ -1,6 +1,6 @@
-"""Application masters as machines: what a job asks of the RM and the NMs, and what it makes of their answers.
+"""Application masters as machines: the calls of a job to the RM and the NMs, and its reactions to their answers.
 
-One machine (``jobmaster.JobMaster``) drives every job; ``commands`` and ``pi`` plan them
-(``records/jobs.py``). It runs in the client or in a container of the cluster, and needs no wire: whoever drives it
-performs its commands and feeds it their answers.
+One machine (``jobmaster.JobMaster``) drives every job; ``commands`` and ``pi`` plan them (``records/jobs.py``). It
+runs in the RM, in the client or in a container of the cluster, and uses no network itself: its driver performs its
+commands and passes it the answers.
 """

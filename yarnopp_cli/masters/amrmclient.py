@@ -1,7 +1,7 @@
 """A master's side of the ApplicationMasterProtocol (YARN's ``AMRMClient``): registration, asks, allocate calls.
 
-One allocate call always waits at the RM. What a lost RM may not have heard is repeated. It does not follow how tasks
-end. Like all modules here it returns commands and never makes a call itself.
+One allocate call always waits at the RM. Calls that a lost RM may not have received are repeated. It does not follow
+how tasks end. Like all modules here it returns commands and never makes a call itself.
 
 In YARN an ask *replaces* the number outstanding under its key, so a master that asks again under a key while the RM is
 answering may get too many containers or too few. A key that is used once cannot be replaced by accident: a new batch
@@ -103,7 +103,7 @@ class Asks:
         self._batches.clear()
 
     def repeat_all(self) -> None:
-        """The RM may not have heard: say again what is still wanted.
+        """The RM may not have received the last calls: repeat all outstanding requests.
 
         What it granted meanwhile, and this master does not know of yet, comes on top, and is given back then.
         """
@@ -112,7 +112,7 @@ class Asks:
         ]
 
     def take_unsent(self) -> tuple[ResourceRequest, ...]:
-        """What the next allocate call has to say."""
+        """The next allocate call."""
         unsent, self._unsent = tuple(self._unsent), []
         return unsent
 
@@ -136,7 +136,7 @@ def _shape(task: Task, now: float) -> _Shape:
 
 
 class AMRMClient:
-    """What one attempt says to the RM, and has heard of it.
+    """The conversation of one attempt with the RM.
 
     ``releases``, ``updates`` and ``tasks`` go with the next allocate call. ``registered`` is false before the first
     registration and after the RM asked for another one. ``in_flight`` counts allocate calls that have not

@@ -1,4 +1,4 @@
-"""How a job is asked to end, how its master ends, and how long either goes on without the ResourceManager.
+"""Requests to end a job, the end of its master, and the time limits without the ResourceManager.
 
 Apart from ``messages.py``, since a client that only follows a job needs no more of a master than this.
 """
@@ -14,7 +14,7 @@ RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 20.0
 """How often a lost RM is called again, and how long before the job gives up."""
 TELL_SECONDS = 1.0
-"""How long an RM may be lost before people are told."""
+"""The time after which the loss of the RM is reported to the user."""
 
 
 class Loss:
@@ -47,7 +47,7 @@ def retrying(error: YoppError) -> str:
 
 
 class StopRequested(Record):
-    """Somebody wants the job to end now, as ``final_status`` and with ``exit_code``."""
+    """End the job now, with ``final_status`` and ``exit_code``."""
 
     reason: str
     exit_code: int
@@ -55,9 +55,9 @@ class StopRequested(Record):
 
 
 class EndMaster(Record):
-    """The job has ended and the RM knows (or cannot be told).
+    """The job has ended, and the RM knows (or is unavailable).
 
-    ``error`` is what made it impossible to go on.
+    ``error`` is the fatal error.
     """
 
     exit_code: int

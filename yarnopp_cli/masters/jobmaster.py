@@ -1,9 +1,9 @@
 """JobMaster: the machine that drives every job of ``yopp run``, ``yopp dshell`` and ``yopp pi``.
 
-It asks for a container for each task of a phase, starts what is granted, follows the ends, tries failed tasks
-again as far as their phase allows, and asks again, at no cost to the job, for what was preempted, shed,
-refused or lost. It keeps one allocate call waiting at the RM, and sends a second one at once when it has
-something to say. It never sleeps: whatever it waits for is an event or a deadline.
+It requests a container for each task of a phase, starts granted containers, follows their ends, retries failed tasks
+as far as their phase allows, and requests preempted, shed, refused or lost containers again without counting a try.
+It keeps one allocate call waiting at the RM, and sends a second one at once when it has news. It never sleeps:
+whatever it waits for is an event or a deadline.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Stage(enum.Enum):
 class JobMaster:
     """The machine of one job (``Machine[Event, Command]``). The first event is ``MasterStarted``.
 
-    A ``hosted`` one lives in the ResourceManager, which tells the nodes what it wants started. It counts in ``tally``.
+    A ``hosted`` one runs in the ResourceManager, which sends its starts to the nodes. It counts in ``tally``.
     """
 
     def __init__(

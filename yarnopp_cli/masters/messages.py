@@ -1,4 +1,4 @@
-"""What a master is told (past tense) and what it wants done (imperative).
+"""The events (past tense) and commands (imperative) of a master.
 
 Every call of a daemon ends in exactly one event: ``Answered`` or ``CallFailed``. Calls of one node are to arrive there
 in the order of their commands.
@@ -81,7 +81,7 @@ class Notice(Record):
 
 
 Command = Call | StartTasks | TaskChanged | Notice | EndMaster
-"""All that a master may want."""
+"""The commands of a master."""
 
 
 # --- events
@@ -109,4 +109,4 @@ class CallFailed(Record):
 
 
 Event = MasterStarted | Answered | CallFailed | StopRequested
-"""All that a master is told."""
+"""The events of a master."""

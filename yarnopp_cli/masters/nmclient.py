@@ -60,7 +60,7 @@ class Starts:
         return min((retry.due for retry in self._retries), default=None)
 
     def take(self, now: float) -> Sequence[CallNode | StartTasks]:
-        """What is to be done now: a call for each node, or a few for very many containers."""
+        """The calls to make now: one for each node, or a few for very many containers."""
         if not self._ready and not self._retries:
             return ()
         calls = [self._filtered(retry.call) for retry in self._retries if retry.due <= now]
@@ -137,13 +137,13 @@ def _context(task: Task) -> ContainerLaunchContext:
 
 
 class NodeNews:
-    """Remembers which nodes people were told are gone; ``sentence`` is for people only."""
+    """The nodes reported to the user as gone; ``sentence`` is for users only."""
 
     def __init__(self) -> None:
         self._gone: set[str] = set()
 
     def sentence(self, report: NodeReport) -> str:
-        """What to say of a node that changed; "" for nothing."""
+        """The notice about a changed node; "" for none."""
         node_id = report.node_id
         if report.connected and report.state is NodeState.RUNNING:
             was_gone = node_id in self._gone

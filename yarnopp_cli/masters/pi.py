@@ -1,4 +1,4 @@
-"""The plan of ``yopp pi``: Hadoop's QuasiMonteCarlo, N maps and one reduce, and what their counts say. Pure.
+"""The plan of ``yopp pi``: Hadoop's QuasiMonteCarlo, N maps and one reduce, and the estimate from their counts. Pure.
 
 Priorities are MapReduce's (``RMContainerAllocator``): a failed map's next attempt 5, the reduce 10,
 opportunistic maps 19, maps 20. The percentage of opportunistic maps is exact and spread evenly.
@@ -38,7 +38,7 @@ a map's input (``offset size``) and output, and the sum (``inside outside``).
 
 
 def check_size(maps: int, samples: int) -> None:
-    """Raise UsageError for a job that makes no sense or that nobody could wait for."""
+    """Raise UsageError for an invalid job, or one that is too large."""
     hint = "yopp pi 10 1000"
     if maps <= 0 or samples <= 0:
         wrong = f"{maps} maps" if maps <= 0 else f"{samples} samples"

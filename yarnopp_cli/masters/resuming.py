@@ -1,4 +1,4 @@
-"""A job that goes on in another life of the ResourceManager: what is written of tasks, and tasks made of that. Pure.
+"""A job that continues after a restart of the ResourceManager: records of tasks, and tasks from records. Pure.
 
 A task without a record has not been given a container: it is as planned.
 """
@@ -27,12 +27,12 @@ WRITTEN = ENDED | {TaskState.WAITING, TaskState.STARTING}
 
 
 def is_written(task: Task) -> bool:
-    """Whether the change of a task is one that the next life of the RM must know."""
+    """Whether the change of a task must be stored."""
     return task.state in WRITTEN or (task.container is not None and task.container.version > 0)
 
 
 def stored_task(application_id: str, task: Task) -> StoredTask:
-    """What is to be written of a task."""
+    """The record of a task."""
     container = task.container if task.state is not TaskState.WAITING else None
     state = task.state if task.state in WRITTEN else TaskState.STARTING
     facts = {name: getattr(task, name) for name in _FACTS}

@@ -1,7 +1,7 @@
-"""What ``POST /ws/v1/cluster/apps`` asks for, read from its body (YARN's ApplicationSubmissionContextInfo).
+"""Parses the body of ``POST /ws/v1/cluster/apps`` (YARN's ApplicationSubmissionContextInfo).
 
 Hadoop's own distributed shell is recognised by its ApplicationMaster's command line, and becomes a job of our
-distributed shell. Pure; raises UsageError for what makes no sense.
+distributed shell. Pure; raises UsageError for an invalid body.
 """
 
 from __future__ import annotations

@@ -109,8 +109,8 @@ def places_of(sweep: Sweep, number: int) -> tuple[int, ...]:
 
 
 def launch_of(command: Sequence[str], sweep: Sweep, number: int) -> tuple[tuple[str, ...], dict[str, str]]:
-    """What the task with this number runs, and the variables that it finds. A value that is a command and cannot be
-    read as words is one word.
+    """The command and variables of the task with this number. A value that is a command and cannot be split into
+    words is one word.
     """
     values = values_of(sweep, number)
     words = filled(command, values, number, shell=sweep.shell)

@@ -1,4 +1,4 @@
-"""One task's life, what its container's end means for it, and the counts over all tasks."""
+"""The states of a task, the effect of its container's end, and the counts over all tasks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def exit_code_of(status: ContainerStatus) -> int:
     """A shell's code for an ended container: its own, 137 where it was over a limit, 75 where it was
     preempted.
 
-    Never 0 for a container that was ended by somebody else, even if it managed to exit with 0.
+    Never 0 for a container that was killed, even if it exited with 0.
     """
     if status.exit_status >= 0:
         return status.exit_status
@@ -198,12 +198,12 @@ class Tally:
                 self.noted["wait_ms_max"] = max(self.noted["wait_ms_max"], task.wait_ms)
 
     def drop(self, count: int) -> None:
-        """So many tasks that wait were never made, and will not be."""
+        """This number of waiting tasks was never created, and will not be."""
         self.counts[TaskState.WAITING] -= count
         self.counts[TaskState.KILLED] += count
 
     def note_pauses(self, status: ContainerStatus) -> None:
-        """Learn from an ended container how long it was paused, and for what."""
+        """Add the time of an ended container's pauses, and their cause."""
         if status.stood_ms > 0:
             self.noted["paused"] += 1
             self._paused_ms[status.stood_for] += status.stood_ms
@@ -215,7 +215,7 @@ class Tally:
         return min(1, self.worst_code) if rule == "any" else self.worst_code
 
     def summary(self, exit_code: int = -1) -> JobSummary:
-        """All of it, as the RM and people are told."""
+        """The complete summary, for the RM and the user."""
         failed = self.counts[TaskState.FAILED]
         noted: dict[str, Any] = dict(self.noted)
         return JobSummary(

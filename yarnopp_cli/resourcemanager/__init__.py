@@ -1,9 +1,8 @@
 """Theory of operation: how the ResourceManager decides, and why it is written like this.
 
-The ResourceManager keeps the cluster's books: which nodes there are, which applications run, who asks for what, who has
-been given what. It is one state machine of the kind that ``executor/core/__init__.py`` describes: what happened goes
-in, what shall be done comes out, time is an argument. It starts no process and calls nobody. Nodes, masters and clients
-call it; each call is an event, and its answer a command.
+The ResourceManager keeps the state of the cluster: nodes, applications, requests and allocations. It is one state
+machine, as ``executor/core/__init__.py`` describes: events in, commands out, time as an argument. It starts no
+process and makes no calls. Nodes, masters and clients call it; each call is an event, and its answer a command.
 
 One step (``machine.py``)
 
@@ -11,22 +10,21 @@ One step (``machine.py``)
     _settle()            everything that follows from what it changed, in one order
     commands             the answers that came of it: now, or in a later step
 
-``RMContext.begin`` sets the moment of the step: all that happens in it happens at ``now``. A handler says what it
-changed in ``changes`` (``Changes`` in ``context.py``), and does nothing about it. ``_settle`` reads and empties it:
-masters whose container ended are retried or their application ends, containers are allocated where there are asks or
-room, masters and nodes that have news are answered, clients' waits end. So what follows from a change is told at one
-place and not at each place that makes it.
+``RMContext.begin`` sets the time of the step, ``now``. A handler records its changes in ``changes`` (``Changes`` in
+``context.py``), and does not act on them. ``_settle`` reads and empties ``changes``: it retries masters whose
+container ended or ends their application, allocates containers, answers masters and nodes that have news, and ends
+the waits of clients. So the consequences of a change are in one place, not in each handler.
 
 Four lives (``lives.py``, ``entities.py``)
 
-Applications, attempts, containers and nodes have tables of transitions, and each remembers its story;
-``docs/states.md`` is made from the tables. Nobody changes a state but ``RMContext.move``, which notes the entity in
-``changes.moved``. What else belongs to a container changes through ``ContainerLedger``.
+Applications, attempts, containers and nodes have transition tables, and each keeps its history; ``docs/states.md`` is
+generated from the tables. Only ``RMContext.move`` changes a state, and notes the entity in ``changes.moved``. All
+other facts of a container change through ``ContainerLedger``.
 
 What outlives the process (``state_store.py``, ``recovery.py``)
 
-At the end of the step, what moved in it is written down before the step's other commands are performed. Its next life
-goes on with that, and with what nodes tell when they register.
+At the end of a step, everything that moved is stored before the step's other commands are performed. The next RM
+recovers from these records, and from the registrations of the nodes.
 
 Held calls (``entities.Listener``, ``machine/mailbox.py``)
 
@@ -37,16 +35,16 @@ an answer that had them: so neither a lost connection nor a restarted node loses
 
 What is due when (``DueKind`` in ``context.py``)
 
-Deadlines are a closed set of kinds. Liveness costs nothing where all is well: a deadline that comes looks at the last
-contact and sets itself anew.
+Deadlines are a closed set of kinds. Liveness costs nothing per contact: a deadline that expires checks the last
+contact and sets itself again.
 
 Who gets what (``allocation.py``, ``scheduler/``)
 
 Guaranteed containers first, by queues (``CapacityScheduler``, ``queues.py``); then opportunistic ones, over the least
-loaded nodes (``yarnopp_cli.allocation``), by users' shares (``opportunistic_shares.py``). Schedulers choose, the ledger
-grants. Who has to give way: containers of queues above their capacity (``preemption.py``), and places in nodes' queues
-of users above their share. Whatever is taken back is ended by its node, and its resources are free when the node says
-so.
+loaded nodes (``yarnopp_cli.allocation``), by users' shares (``opportunistic_shares.py``). Schedulers choose, the
+ledger grants. Preempted are containers of queues above their capacity (``preemption.py``), and shed are queued
+containers of users above their share. The node ends the container, and its resources are free when the node has
+reported that.
 
 Where YARN's classes are
 
@@ -75,5 +73,5 @@ Where YARN's classes are
     RMAppLifetimeMonitor,
     AMLivelinessMonitor, ...         context.py (``DueKind``)
 
-What must hold between all of these is asserted in ``invariants.py``; tests call it after each step.
+``invariants.py`` asserts the invariants; tests call it after each step.
 """

@@ -1,6 +1,6 @@
-"""Who is given containers after each event, and whose places in queues are taken back for others.
+"""Allocates containers after each event, and sheds queued containers for other users.
 
-Brings together what the schedulers choose (``scheduler``) and what the ledger writes down. YARN's
+Connects the choices of the schedulers (``scheduler``) with the ledger. YARN's
 ``OpportunisticContainerAllocatorAMService`` and the allocating half of ``CapacityScheduler``.
 
 Decisions: guaranteed-first.

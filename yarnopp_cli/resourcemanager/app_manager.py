@@ -1,4 +1,4 @@
-"""From submission to the end of an application, with its attempts and what each end leaves to be cleaned up.
+"""The life of an application from submission to its end, with its attempts and the cleanup after each end.
 
 YARN's ``RMAppManager`` and the actions of ``RMAppImpl`` and ``RMAppAttemptImpl``. Starts nothing itself: a
 master's container is handed to its node in the answer to a heartbeat.
@@ -41,7 +41,7 @@ _NOT_THE_MASTERS_FAULT = PREEMPTION_STATUSES | {ContainerExitStatus.DISKS_FAILED
 
 
 class RMAppManager:
-    """Carries applications through their tables, and does what each transition entails."""
+    """Moves applications through their tables, and performs the consequences of each transition."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._rm = context
@@ -109,7 +109,7 @@ class RMAppManager:
         return app
 
     def postpone(self, app: RMApp) -> None:
-        """It is to begin when what its submission names has come."""
+        """The application begins when the conditions of its submission are fulfilled."""
         app.postponed = True
         self._rm.postponed[app.id] = app
         self._rm.changes.postponed.append(app)
@@ -216,7 +216,7 @@ class RMAppManager:
         self._end(app, AppEvent.ATTEMPT_UNREGISTERED, request.final_status, request.diagnostics)
 
     def kill(self, app: RMApp, diagnostics: str, exit_code: int = -1) -> None:
-        """Somebody wants it ended, with an exit code of its own where one is given. Nothing happens to one that has."""
+        """End the application, with the given exit code if any. An ended application does not change."""
         if not app.ended:
             if exit_code >= 0:
                 app.summary = replace(app.summary or JobSummary(), exit_code=exit_code)

@@ -1,4 +1,4 @@
-"""What happens to containers: granted, adopted, told of by their nodes, changed, ended (YARN's ``RMContainerImpl``).
+"""Changes of containers: granted, adopted, reported by their nodes, updated, ended (YARN's ``RMContainerImpl``).
 
 ``ContainerLedger`` is the only place that moves counts and resources between applications, nodes, queues and the
 history. It decides nothing.
@@ -67,9 +67,9 @@ YARN's are negative, and its printed ids keep 40 bits of them: the same numbers.
 _REMOTE_FROM: Final = 1 << 39
 LOST = "Container released on a *lost* node"
 NUMBERS_AHEAD = 1000
-"""So many numbers of containers of a master that lives elsewhere are taken at once, so that they are rarely written."""
+"""The number of container ids that are reserved at once for a master elsewhere, so that they are rarely stored."""
 ENDING_PATIENCE = 60.0
-"""Seconds after which a container that its node was told to end is taken to have ended unreported."""
+"""Seconds after which a container that its node must end counts as ended without a report."""
 
 
 class ContainerLedger:
@@ -165,8 +165,8 @@ class ContainerLedger:
         self._adopt(container_id, attempt, node, resource, ask_key, claim)
 
     def adopt_observed(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
-        """``node`` speaks of a container the RM has not heard of: take it in if a DistributedScheduler must have
-        allocated it for a living attempt. None if it belongs to nobody."""
+        """``node`` reports a container that the RM does not know: adopt it if a DistributedScheduler allocated it for
+        a live attempt, else return None."""
         if not self._rm.distributed or status.execution_type is not ExecutionType.OPPORTUNISTIC:
             return None
         app = self._rm.live.get(status.application_id)
@@ -179,8 +179,8 @@ class ContainerLedger:
         return self._adopt(container_id, attempt, node, size, key_for(0, 0, size), None)
 
     def adopt_expected(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
-        """``node`` registers with a container from an earlier life of the RM: take it in if it is expected, or is one
-        of a living application whose master lives elsewhere. None if it belongs to nobody."""
+        """``node`` registers with a container from before a restart of the RM: adopt it if it is expected, or belongs
+        to a live application whose master is elsewhere, else return None."""
         expected = self._rm.expected.pop(status.container_id, None)
         if expected is None:
             app = self._rm.live.get(status.application_id)
@@ -312,7 +312,7 @@ class ContainerLedger:
             self._rm.news_for_master(attempt)
 
     def complete(self, container: RMContainer, status: ContainerStatus) -> None:
-        """A container has ended: everything it had is given back, its master is told."""
+        """A container has ended: release its resources and notify its master."""
         app, attempt = container.app, container.attempt
         status = _as_we_ended_it(container, status)
         if container.status is None:
@@ -360,7 +360,7 @@ class ContainerLedger:
         diagnostics: str,
         exit_status: ContainerExitStatus = ContainerExitStatus.ABORTED,
     ) -> None:
-        """The RM itself says that a container has ended; ``diagnostics`` tells people the cause."""
+        """The RM itself declares a container ended; ``diagnostics`` has the cause for users."""
         known = container.status or ContainerStatus(
             container.id,
             ContainerState.DONE,
@@ -388,8 +388,8 @@ class ContainerLedger:
         diagnostics: str,
         ended_as: ContainerExitStatus | None = None,
     ) -> None:
-        """Have the node end a container; what it never spoke of has ended at once. With ``ended_as`` that is its exit
-        status, and its master is told the cause.
+        """Let the node end a container; one that the node never reported ends at once. ``ended_as`` is its exit
+        status, and its master learns the cause.
 
         The node's word is awaited, since until then its resources are not free; but not for ever.
         """
@@ -429,7 +429,7 @@ class ContainerLedger:
         self._rm.changes.guaranteed = True
 
     def deliver_update(self, container: RMContainer) -> None:
-        """Tell its node what the container has become, instead of leaving that to its master."""
+        """Send the update to its node, instead of leaving that to its master."""
         container.delivers = True
         container.node.to_update.put(
             container.id,

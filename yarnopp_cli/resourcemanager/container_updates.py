@@ -1,9 +1,9 @@
 """Promotion, demotion and resize of granted containers (YARN's ``RMServerUtils`` and
 ``ContainerUpdateContext``).
 
-What gives back is done at once; what needs room is done as soon as its own node has it. Each change is one
-version of the container and one new token, which its master takes to the node (or the RM does, where
-``yarn.resourcemanager.auto-update.containers`` says so).
+An update that frees resources takes effect at once; one that needs room, as soon as its node has it. Each change is
+one version of the container and one new token, which its master sends to the node (or the RM, with
+``yarn.resourcemanager.auto-update.containers``).
 
 Decisions: updates-through-the-rm.
 """
@@ -73,7 +73,7 @@ class ContainerUpdates:
             self._settle(update, update.update_type in _GIVE_BACK)
 
     def change(self, request: ChangeContainerRequest) -> ChangeContainerResponse:
-        """A person's update: the same rules, an error instead of a refusal, and the RM delivers it.
+        """An update by a user: the same rules, an error instead of a refusal, and the RM sends it to the node.
 
         Its master is told as of its own updates. Raises InvalidStateError, ContainerNotFoundError.
         """

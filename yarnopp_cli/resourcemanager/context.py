@@ -1,4 +1,4 @@
-"""What the RM's services share: the books, the deadlines, and what a step has changed (``RMContext``).
+"""The shared state of the RM's services: entities, deadlines, and the changes of a step (``RMContext``).
 
 Holds state; the decisions are in the services around it.
 """
@@ -74,7 +74,7 @@ class KeepEvents:
 
 
 SILENT_HEARTBEATS = 3
-"""After so many intervals without a heartbeat, a node is told to be silent, long before it expires."""
+"""The number of intervals without a heartbeat after which a node counts as silent, long before it expires."""
 
 
 class DueKind(enum.Enum):
@@ -177,7 +177,7 @@ EventT = TypeVar("EventT", contravariant=True)
 
 
 class Living(Protocol[EventT]):
-    """What has a life by a table of ``lives``."""
+    """An entity with a transition table of ``lives``."""
 
     def move(self, event: EventT, now: float) -> None:
         """Take a transition."""
@@ -185,11 +185,11 @@ class Living(Protocol[EventT]):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What the RM says of itself.
+    """The identity of the RM.
 
-    ``cluster_timestamp`` names its applications: the start of its first life in epoch milliseconds; ``started_at_ms``
-    that of this life, 0 where it is the first. ``wall_offset`` is what to add to ``now`` for people's time, in seconds.
-    ``address`` is where it listens, ``properties`` those that are not default. ``boot_id`` is the kernel's.
+    ``cluster_timestamp`` names its applications: its first start in epoch milliseconds; ``started_at_ms`` is the
+    present start, 0 for the first. ``wall_offset`` plus ``now`` is wall time, in seconds. ``address`` is where it
+    listens, ``properties`` are those that are not default. ``boot_id`` is the kernel's.
     """
 
     cluster_timestamp: int
@@ -210,9 +210,9 @@ class Identity:
 
 
 class Changes:
-    """What a step has changed, as far as something follows from it. Handlers write it, ``settle`` reads and empties it.
+    """The changes of a step that have consequences. Handlers write it, ``settle`` reads and empties it.
 
-    Nothing else connects what a handler does to what follows from it: there are no flags beside these.
+    Nothing else connects handlers with consequences: there are no other flags.
     """
 
     def __init__(self) -> None:
@@ -256,12 +256,11 @@ class RMContext:
     """Tables and books.
 
     ``secret`` is the root of all keys. Without ``heartbeat_wait`` heartbeats are answered at once, and guaranteed
-    containers are allocated only when their node has just spoken: YARN's plain beat, for those who study the delay it
-    makes. ``queues`` are those of guaranteed containers, under the rules of ``capacity``. With ``distributed`` nodes
-    may allocate opportunistic containers themselves. ``rng`` is for policies that draw lots; the default ones do not.
+    containers are allocated only at a heartbeat of their node: YARN's periodic heartbeat, for studies of its delay.
+    ``queues`` are those of guaranteed containers, under the rules of ``capacity``. With ``distributed`` nodes may
+    allocate opportunistic containers themselves. ``rng`` is for random policies; the default ones are not random.
 
-    ``now`` is the moment of the step in seconds, monotonic; ``now_ms`` is the same as people's time, in epoch
-    milliseconds.
+    ``now`` is the time of the step in seconds, monotonic; ``now_ms`` is its wall time, in epoch milliseconds.
     """
 
     def __init__(
@@ -330,11 +329,11 @@ class RMContext:
         self.warnings: tuple[str, ...] = ()
 
     def moment(self, epoch_ms: int) -> float:
-        """A time of people, in epoch milliseconds, as ``now`` counts."""
+        """Converts wall time, in epoch milliseconds, to the scale of ``now``."""
         return epoch_ms / 1000 - self.identity.wall_offset
 
     def wall_clock_stepped(self, offset: float) -> None:
-        """What is to happen at a time of people's comes sooner, or later, than was thought."""
+        """The wall clock was set: deadlines at a time of day move."""
         self.identity = dataclasses.replace(self.identity, wall_offset=offset)
         self.begin(self.now)
         self.changes.postponed.extend(self.postponed.values())
@@ -343,7 +342,7 @@ class RMContext:
                 self.deadlines.set(Due(DueKind.DEADLINE, app.id), self.moment(app.context.deadline_at_ms))
 
     def begin(self, now: float) -> None:
-        """A step begins: all that it does happens at this moment."""
+        """Begin a step at this time."""
         self.now = now
         self.now_ms = self.history.now_ms = self.ms(now)
 
@@ -367,15 +366,15 @@ class RMContext:
         self.changes.nodes[node.node_id] = node
 
     def nodes_changed(self, node: RMNode | None = None) -> None:
-        """Nodes came or went: masters are told of ``node``, and asks that no node can serve any more are
-        refused, once the others that may be on their way have had time to come.
+        """Nodes came or went: masters learn of ``node``, and requests that no node can serve are refused, after the
+        time in which other nodes may still register.
         """
         self.deadlines.ensure(Due(DueKind.HOPELESS), self.now + NODES_SETTLE)
         if node is not None:
             self.tell_masters(node)
 
     def tell_masters(self, node: RMNode) -> None:
-        """Something changed with a node: masters are told what it is like now, unless all nodes end."""
+        """A node changed: masters learn its present state, unless all nodes end."""
         if self.ending:
             return
         report = node_report(node, self.identity.wall_offset)
@@ -484,11 +483,11 @@ class RMContext:
         return tuple(remote_node(self.nodes[load.node_id]) for load in self.monitor.least_loaded())
 
     def proxy_url(self, application_id: str) -> str:
-        """The tracking URL of an application, "" where no pages are served."""
+        """The tracking URL of an application, "" if no pages are served."""
         return f"http://{self.http_address}/proxy/{application_id}/" if self.http_address else ""
 
     def node_report(self, node: RMNode) -> NodeReport:
-        """A node as people see it: one that has missed several heartbeats is silent, whatever its socket says."""
+        """The report of a node: one that has missed several heartbeats is silent, even with an open socket."""
         report = node_report(node, self.identity.wall_offset)
         longest = max(self.settings.heartbeat_interval_ms, self.settings.heartbeat_interval_max_ms) / 1000
         silence = self.now - node.last_contact
@@ -500,7 +499,7 @@ class RMContext:
     # -- finding ---------------------------------------------------------------------------------------------
 
     def ms(self, seconds: float) -> int:
-        """A moment in monotonic ``seconds`` as people's time, epoch milliseconds."""
+        """Converts monotonic ``seconds`` to wall time, epoch milliseconds."""
         return int((seconds + self.identity.wall_offset) * 1000)
 
     def application(self, application_id: str) -> RMApp:

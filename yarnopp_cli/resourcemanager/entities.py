@@ -1,9 +1,9 @@
-"""What the ResourceManager keeps: applications, attempts, containers, nodes.
+"""The entities of the ResourceManager: applications, attempts, containers, nodes.
 
 YARN's ``RMAppImpl``, ``RMAppAttemptImpl``, ``RMContainerImpl``, ``RMNodeImpl``.
 
-They refer to each other, so they are one module. Each keeps its own books; what follows from a change is decided
-elsewhere. Their states are changed by ``RMContext.move`` alone.
+They refer to each other, so they are one module. Each keeps its own accounts; other modules decide the consequences
+of a change. Only ``RMContext.move`` changes their states.
 """
 
 from __future__ import annotations
@@ -71,11 +71,11 @@ MOST_NUMBERED = 10_000_000
 
 ENDED_ATTEMPT_STATES = frozenset({AttemptState.FINISHED, AttemptState.FAILED, AttemptState.KILLED})
 GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
-"""Nodes in these states are no part of the cluster any more."""
+"""Nodes in these states are no longer part of the cluster."""
 DRAINED = frozenset({NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED})
 _LISTENING = frozenset({AttemptState.ALLOCATED, AttemptState.LAUNCHED, AttemptState.RUNNING})
 HOSTED = -2
-"""The connection of a master that lives in this process: no call from outside comes over it, and it is never lost."""
+"""The connection of a hosted master: no call from outside uses it, and it is never lost."""
 _IDLE = ResourceUtilization()
 _NO_TOKEN = Token("", "", "")
 
@@ -84,7 +84,7 @@ _NO_TOKEN = Token("", "", "")
 class HeldCall:
     """A call that waits for news, and the number of the last answer that its caller had.
 
-    ``distributed``: the caller is a node's DistributedScheduler, which is told the least loaded nodes too.
+    ``distributed``: the caller is a node's DistributedScheduler, which also gets the least loaded nodes.
     """
 
     call_id: int
@@ -131,7 +131,7 @@ class Listener:
         return max(held.response_id, self.sent_here)
 
     def connect(self, connection_id: int) -> None:
-        """It speaks over this connection; what was sent over another may be lost."""
+        """It uses this connection from now on; messages over another one may be lost."""
         if connection_id != self.connection_id:
             self.send_again()
             self.sent_here = 0
@@ -143,18 +143,18 @@ class Listener:
             box.send_again()
 
     def forget_news(self) -> None:
-        """Nobody will fetch the news any more."""
+        """Its news will not be fetched any more."""
         for box in self.mailboxes():
             box.clear()
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RMNode(Listener):
-    """One registered node. ``load`` is what schedulers know of it.
+    """One registered node. ``load`` is its view for schedulers.
 
-    ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes will not come back by
-    themselves. ``resized``: its size is the RM's word, and no longer its own. ``templates_told`` are those of hosted
-    masters' tasks that were sent on its connection.
+    ``state_since``: when it came into its state, in seconds, monotonic. ``unregistered`` nodes do not come back by
+    themselves. ``resized``: the RM has set its size. ``templates_told`` are those of hosted masters' tasks that were
+    sent on its connection.
     """
 
     node_id: str
@@ -191,12 +191,12 @@ class RMNode(Listener):
 
     @property
     def total(self) -> Resource:
-        """What the node has for containers."""
+        """The node's resources."""
         return self.load.total
 
     @property
     def used(self) -> Resource:
-        """What guaranteed containers have of it."""
+        """The resources allocated to guaranteed containers."""
         return self.load.guaranteed
 
     @property
@@ -220,7 +220,7 @@ class RMNode(Listener):
         )
 
     def change(self, container: RMContainer, sign: int) -> None:
-        """A container was allocated here (1), or is no more (-1)."""
+        """A container was allocated here (1), or has ended (-1)."""
         if sign > 0:
             self.containers[container.id] = container
         else:
@@ -258,7 +258,7 @@ class RMNode(Listener):
         self.templates_told.clear()
 
     def register_again(self, request: RegisterNodeManagerRequest) -> None:
-        """A new life of its process, or a resync of the same one: the numbers of the answers begin anew."""
+        """Its process was restarted, or resynchronizes: the answers are numbered from the beginning."""
         self.registration, load = request, self.load
         load.rack, load.labels, load.total = request.rack, request.labels, request.resource
         load.status = request.opportunistic
@@ -272,8 +272,8 @@ class RMNode(Listener):
     def acknowledge(self, response_id: int, running_applications: tuple[str, ...]) -> None:
         """The node has received answers up to ``response_id``.
 
-        What it is to start is told until it speaks of the container; that an application ended, until it
-        lists it no longer.
+        A start is sent until the node reports the container; the end of an application, until the node no longer
+        lists it.
         """
         self.to_cleanup.acknowledge(response_id)
         self.to_update.acknowledge(response_id)
@@ -301,17 +301,16 @@ def new_node(request: RegisterNodeManagerRequest) -> RMNode:
 
 @dataclass(slots=True, eq=False)
 class RMContainer:
-    """One container. ``allocated_at_ms`` is when it was allocated, ``sequence`` the order of allocation;
-    ``status`` is what its node said last.
+    """One container. ``allocated_at_ms`` is when it was allocated, ``sequence`` the order of allocation; ``status``
+    is the last report of its node.
 
     ``ask_key`` is the ask that it answers, ``asked_type`` that ask's type, ``counted`` whether the metrics of
-    opportunistic containers know it. ``released`` ones are ended at their master's wish; ``ended_for`` is why the RM
-    has told the node to end one, ``ended_as`` the exit status that goes with it, None where the node's holds.
-    ``delivers``: the RM itself tells the node what it has become. ``update_calls`` are updates that its hosted master
-    waits for: the version and the number of the call, each. ``waiting_since_ms``: when its work began to wait, as
-    another container. ``strict``: the ask named the only places that will do. ``acquired``: its master has been given
-    it. ``preemptions`` counts how often it had to make room, paused or killed. ``eligible_at_ms``: when it was asked
-    for, or its work first was.
+    opportunistic containers know it. ``released`` ones are ended on request of their master; ``ended_for`` is the
+    reason why the RM ends one, ``ended_as`` its exit status, None for the node's. ``delivers``: the RM itself sends
+    updates to the node. ``update_calls`` are updates that its hosted master waits for: the version and the number of
+    the call, each. ``waiting_since_ms``: when its work began to wait, as another container. ``strict``: the request
+    allows only the named places. ``acquired``: its master has received it. ``preemptions`` counts how often it was
+    paused or killed to make room. ``eligible_at_ms``: when it, or the same work, was first requested.
     """
 
     id: str
@@ -361,7 +360,7 @@ class RMContainer:
 
     @property
     def subject(self) -> Subject:
-        """Whom events of it are about."""
+        """The subject of its events."""
         return Subject(self.node.node_id, self.app.id, self.id)
 
     def move(self, event: ContainerEvent, now: float) -> None:
@@ -396,7 +395,7 @@ class RMContainer:
 
 
 class PendingUpdate(Record):
-    """A granted wish that waits for room: what the container is to become."""
+    """A granted update that waits for room: the intended state of the container."""
 
     container: RMContainer
     update_type: ContainerUpdateType
@@ -405,7 +404,7 @@ class PendingUpdate(Record):
     by_person: bool = False
 
     def needs(self) -> Resource:
-        """What its node must have free beyond what guaranteed containers have of it."""
+        """The resources that its node needs beyond those of guaranteed containers."""
         if self.execution_type is ExecutionType.OPPORTUNISTIC:
             return Resource()
         if not self.container.is_guaranteed:
@@ -415,14 +414,14 @@ class PendingUpdate(Record):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class RMAppAttempt(Listener):
-    """One run of an application's master, and all that is between it and the RM.
+    """One run of an application's master, and its state at the RM.
 
-    ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal`` is
-    what is wrong with asks that were taken and no node can serve: the answer to its master's next call.
-    ``numbers_taken``: no container's number above it was ever given out.
-    ``paused_told`` is how many paused containers its master knows of. ``has_called``: it has made an allocate call in
-    this life of the RM. ``am_expected`` are the ids of the master's container and its node, as an earlier life wrote
-    them; ``am_container`` is found when that node registers.
+    ``since_call`` counts the opportunistic containers that were allocated since its master last called. ``refusal``
+    is the error about accepted requests that no node can serve, for the answer to its master's next call.
+    ``numbers_taken``: no container number above it was ever used. ``paused_told`` is the number of paused containers
+    that its master knows of. ``has_called``: it has made an allocate call since the start of the RM. ``am_expected``
+    are the ids of the master's container and its node, as an earlier life wrote them; ``am_container`` is found when
+    that node registers.
     """
 
     id: str
@@ -570,7 +569,7 @@ class RMApp:
 
     @property
     def timed_from_ms(self) -> int:
-        """What its timeout counts from."""
+        """The time from which its timeout counts."""
         return self.began_at_ms or self.submitted_at_ms
 
     def note_task(self, container_id: str, number: int) -> None:
@@ -601,12 +600,12 @@ class RMApp:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended as people see it; its master's container may yet run (``finishing``)."""
+        """Whether it has ended for users; its master's container may still run (``finishing``)."""
         return self.state in FINAL_STATES
 
     @property
     def unmanaged(self) -> bool:
-        """Whether no container of the cluster is its master's: it is the client, or lives in the RM."""
+        """Whether its master has no container: it runs in the client or in the RM."""
         return self.context.unmanaged
 
     def containers(self) -> Iterable[RMContainer]:
@@ -614,14 +613,14 @@ class RMApp:
         return (container for attempt in self.attempts for container in attempt.containers.values())
 
     def change_running(self, container: RMContainer, now: float, sign: int) -> None:
-        """A container began (1) or ceased (-1) to run; what ran until now is added to the seconds."""
+        """A container started (1) or ended (-1); usage until now is added to the seconds."""
         self.accrue(now)
         self.running = self.running + container.resource * sign
         if not container.is_guaranteed:
             self.opportunistic_running = self.opportunistic_running + container.resource * sign
 
     def accrue(self, now: float) -> None:
-        """Add what has been running since last time to the memory and vcore seconds."""
+        """Add the usage since the last call to the memory and vcore seconds."""
         self.add_seconds(self.running, now - self.counted_until)
         self.counted_until = now
 

@@ -1,8 +1,7 @@
 """The last events of the cluster: a ring, filled by the ResourceManager's own transitions.
 
-``EventHistory`` costs a few microseconds an event and forgets the oldest when it is full. What it holds of one
-application is at hand by a queue of its own, which the ring empties with itself. It decides nothing and keeps no time:
-``now_ms`` is set by the step that fills it.
+``EventHistory`` costs a few microseconds for each event and drops the oldest when it is full. The events of each
+application are also in a separate queue. It decides nothing and has no clock: the step that fills it sets ``now_ms``.
 
 Decisions: history-in-a-ring.
 """
@@ -28,7 +27,7 @@ _STOPPED = (ContainerState.PAUSED, ContainerState.RESUMING)
 
 
 class Subject(NamedTuple):
-    """Whom an event of a container is about."""
+    """The subject of an event of a container."""
 
     node: str
     app: str
@@ -38,7 +37,7 @@ class Subject(NamedTuple):
 class EventHistory:
     """``size`` is how many events are remembered; 0 remembers none (they are numbered all the same).
 
-    ``fresh`` are those that are not yet written down, where they are to be (``written``).
+    ``fresh`` are those not yet stored, if events are stored (``written``).
     """
 
     def __init__(self, size: int, *, written: bool = False) -> None:
@@ -84,8 +83,8 @@ class EventHistory:
         self._remember(event)
 
     def restore(self, events: Iterable[HistoryEvent], first: int, bound: int) -> None:
-        """Go on after the events of an earlier life, whose numbers follow each other. The number of its last one is at
-        least ``first`` and at most ``bound``: without those events the numbers go on above that.
+        """Continue after the stored events, which have consecutive numbers. Without them, numbers continue above
+        ``bound``; the last number lies between ``first`` and ``bound``.
         """
         found = list(events)
         if found and first <= found[-1].seq <= bound:
@@ -124,8 +123,8 @@ class EventHistory:
         submitted_at_ms: int = 0,
         eligible_at_ms: int = 0,
     ) -> None:
-        """A container was granted; ``why`` says by whom where that is not the RM's own scheduler. Its application was
-        submitted, and it was asked for, at these times.
+        """A container was granted; ``why`` names the allocator if it is not the RM's own scheduler. Its application
+        was submitted, and it was requested, at these times.
         """
         numbers = {"memoryMB": resource.memory, "vcores": resource.vcores}
         numbers |= {"submittedAt": submitted_at_ms, "eligibleAt": eligible_at_ms}
@@ -137,7 +136,7 @@ class EventHistory:
         self._tell(subject, EventKind.CONTAINER_ACQUIRED)
 
     def observed(self, subject: Subject, before: ContainerStatus | None, status: ContainerStatus) -> None:
-        """Its node says what has become of a container that has not ended."""
+        """The node reports a new state of a live container."""
         state, known = status.state, before.state if before is not None else None
         if known is state:
             return
@@ -196,11 +195,11 @@ class EventHistory:
     # -- what is asked ---------------------------------------------------------------------------------------
 
     def of_application(self, application_id: str) -> tuple[HistoryEvent, ...]:
-        """What is remembered of one application."""
+        """The stored events of one application."""
         return tuple(self._by_application.get(application_id, ()))
 
     def select(self, request: GetEventsRequest) -> tuple[tuple[HistoryEvent, ...], int]:
-        """The events that a request wants, and the number to go on from."""
+        """The requested events, and the number at which to continue."""
         matching = (event for event in self._candidates(request) if _matches(event, request))
         limit = max(1, request.limit)
         if request.newest:

@@ -1,4 +1,4 @@
-"""What must always be true of the RM's books. Reads everything, changes nothing."""
+"""The invariants of the RM's state. Reads everything, changes nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the cluster ends: never by itself, with its last job, or because somebody says so.
+"""The end of the cluster: never by itself, with its last job, or on request.
 
 An ending RM refuses new work, sends SHUTDOWN to its nodes, waits a bounded time for them to unregister, and
 asks its daemon to stop.
@@ -63,7 +63,7 @@ class Lifetime:
         return SetLifetimeResponse(self._clients.info())
 
     def shutdown(self, call: CallReceived, request: ShutdownClusterRequest) -> None:
-        """End everything. A second call only tells again who is ending."""
+        """End everything. A second call only repeats the answer."""
         pids = [self._rm.identity.pid]
         pids += [
             node.registration.pid

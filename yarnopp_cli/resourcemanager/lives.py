@@ -1,5 +1,5 @@
 """Four lives as tables: applications, attempts, containers and nodes, after YARN's ``RMAppImpl``,
-``RMAppAttemptImpl``, ``RMContainerImpl`` and ``RMNodeImpl``. What follows from a transition is the services' business.
+``RMAppAttemptImpl``, ``RMContainerImpl`` and ``RMNodeImpl``. The services perform the consequences of a transition.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from ..records.reports import NodeState, YarnApplicationState
 
 
 class AppEvent(enum.StrEnum):
-    """What happens to an application."""
+    """Triggers of an application."""
 
     SUBMIT = "SUBMIT"
     ACCEPT = "ACCEPT"
@@ -71,7 +71,7 @@ class AttemptState(enum.StrEnum):
 
 
 class AttemptEvent(enum.StrEnum):
-    """What happens to an attempt. LAUNCHED: its master's container runs, or its master is the client."""
+    """Triggers of an attempt. LAUNCHED: its master's container runs, or its master is the client."""
 
     START = "START"
     CONTAINER_ALLOCATED = "CONTAINER_ALLOCATED"
@@ -136,7 +136,7 @@ class Phase(enum.StrEnum):
 
 
 class ContainerEvent(enum.StrEnum):
-    """What a node tells of a container, or how it ended."""
+    """Triggers of a container: reports of its node, or its end."""
 
     __hash__ = str.__hash__
 
@@ -178,7 +178,7 @@ CONTAINERS = TransitionTable(
 
 
 class NodeEvent(enum.StrEnum):
-    """What happens to a node."""
+    """Triggers of a node."""
 
     REGISTERED = "REGISTERED"
     HEALTHY = "HEALTHY"

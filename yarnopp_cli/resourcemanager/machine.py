@@ -1,8 +1,7 @@
 """The ResourceManager as one machine: calls in, answers out, now or later.
 
-``handle`` looks up who answers a request of the three protocols (clients, masters, nodes). After each event one
-``_settle`` does everything that may follow from what it changed. The RM never calls out. How it works is told in
-``__init__.py``.
+``handle`` looks up who answers a request of the three protocols (clients, masters, nodes). After each event,
+``_settle`` performs the consequences of its changes. The RM makes no calls. ``__init__.py`` explains how it works.
 """
 
 from __future__ import annotations
@@ -145,7 +144,7 @@ class ResourceManager:
     def recover(
         self, records: Iterable[Stored], now: float, events: Iterable[history.HistoryEvent] = ()
     ) -> list[Command]:
-        """Go on with what an earlier life has written, and with its last events: before anything else happens."""
+        """Recover from stored records and events, before any other event."""
         self._rm.begin(now)
         self._recovery.restore(Recovered.of(records), events)
         return self._settle()

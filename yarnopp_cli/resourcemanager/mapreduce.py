@@ -1,4 +1,4 @@
-"""Which container ran which task of a MapReduce job, as its master says, and what became of it."""
+"""The container of each task of a MapReduce job, as its master reports it, and its outcome."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from .entities import RMApp, RMContainer
 from .reports import attempt_report, container_report
 
 MOST_ATTEMPTS = 1_000_000
-"""What a master says beyond this is not remembered."""
+"""Other reports of a master are not stored."""
 DIAGNOSTICS = 2000
 
 
 class TaskBook:
-    """The attempts of one job. An ended container is kept as its few facts: the ledger forgets it in time. So is one
-    from an earlier life of the RM, until its node has told of it.
+    """The attempts of one job. A few facts of an ended container are kept, because the ledger drops it after some
+    time; also those of a container from before a restart, until its node reports it.
     """
 
     def __init__(self, job: MapReduceJob) -> None:
@@ -58,7 +58,7 @@ class TaskBook:
                 self.ended(container)
 
     def ended(self, container: RMContainer) -> None:
-        """A container has ended; one that no task was in is none of this book's."""
+        """A container has ended; one without a task is ignored."""
         found = self._live.pop(container.id, None)
         if found is not None:
             self._attempts[container.id] = _attempt(*found)
@@ -81,7 +81,7 @@ class TaskBook:
                 self._expected[one.container_id] = one
 
     def found(self, container: RMContainer) -> None:
-        """The node of a container from an earlier life tells of it."""
+        """A node reports a container from before a restart."""
         if (known := self._expected.pop(container.id, None)) is not None:
             container.allocated_at_ms = known.allocated_at_ms
             assignment = TaskAssignment(container.id, known.index, known.is_reduce)
@@ -89,7 +89,7 @@ class TaskBook:
             self._live[container.id] = (assignment, known.number, container)
 
     def missed(self, node_id: str, diagnostics: str, now_ms: int) -> None:
-        """What the node has not told of the containers from an earlier life, is lost; "" for all nodes."""
+        """Containers from before a restart that the node has not reported are lost; "" for all nodes."""
         for container_id, known in list(self._expected.items()):
             if node_id in ("", known.node_id):
                 del self._expected[container_id]
@@ -114,7 +114,7 @@ class TaskBook:
 
 
 def map_reduce_report(app: RMApp, tasks: TaskBook | None) -> MapReduceReport | None:
-    """The job of an application as it is now, None where it is none or is remembered no more."""
+    """The present job of an application, None if it has none or it is no longer kept."""
     if tasks is None:
         return None
     return MapReduceReport(tasks.job, tasks.attempts(), tuple(map(attempt_report, app.attempts)))

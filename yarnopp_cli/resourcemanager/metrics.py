@@ -1,4 +1,4 @@
-"""What the RM counts of opportunistic containers (YARN's ``OpportunisticSchedulerMetrics``). Pure counters."""
+"""Counters of opportunistic containers (YARN's ``OpportunisticSchedulerMetrics``). Pure."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..records.requests import ANY
 from ..records.scheduler_protocol import PERCENTILES, GetSchedulerFiguresResponse
 
 SAMPLES = 1000
-"""So many of the last waiting times are kept for the percentiles."""
+"""The number of recent waiting times kept for percentiles."""
 MAX_ASKS = 20_000
-"""So many asks are remembered with their time, the oldest lapse."""
+"""The number of requests kept with their times; the oldest are dropped."""
 
 
 class PerSecond:
@@ -92,7 +92,8 @@ class OpportunisticSchedulerMetrics:
         self.released += 1
 
     def figures(self, pending: Resource, assigned_per_second: int) -> GetSchedulerFiguresResponse:
-        """All counts, with what others count. Percentiles are of the last waiting times; 0 where there is none."""
+        """All counters, with those of other modules. Percentiles are of the recent waiting times; 0 if there are
+        none."""
         ordered = sorted(self._waits)
         last = len(ordered) - 1
         return GetSchedulerFiguresResponse(

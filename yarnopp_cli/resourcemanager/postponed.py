@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 OK, FAILED, ANY = AFTER
 UNKNOWN = "unknown"
 MOST_NAMED = 5
-"""So many of those that one waits for are named in a sentence, which is said again whenever one of them ends."""
+"""The number of parents named in a sentence, which is updated when one of them ends."""
 
 
 class Verdict(Record):
-    """Whether one begins now: only if ``left``, what it still waits for, is nothing, and it is ``due``. ``never`` is
-    why it can not at any time, "" if it can."""
+    """Whether it begins now: only if ``left``, its open conditions, is empty, and it is ``due``. ``never`` is why it
+    can never begin, "" if it can."""
 
     left: tuple[str, ...]
     due: bool
@@ -57,7 +57,7 @@ def judge(begin_at_ms: int, after: Iterable[str], now_ms: int, ended: Callable[[
 
 
 def waiting_text(begin_at_ms: int, after: Iterable[str], now_ms: int) -> str:
-    """What one waits for, as its diagnostics."""
+    """The conditions for which it waits, as diagnostics."""
     parts = []
     if begin_at_ms > now_ms:
         parts.append("for its time")

@@ -1,10 +1,10 @@
-"""The next life of the RM goes on with what the last one wrote (YARN's work-preserving restart). Pure.
+"""Recovery of a restarted RM from its stored records (YARN's work-preserving restart). Pure.
 
-Applications are as they were. A hosted master goes on as another attempt, with the tasks that had ended and those that
-have a container. A master elsewhere is the same attempt, and registers again. What containers do is not written down:
-their nodes tell when they register. Until then a container is *expected*, and its task neither ended nor tried again.
-Its node's first registration is all that this node has: what it does not list, is lost. Nodes that never come are lost
-when they have been silent for as long as any node may.
+Applications are restored. A hosted master continues as another attempt, with the tasks that had ended and those that
+have a container. A master elsewhere keeps its attempt, and registers again. States of containers are not stored:
+their nodes report them at registration. Until then a container is *expected*, and its task neither ended nor retried.
+A node's first registration is complete: a container that it does not list is lost. Nodes that do not register are
+lost after the usual time of silence.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ REBOOTED = "Container lost: the machine was restarted while it ran"
 
 
 class Recovered(Record, frozen=False):
-    """What the records say, sorted by what they are about."""
+    """The records, sorted by their subjects."""
 
     cluster: StoredCluster | None = None
     applications: dict[str, StoredApplication] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Recovered(Record, frozen=False):
 
 
 class Recovery:
-    """Restores what is written, once, and follows what nodes tell of it."""
+    """Restores the records, once, and reconciles them with the reports of nodes."""
 
     def __init__(
         self,
@@ -221,13 +221,13 @@ class Recovery:
     # -- what nodes tell ---------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Nodes that have registered in this step have told all that they have."""
+        """The reports of nodes that registered in this step are complete."""
         arrived = self._rm.changes.arrived
         while arrived:
             self._miss(arrived.pop(0))
 
     def over(self) -> None:
-        """Nodes that have not come by now are lost, with what they had."""
+        """Nodes that have not registered by now are lost, with their containers."""
         for node_id in {one.node_id for one in self._rm.expected.values()}:
             self._miss(node_id)
 

@@ -1,4 +1,4 @@
-"""The ResourceManager's entities as people see them: one function for each kind of report. Reads, changes nothing."""
+"""Reports of the ResourceManager's entities: one function for each kind. Changes nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def container_report(container: RMContainer) -> ContainerReport:
 
 
 def node_report(node: RMNode, wall_offset: float) -> NodeReport:
-    """A node; ``wall_offset`` is what to add to the machine's seconds for people's time."""
+    """A node; ``wall_offset`` plus the machine's seconds is wall time."""
     return made_of(
         NodeReport,
         node.registration,
@@ -89,7 +89,7 @@ def _master(attempt: RMAppAttempt) -> tuple[str, str, str]:
 
 
 def application_report(app: RMApp, now: float) -> ApplicationReport:
-    """An application; what it has used is counted until ``now``."""
+    """An application; its usage is counted until ``now``."""
     app.accrue(now)
     context, attempt = app.context, app.attempt
     container_id, node_id, _ = _master(attempt)

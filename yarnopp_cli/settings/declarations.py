@@ -15,12 +15,12 @@ from .queues import QUEUE_PREFIX, CapacitySchedulerSettings
 
 
 class ResourceManagerSettings(Record, kw_only=True):
-    """What the RM decides by."""
+    """The settings of the RM."""
 
     resource_types: str = setting("yarn.resource-types", "")
-    """The resource types that are counted beside memory and vcores, separated by commas: yarn.io/gpu, or any names of
-    your own for what cannot be shared (license, board). How many a node has is said by
-    yarn.nodemanager.resource-type.<name>, and a container asks for some with --resource NAME=N."""
+    """The countable resource types beside memory and vcores, separated by commas: yarn.io/gpu, or your own names for
+    resources that cannot be shared (license, board). yarn.nodemanager.resource-type.<name> sets how many a node has,
+    and a container requests some with --resource NAME=N."""
     opportunistic_enabled: bool = setting(
         "yarn.resourcemanager.opportunistic-container-allocation.enabled", False
     )
@@ -121,9 +121,8 @@ class ResourceManagerSettings(Record, kw_only=True):
     am_expiry_interval_ms: int = setting("yarn.am.liveness-monitor.expiry-interval-ms", 600_000, at_least=100)
     """How long an application master may send no heartbeat before its attempt has failed."""
     recovery_enabled: bool = setting("yarn.resourcemanager.recovery.enabled", False)
-    """Whether the RM writes down what its next life has to know: after any end of the RM but that of the whole
-    cluster, applications go on, and containers that run are kept. With false, as in YARN's default, the next
-    RM knows nothing of before."""
+    """Whether the RM stores its state: after any end of the RM except that of the whole cluster, applications
+    continue, and running containers are kept. With false, YARN's default, the next RM starts without state."""
     client_am_grace_ms: int = setting("yopp.resourcemanager.client-am-grace-ms", 2000, at_least=0)
     """How long a job whose master runs in the client continues after the client's connection is lost."""
     allocation_expiry_interval_ms: int = setting(
@@ -135,7 +134,7 @@ class ResourceManagerSettings(Record, kw_only=True):
     minimum_allocation_mb: int = setting("yarn.scheduler.minimum-allocation-mb", 1024, at_least=1)
     """Requests for memory are raised to a multiple of this many MB."""
     minimum_allocation_vcores: int = setting("yarn.scheduler.minimum-allocation-vcores", 1, at_least=0)
-    """Requests for vcores are raised to this. 0 allows a container without a vcore of its own."""
+    """Requests for vcores are raised to this. 0 allows a container without a vcore."""
     maximum_allocation_mb: int = setting("yarn.scheduler.maximum-allocation-mb", 8192, at_least=1)
     """The largest request for memory, in MB."""
     maximum_allocation_vcores: int = setting("yarn.scheduler.maximum-allocation-vcores", 4, at_least=1)
@@ -161,10 +160,10 @@ class ResourceManagerSettings(Record, kw_only=True):
     """For how many finished applications the events are kept as files, for `yopp report`; the oldest are removed
     first."""
     hosted_masters: bool = setting("yopp.resourcemanager.hosted-masters", True)
-    """The masters of `yopp run`, `yopp dshell` and `yopp pi` live in the ResourceManager's process: they take no
-    resources, and submission and start cost no process. With false, as in YARN, the master of a detached job runs in a
-    container of its own, and that of a foreground job in its client. With distributed scheduling, and for a detached
-    `yopp pi`, it is always so."""
+    """The masters of `yopp run`, `yopp dshell` and `yopp pi` run in the ResourceManager's process: they use no
+    resources, and need no process. With false, as in YARN, the master of a detached job runs in its own container,
+    and the master of a foreground job in its client. This is always the case with distributed scheduling, and for a
+    detached `yopp pi`."""
     on_demand_linger_ms: int = setting("yopp.on-demand.linger-ms", 0, at_least=0)
     """How long a cluster that a job started for itself waits for another job before it ends."""
     address: str = setting("yarn.resourcemanager.address", "")
@@ -211,11 +210,10 @@ class NodeManagerSettings(Record, kw_only=True):
     """Report changes to the RM at once (event-driven), or only at each interval as YARN does (periodic), to study
     the delay that this causes."""
     heartbeat_gap_ms: int = setting("yopp.nodemanager.heartbeat-gap-ms", 4, at_least=0, at_most=1000)
-    """The shortest time between two heartbeats while containers queue at the node: with short containers, what
-    changes meanwhile is reported together; twice as long where that concerns opportunistic containers alone. The first
-    news after a pause is reported at once, that of an opportunistic container after this time, so that the next one
-    starts before; while nothing queues, everything is reported at once. 0: no pause. It has no meaning with periodic
-    heartbeats."""
+    """The shortest time between two heartbeats while containers queue at the node: changes in between are reported
+    together; changes of opportunistic containers alone wait for twice this time. The first change after a pause is
+    reported at once, or, for an opportunistic container, after this time, so that the next one starts first. While
+    nothing queues, every change is reported at once. 0: no minimum. It has no effect with periodic heartbeats."""
     racks: str = setting("yopp.nodemanager.racks", "/default-rack")
     """The racks of the nodes, which asks may name: one for all, or some by their ports: 45454=/rack1, 45455=/rack2.
     """
@@ -325,7 +323,7 @@ class ApplicationSettings(Record, kw_only=True):
 
     @property
     def am_resource(self) -> Resource:
-        """What the master of a detached job gets."""
+        """The size of the master of a detached job."""
         return Resource(self.am_memory_mb, self.am_vcores)
 
 
@@ -345,9 +343,9 @@ class DaemonSettings(Record, kw_only=True):
     """How the RM and the NMs watch each other."""
 
     restart_enabled: bool = setting("yopp.daemons.restart.enabled", True)
-    """An RM or NM that dies (a kill, a crash) is started again by the other, unless a person or a service manager ended
-    it. The RM of `yopp up --foreground`, and so of `yopp service`, is left to that command and its service
-    manager."""
+    """The RM and the NMs restart each other after a death (a kill, a crash), but not if a user or a service manager
+    ended the daemon. The RM of `yopp up --foreground`, and so of `yopp service`, is restarted by its service manager.
+    """
     restart_max_tries: int = setting("yopp.daemons.restart.max-tries", 10, at_least=1)
     """How often a daemon that dies within five seconds of its last restart is started again. The first try is at once,
     the second after a tenth of a second, and each further pause is twice as long, up to 30 seconds."""
@@ -368,12 +366,12 @@ class WebSettings(Record, kw_only=True):
     own user and root may make changes. With false they are bound to the addresses as written; callers from other
     hosts may look, but change nothing."""
     readers: str = setting("yopp.webapp.readers", "all", choices=("all", "owner"))
-    """Who may look at the REST APIs, pages and metrics. all: every user of this machine; the output of containers,
-    and every change, are for the cluster's own user and root all the same. owner: those two alone."""
+    """Who may read the REST APIs, pages and metrics. all: every user of this machine; only the cluster's own user and
+    root may read the output of containers and make changes. owner: only these two."""
     submitters: str = setting("yopp.webapp.submitters", "owner", choices=("owner", "all"))
     """Who may submit applications over REST: the cluster's own user and root, or all users of this machine. Others'
     containers run as these users, so only root's cluster takes all. They may end their own applications and read
-    their own output, and change nothing else. Their masters run in the ResourceManager."""
+    their own output, but change nothing else. Their masters run in the ResourceManager."""
 
 
 def by_port(text: str) -> dict[int | None, str]:
@@ -426,7 +424,7 @@ PROPERTIES: dict[str, Property] = {
 
 
 def declared(name: str) -> Property | None:
-    """The declaration of a property, be it one of a queue or of a resource type; None if nobody declared it."""
+    """The declaration of a property, also of a queue's or a resource type's; None if it is not declared."""
     if (found := PROPERTIES.get(name)) is not None:
         return found
     if name.startswith("yarn.nodemanager.resource-type."):
@@ -460,7 +458,7 @@ ADDRESSES: frozenset[str] = frozenset(
 FALLBACKS: dict[str, str] = {
     "yarn.nodemanager.container-monitor.interval-ms": "yarn.nodemanager.resource-monitor.interval-ms"
 }
-"""A property that nobody set has the value of another that somebody did, as in YARN."""
+"""An unset property takes the value of another one, as in YARN."""
 OPTIONAL_ADDRESSES: frozenset[str] = frozenset(
     {"yarn.resourcemanager.webapp.address", "yarn.nodemanager.webapp.address"}
 )

@@ -1,4 +1,4 @@
-"""The properties of the daemons' sockets for calls, by Hadoop's names (``core-default.xml``) where it has them."""
+"""The properties of the daemons' RPC sockets, under Hadoop's names (``core-default.xml``) if Hadoop has them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class IpcSettings(Record, kw_only=True):
     where none is idle, the new one is refused. 0: a quarter of the files that the daemon may have open, which is the
     most in any case."""
     idle_threshold: int = setting("ipc.client.idlethreshold", 4000, at_least=0)
-    """So many connections may be idle for as long as they like. Of more, those are closed that are idle for longer than
-    twice ipc.client.connection.maxidletime. Idle is who waits for no answer."""
+    """This number of connections may be idle without limit. Of further ones, those that are idle for longer than
+    twice ipc.client.connection.maxidletime are closed. A connection that waits for an answer is not idle."""
     max_idle_time_ms: int = setting("ipc.client.connection.maxidletime", 10_000, at_least=100)
     """Half the time after which an idle connection may be closed. A caller whose user is not known, from another host,
     is closed after twice this time in which it neither finishes a call nor reads an answer, however few there are."""

@@ -14,16 +14,16 @@ from executor.settings import setting
 
 ROOT = "root"
 QUEUE_PREFIX = "yarn.scheduler.capacity."
-"""What the names of all properties of queues begin with; <queue-path> stands for a queue's own."""
+"""The beginning of the names of all properties of queues; <queue-path> is the path of a queue."""
 DEFAULT_QUEUE = "default"
 
 
 class CapacitySchedulerSettings(Record, kw_only=True):
-    """What holds for all queues together."""
+    """The settings of all queues together."""
 
     maximum_applications: int = setting("yarn.scheduler.capacity.maximum-applications", 10_000, at_least=1)
-    """How many applications may be active at once; a queue takes its capacity's share of them unless it has a
-    number of its own."""
+    """The maximum number of active applications; a queue gets its capacity's share of them unless it has its own
+    maximum."""
     maximum_am_resource_percent: float = setting(
         "yarn.scheduler.capacity.maximum-am-resource-percent", 1.0, at_least=0, at_most=1
     )
@@ -68,11 +68,11 @@ class CapacitySchedulerSettings(Record, kw_only=True):
     )
     """The share of its capacity by which a queue may exceed it before its containers are preempted."""
     observe_only: bool = setting("yarn.resourcemanager.monitor.capacity.preemption.observe_only", False)
-    """Tell masters what would be preempted, but kill nothing."""
+    """Notify masters of preemption, but kill nothing."""
     shed_queued: bool = setting("yopp.resourcemanager.opportunistic-share.shed-queued", True)
-    """When a user asks for opportunistic containers and every queue is full, take places in queues back from users
-    who hold more than their share: containers that wait there are ended before they have started, with exit status
-    -108, and requested again. With false the user waits until places become free."""
+    """When a user requests opportunistic containers and every queue is full, shed queued containers of users above
+    their share: they end before they start, with exit status -108, and are requested again. With false, the user
+    waits for a free place."""
     user_weights: str = setting("yopp.resourcemanager.opportunistic-share.user-weights", "")
     """How users share opportunistic resources when they compete for them: NAME=WEIGHT, several separated by commas;
     a user who is not named has 1. The applications of one user share that user's part in proportion to 1 plus their
@@ -97,13 +97,13 @@ class QueueSettings(Record, kw_only=True):
     """The names of the queues below this one, separated by commas. A queue with queues below it takes no
     applications itself."""
     capacity: float = _of_queue("capacity", 100.0, at_least=0, at_most=100)
-    """What is guaranteed to the queue, in percent of its parent. The capacities of the queues below one parent sum
-    to 100. On the cluster they are rounded to whole vcores and MB so that no more is promised than there is."""
+    """The guaranteed capacity of the queue, in percent of its parent. The capacities of the queues below one parent
+    sum to 100. On the cluster they are rounded to whole vcores and MB, so that no more is promised than exists."""
     maximum_capacity: float = _of_queue("maximum-capacity", 100.0, at_least=-1, at_most=100)
     """How much the queue may take while others leave it idle, in percent of its parent; -1 for no bound."""
     user_limit_factor: float = _of_queue("user-limit-factor", 1.0, at_least=-1)
-    """What one user may take, as a multiple of the queue's capacity; -1 for no bound. With 1, a single user does
-    not exceed the capacity, whatever the maximum is. A user may always run one container."""
+    """The limit of one user, as a multiple of the queue's capacity; -1 for no limit. With 1, a single user does not
+    exceed the capacity, whatever the maximum is. A user may always run one container."""
     minimum_user_limit_percent: int = _of_queue("minimum-user-limit-percent", 100, at_least=1, at_most=100)
     """While several users ask for containers, none is limited to less than this percentage of the queue: with 50
     two share it evenly and a third waits; with 100 they are served in order."""
@@ -119,10 +119,10 @@ class QueueSettings(Record, kw_only=True):
     """A STOPPED queue takes no new applications; those that it has continue. Queues below a stopped one are
     stopped."""
     submitters: frozenset[str] | None = _of_queue("acl_submit_applications", frozenset())
-    """Who may submit: user names separated by commas, or *. Who may submit to a parent may submit below it; the
-    default of root is *. Enforced with yarn.acl.enable."""
+    """The users who may submit, separated by commas, or *. A user who may submit to a parent may also submit below
+    it; the default of root is *. Enforced with yarn.acl.enable."""
     administrators: frozenset[str] | None = _of_queue("acl_administer_queue", frozenset())
-    """Who may move the applications of others and change their priority, in the same form."""
+    """The users who may move the applications of others and change their priority, in the same form."""
     ordering_policy: str = _of_queue("ordering-policy", "fifo", choices=("fifo", "fair"))
     """The order in which applications of one priority are served: by submission (fifo), or the one with the
     smallest dominant share first (fair)."""
@@ -131,7 +131,7 @@ class QueueSettings(Record, kw_only=True):
     maximum_application_lifetime: int = _of_queue("maximum-application-lifetime", -1)
     """After how many seconds an application is killed whatever lifetime it asked for; below 1 for never."""
     default_application_lifetime: int = _of_queue("default-application-lifetime", -1)
-    """After how many seconds an application without a lifetime of its own is killed; below 1 for never."""
+    """The lifetime in seconds of an application without its own; below 1 for unlimited."""
     disable_preemption: bool = _of_queue("disable_preemption", False)
     """Do not preempt containers of this queue or of the queues below it."""
 

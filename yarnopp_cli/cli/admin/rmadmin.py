@@ -1,4 +1,4 @@
-"""``yopp rmadmin``: what administrators tell the ResourceManager, in YARN's words."""
+"""``yopp rmadmin``: calls of administrators, under YARN's names."""
 
 from __future__ import annotations
 
@@ -203,10 +203,10 @@ def state(
     action: Annotated[str, argument("ACTION", "export, import or check."), Words(lambda: _ACTIONS)],
     file: Annotated[str | None, argument("[FILE]", "What to write or read. [default: stdout, stdin]")] = None,
 ) -> int:
-    """Write what the ResourceManager keeps for its next life as text, replace it, or look whether it can be read.
+    """Export the stored state of the ResourceManager as text, replace it, or check whether it is readable.
 
-    The text has a line of JSON for each record, and the cluster's secret: keep it to yourself. import is refused while
-    the ResourceManager runs, and asks before it replaces applications. Exits with 1 if something is wrong.
+    The text has a line of JSON for each record, and the cluster's secret: keep it secret. import is refused while the
+    ResourceManager runs, and asks before it replaces applications. Exits with 1 if something is wrong.
     """
     from ...daemons import state_transfer as transfer
 

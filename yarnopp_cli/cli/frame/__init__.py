@@ -1,1 +1,1 @@
-"""What all commands share: their options, how they print, what people mean by an id, and where they work."""
+"""The frame of all commands: options, output, the meaning of ids, and the choice of the cluster."""

@@ -1,5 +1,4 @@
-"""What commands that change something have in common: asking whether it is wanted, waiting until it has happened, and
-telling what became of it."""
+"""The common parts of commands that change something: confirmation, waiting, and results."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ def agree(
     *,
     what: str = "container",
 ) -> None:
-    """Ask whether a change of ``named`` is wanted, where ``all`` was said and -y was not. The command ends with 1 where
-    it is not. Raises UsageError where nobody can be asked."""
+    """Ask for confirmation of a change of ``named`` if ``all`` was typed without -y. The command ends with 1 if it is
+    refused. Raises UsageError without a terminal."""
     if ALL not in given:
         return
     if not named:
@@ -42,8 +41,8 @@ def agree(
 
 
 def polled(look: Callable[[float], T], enough: Callable[[T], bool], seconds: float | None) -> T:
-    """What ``look`` finds, again and again and ever more slowly, until that is ``enough`` or the time has passed; it
-    is told the seconds that are left."""
+    """Call ``look`` repeatedly, with growing intervals, until the result is ``enough`` or the time has expired; its
+    argument is the remaining seconds."""
     until = None if seconds is None else time.monotonic() + seconds
     for left in polls(until, fastest=0.01, slowest=0.25):
         found = look(left)
@@ -62,8 +61,8 @@ def awaited(
     because: Callable[[str], str] = lambda _: "its time has expired",
     hint: str = "",
 ) -> Sequence[T]:
-    """As ``polled``, until all that ``look`` finds is ``done``. Raises YoppError (exit 124) for what did not ``what``
-    in time, with ``because`` of the first."""
+    """As ``polled``, until everything that ``look`` finds is ``done``. Raises YoppError (exit 124) for those that did
+    not ``what`` in time, with ``because`` of the first."""
     found = polled(look, lambda every: all(map(done, every)), seconds)
     if waiting := [noun.identity(one) for one in found if not done(one)]:
         raise YoppError(

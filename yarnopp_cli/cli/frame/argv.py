@@ -1,9 +1,9 @@
 """Hadoop's spellings, rewritten into ours before the parser sees them. Pure: a list of words in, a list of
 words out.
 
-``hadoop jar …-examples.jar pi …``, ``yarn …distributedshell.Client -shell_command …``, ``yarn node -list
--all``: what a YARN user types from memory works; help shows our own spellings only. What has no counterpart
-is a usage error that says so, never a guess.
+``hadoop jar …-examples.jar pi …``, ``yarn …distributedshell.Client -shell_command …``, ``yarn node -list -all``:
+commands that a YARN user knows work; help shows only yopp's spellings. A command without a counterpart is a usage
+error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DAEMONS = {"resourcemanager": "rm", "nodemanager": "nm"}
 
 
 def rewrite(argv: Sequence[str]) -> list[str]:
-    """The words of our own command line that mean what ``argv`` means. Raises UsageError.
+    """Translate ``argv`` to yopp's own command line. Raises UsageError.
 
     Idempotent on our own spellings. Options that all commands have may stand before the command, or before
     the subcommand; they are put behind it, where the parser looks for them.

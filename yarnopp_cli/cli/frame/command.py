@@ -1,4 +1,4 @@
-"""How a command is declared: a function of its own options and a session, registered under what people type.
+"""The declaration of a command: a function of its own options and a session, registered under its name.
 
     @command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES)
     def list_nodes(session: Session, every: All = False) -> None:
@@ -38,11 +38,11 @@ class Needs(enum.Enum):
     NOTHING = "nothing"
     """No cluster and no property: -D, --conf and --run-dir are taken, and do nothing."""
     HOST = "host"
-    """This host's own cluster, whatever the engine, and says so; what --conf and -D name is checked."""
+    """This host's own cluster, whatever the engine, with a notice; --conf and -D are checked."""
     QUIET_HOST = "quiet host"
-    """This host's files and daemons, and nobody thinks otherwise. The command itself judges --conf and -D."""
+    """This host's files and daemons, without a notice. The command itself checks --conf and -D."""
     EXAMINED_HOST = "examined host"
-    """This host, whatever the engine, and says so. The command itself judges --conf and -D."""
+    """This host, whatever the engine, with a notice. The command itself checks --conf and -D."""
     ENGINE = "engine"
     """The choice of an engine itself: ``session.engine``."""
     CLUSTER = "cluster"
@@ -77,7 +77,7 @@ class Command(Record):
 _PRINTING = ("output", "json", "quiet", "verbose", "color", "no_progress")
 _OF_LISTS = ("state", "sort", "columns", "limit", "watch")
 REGISTERED: dict[str, Command] = {}
-"""Every command whose module has been imported, by what is typed."""
+"""Every command whose module has been imported, by name."""
 
 
 def command(
@@ -159,8 +159,8 @@ def _limits(one: Command) -> Iterator[HereOnlyOption]:
 
 
 def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
-    """Run a command with the values of all its options: what all commands have is handled here, and the function called
-    with its session."""
+    """Run a command with the values of all its options: handle the common options, and call the function with its
+    session."""
     declared = own_parameters(one)
     own = {parameter.name for parameter in declared}
     if one.bounded and not one.waits and "timeout" not in own and values.get("timeout") is not None:
@@ -225,7 +225,7 @@ def _check(values: Mapping[str, Any]) -> None:
 
 
 class TimedOutError(YoppError):
-    """What ``--timeout`` allows has passed."""
+    """The time of ``--timeout`` has expired."""
 
     exit_code = EXIT_TIMEOUT
 

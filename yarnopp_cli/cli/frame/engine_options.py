@@ -1,4 +1,5 @@
-"""What ``--engine`` and ``--rm`` lead to: a YARN cluster that is asked, or the refusal of what it cannot do."""
+"""The effect of ``--engine`` and ``--rm``: calls to a YARN cluster, or the refusal of unsupported commands and
+options."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def choice_of(values: Mapping[str, Any]) -> Choice:
 def check_remote(
     path: str, engine: Choice, values: Mapping[str, Any], limits: Iterable[HereOnlyOption] | None
 ) -> None:
-    """Refuse what a YARN cluster cannot honour, and one that is named nowhere, before anything is asked of it.
+    """Refuse options that a YARN cluster does not support, and a missing address, before any call.
 
     ``limits``: options of this host only; None where the whole command is. Raises NotYetSupportedError, UsageError.
     """
@@ -66,7 +67,7 @@ def check_remote(
 
 
 def connected(engine: Choice, printer: Printer) -> YarnClient:
-    """A client of the YARN cluster that was chosen; its calls are told of as ``-v`` says."""
+    """A client of the chosen YARN cluster; ``-v`` logs its calls."""
     from ...client.rest import Rest
     from ...client.yarn import YarnClient
     from ...settings.files import user_of
@@ -83,7 +84,7 @@ def connected(engine: Choice, printer: Printer) -> YarnClient:
 def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer) -> None:
     """Where the engine is YARN, say that this command is about this host's own cluster all the same.
 
-    Who names YARN on this very line does not mean this cluster: UsageError, but for ``up``.
+    A command line that names YARN does not mean this cluster: UsageError, except for ``up``.
     """
     asked = values.get("engine") is not None or bool(values.get("rm"))
     try:

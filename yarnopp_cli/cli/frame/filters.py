@@ -1,4 +1,4 @@
-"""What lists are narrowed by where it takes more than a look at the row: queues, nodes and applications behind it."""
+"""Filters of lists that need more than the row: queues, nodes and applications."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def comma_words(text: str | None) -> tuple[str, ...]:
 
 
 def queues_below(client: Client, name: str) -> frozenset[str]:
-    """The names of a queue and of those below it. Raises YoppError (exit 66) if there is none of that name."""
+    """The names of a queue and of those below it. Raises YoppError (exit 66) if there is none with that name."""
     every = client.queues()
     found = named_queue(every, name)
     if not found.path:

@@ -1,9 +1,9 @@
-"""Which applications, containers and nodes people mean: full ids, ``last``, unique suffixes, ``-`` for stdin.
+"""Resolves ids of applications, containers and nodes: full ids, ``last``, unique suffixes, ``-`` for stdin.
 
 ``3`` is the application (or container) with that number, ``3.2`` application 3's container 2, ``last.2`` the newest
-one's, ``_0003`` whatever ends so, and another word the application of that name; ``1-3,7`` and ``3.2-5`` are those of
-the numbers that there are, ``all`` is whatever lives. What means nothing is exit 66, what means several things is exit
-2 and lists them.
+one's, ``_0003`` whatever ends so, and another word the application of that name; ``1-3,7`` and ``3.2-5`` are the
+existing ones of these numbers, ``all`` means all live ones. A word without a match is exit 66; a word with several
+matches is exit 2 and lists them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _OF_LAST = pattern(r"last\.(\d+(?:-\d+)?)", re.ASCII)
 _YARNS_DIGITS = pattern(r"(?:…?e?[\d_]*_)?\d{6,}", re.ASCII)
 """The end of a container's id, which no name of a job (``train_20260131``) is taken for."""
 _IDENTIFYING = pattern(r"last|all|[\d._…-]+|(?:application|appattempt|container)_.*", re.ASCII)
-"""What is never looked up as a name."""
+"""Words that are never names."""
 _CANDIDATES = 5
 
 
@@ -76,8 +76,7 @@ def words(given: Sequence[str]) -> list[str]:
 
 
 def one_of(found: Sequence[T], word: str) -> T:
-    """The only thing that a word means, for who can use one only. Raises UsageError for several, or for none
-    where ``all`` was said."""
+    """The only match of a word, for commands that take one. Raises UsageError for several, or for none with ``all``."""
     if len(found) != 1:
         raise UsageError(
             f"{harmless(word)} matches {len(found)}; exactly one is needed",

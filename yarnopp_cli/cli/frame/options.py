@@ -13,7 +13,7 @@ from executor.light import Record, pattern
 
 LEAST_INTERVAL = 0.1
 LARGEST = 2**53
-"""What no whole number of an option goes beyond: JSON carries those exactly, wherever it is read."""
+"""The largest whole number of an option: every JSON reader represents it exactly."""
 _DURATION = pattern(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
 _DATE = pattern(r"\d{4}-\d\d-\d\d", re.ASCII)
 _CLOCK = pattern(r"(\d\d?):(\d\d)(?::(\d\d))?", re.ASCII)
@@ -39,12 +39,12 @@ else:  # typing's own takes longer to be made than all that a command has to say
 
 
 class BadValueError(Exception):
-    """A word is no value of its option; the message is for the command line's error."""
+    """A word is not a valid value of its option; the message is for the command line's error."""
 
 
 class Declared(Record):
-    """What is said of an option, or of an argument, which has no ``spellings``. ``settings`` are typer's: min, max,
-    count, parser, envvar, hidden, show_default."""
+    """The declaration of an option, or of an argument, which has no ``spellings``. ``settings`` are typer's: min,
+    max, count, parser, envvar, hidden, show_default."""
 
     spellings: tuple[str, ...]
     metavar: str | None
@@ -88,7 +88,7 @@ def duration(text: str) -> float:
 
 
 def interval(text: str) -> float:
-    """As ``duration``, for what is done again and again: at least 0.1 s."""
+    """As ``duration``, for intervals: at least 0.1 s."""
     seconds = duration(text)
     if seconds < LEAST_INTERVAL:
         raise BadValueError(f"{seconds:g} s is too short: it must be at least {LEAST_INTERVAL} s")
@@ -265,7 +265,7 @@ class Words(Record):
 
 
 class HereOnly(Record):
-    """On the type of an option: a YARN cluster cannot honour it, and who gives it is refused."""
+    """On the type of an option: a YARN cluster does not support it, and the option is refused."""
 
     because: str = "YARN's REST API does not support it"
 

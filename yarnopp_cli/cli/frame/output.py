@@ -1,8 +1,7 @@
 """All printing of the command line: data to stdout, talk to stderr, in the form that was asked for.
 
-The only module that writes to the standard streams. Text that came from elsewhere (names, diagnostics, log
-prefixes) is made harmless for a terminal on its way out; ids are never shortened, and nothing is when stdout
-is no terminal.
+The only module that writes to the standard streams. Foreign text (names, diagnostics, log prefixes) is made harmless
+for a terminal; ids are never shortened, and nothing is shortened if stdout is not a terminal.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ T = TypeVar("T")
 
 FORMS = ("table", "wide", "json", "jsonl", "tsv", "name")
 WORDS = ("table", "wide", "json", "jsonl")
-"""The forms of what is neither a list nor has an id."""
+"""The forms of an answer that is neither a list nor has an id."""
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
 _TONES = {GOOD: "green", WARN: "yellow", BAD: "red", DIM: "dim"}
 # What the command that runs has asked for, so that its error comes out in the same form.
@@ -38,7 +37,7 @@ _collected: list[str] | None = None
 
 
 class OutputClosedError(YoppError):
-    """Standard output takes no more. ``broken_pipe``: its reader has gone, which is nobody's fault."""
+    """Standard output cannot be written. ``broken_pipe``: its reader is gone, which is not an error."""
 
     def __init__(self, error: OSError | ValueError) -> None:
         number = getattr(error, "errno", None)
@@ -146,7 +145,7 @@ class Printer:
 
     @property
     def for_people(self) -> bool:
-        """Whether stdout is to be read by people: in words, or as a table."""
+        """Whether the output is for users: text or a table."""
         return self.form in ("table", "wide") and not self.quiet
 
     def text(self, text: str) -> None:
@@ -162,7 +161,7 @@ class Printer:
             write_bytes(json_line(value))
 
     def stream_line(self, value: Any) -> None:
-        """Print one object of a stream: on one line, whoever reads it."""
+        """Print one object of a stream, on one line."""
         write_bytes(json_line(value))
 
     def raw(self, data: bytes) -> None:
@@ -182,10 +181,9 @@ class Printer:
         _talk(f"{prefix} {harmless(text)}\n")
 
     def status_line(self, text: str, bar: Sequence[tuple[str, str]] = ()) -> None:
-        """Replace the progress line on a terminal's stderr; an empty text removes it. Nothing where there is
-        none.
+        """Replace the progress line on a terminal's stderr; an empty text removes it. Without a terminal, do nothing.
 
-        ``bar`` stands before it: pieces of text, each with its style; it is left away where the terminal is narrow.
+        ``bar`` stands before it: pieces of text, each with its style; it is omitted on a narrow terminal.
         """
         if self.progress:
             columns = max(10, terminal_size().columns - 1)
@@ -201,7 +199,7 @@ class Printer:
 
     @contextmanager
     def frame(self, title: str) -> Iterator[None]:
-        """Draw what is printed meanwhile over what is on the terminal, as much of it as there is room for."""
+        """Draw the output over the previous output on the terminal, as far as it fits."""
         global _collected
         _collected = [f"{title}\n"] if title else []
         try:
@@ -332,9 +330,7 @@ class Printer:
         _write("\n" * apart + "\n".join(lines) + "\n")
 
     def confirm(self, question: str, *, yes: bool) -> bool:
-        """Ask on stderr and return the answer. Raises UsageError where nobody can be asked and ``yes`` is not
-        given.
-        """
+        """Ask on stderr and return the answer. Raises UsageError without a terminal and without ``yes``."""
         if yes:
             return True
         if not (is_terminal(sys.stdin) and is_terminal(sys.stderr)):
@@ -396,7 +392,7 @@ def _colored(stream: TextIO, mode: str | None) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person is at that stream; a closed one is none."""
+    """Whether that stream is a terminal; a closed one is not."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:
@@ -416,7 +412,7 @@ def terminal_size() -> os.terminal_size:
 
 
 def is_terminal_out() -> bool:
-    """Whether a person reads standard output."""
+    """Whether standard output is a terminal."""
     return is_terminal(sys.stdout)
 
 
@@ -453,7 +449,7 @@ def write_bytes(data: bytes) -> None:
 
 
 def write_error_bytes(data: bytes) -> None:
-    """Write bytes to stderr at once; a stderr that takes none is no reason to stop."""
+    """Write bytes to stderr at once; errors are ignored."""
     try:
         sys.stderr.flush()
         sys.stderr.buffer.write(data)

@@ -1,7 +1,7 @@
 """Reads the words of a well-formed command line by the declarations of its command, without the parser library.
 
-Importing typer takes three times as long as all else that a short command does. So what is typed is read here first;
-whatever is not understood to the last word (help, errors, spellings of Hadoop's) is left to typer, which reads the same
+Importing typer takes three times as long as the rest of a short command. So this module reads the command line first;
+everything that it does not fully understand (help, errors, Hadoop's spellings) is left to typer, which reads the same
 declarations. A test checks that both read the same values. Never prints and never guesses.
 
 Decisions: fast-start.
@@ -84,7 +84,7 @@ class Parameter(Record):
 
 
 def parameters(function: Callable[..., Any]) -> Sequence[Parameter]:
-    """The options and arguments that a command's function declares, in its order; ``session`` is none."""
+    """The options and arguments that a command's function declares, in its order, without ``session``."""
     declared: Sequence[Parameter] | None = getattr(function, "parameters", None)
     if declared is not None:
         return declared

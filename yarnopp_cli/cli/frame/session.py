@@ -1,4 +1,4 @@
-"""What a command is given: how to print, where the cluster is, and what the options that all commands have say."""
+"""The session of a command: the printer, the cluster, and the values of the common options."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ class Session(Record, frozen=False):
     engine: EngineChoice | None = None
     """The engine that was chosen, of a command on a cluster."""
     dry_run: bool = False
-    """Whether the command is only to say what would happen, of one that was declared with ``tries=``."""
+    """Whether the command only shows what would happen (declared with ``tries=``)."""
     no_wait: bool = False
     """Whether the command is to return at once, of one that was declared with ``waits=``."""
     now_ms: int = field(default_factory=lambda: now_ms())
@@ -142,7 +142,7 @@ class Session(Record, frozen=False):
 
     @property
     def context(self) -> Context:
-        """Where it works, of a command that works somewhere."""
+        """The cluster of a command that has one."""
         assert self.place is not None, "the command is declared to need nothing"
         return self.place
 
@@ -378,7 +378,7 @@ def chosen(
 
 
 def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool = False) -> str:
-    """What is said where no row is left: there are none only where neither filters nor the limit are why."""
+    """The text for an empty list, which distinguishes filters and the limit from an empty cluster."""
     if choice.limit == 0:
         return f"no {things} shown: --limit is 0"
     live = " live" if live_only else ""

@@ -1,6 +1,6 @@
 """The declarations of commands as typer's commands: for help, errors, completion and the manual.
 
-What is typed without a mistake never comes here (``reading.py``).
+A command line without mistakes does not use this module (``reading.py``).
 """
 
 from __future__ import annotations

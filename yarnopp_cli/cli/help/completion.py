@@ -101,14 +101,14 @@ def _script(session: Session, shell: str, script: str) -> None:
 
 
 def words(typed: list[str]) -> None:
-    """Print what the last of these words may become, one a line: ``yopp completion words``, called by the scripts."""
+    """Print the completions of the last of these words, one a line (called by the scripts)."""
     found = complete(typed or [""])
     if found:
         Printer().text("\n".join(found))
 
 
 def complete(typed: list[str]) -> list[str]:
-    """What the last word of ``typed`` may become. Never raises for what is typed wrong; asks the cluster last."""
+    """The completions of the last word of ``typed``. Never raises for typing errors; asks the cluster last."""
     *before, last = typed
     place = _place(before)
     if place is None:

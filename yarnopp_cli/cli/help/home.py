@@ -1,4 +1,4 @@
-"""What a bare ``yopp`` says: how the cluster is, in short, and the five commands to know."""
+"""The output of a bare ``yopp``: a short status of the cluster, and the five most important commands."""
 
 from __future__ import annotations
 

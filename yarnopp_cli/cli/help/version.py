@@ -12,7 +12,7 @@ from ..frame.session import Session
 
 
 def cgroup_version() -> str:
-    """What the kernel has mounted here: v1, v2, hybrid or none. `yopp doctor` says what of it can be used."""
+    """The mounted cgroups: v1, v2, hybrid or none. `yopp doctor` shows which can be used."""
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
             kinds = {line.rpartition(" - ")[2].split(" ", 1)[0] for line in file}

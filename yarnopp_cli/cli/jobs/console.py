@@ -1,4 +1,4 @@
-"""A job as it is shown to the person who started it: the containers' output, a line of progress, the end."""
+"""The display of a job for the user who started it: the containers' output, a progress line, the end."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Shown(Record):
 
 
 class JobConsole:
-    """Shows one job to the person who started it (``jobs.watching.Observer``)."""
+    """Shows one job to the user who started it (``jobs.watching.Observer``)."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class JobConsole:
     # --- the end
 
     def drain(self, signals: SignalWatch) -> None:
-        """Copy what is left of the output, however long its reader takes; a signal ends that too."""
+        """Copy the rest of the output, however slow its reader is; a signal ends that too."""
         if self._follower is not None:
             self._follower.drain(lambda: not any(signals.received()))
             self._follower.close()

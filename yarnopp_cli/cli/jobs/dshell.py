@@ -1,6 +1,6 @@
 """``yopp dshell``:
 
-YARN's distributed shell with all its options; those that mean nothing on one host say so once.
+YARN's distributed shell with all its options; options without an effect on one host print a notice once.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ Debug = Annotated[bool, option("--debug", "The same as -v.")]
 
 
 class Program(Options):
-    """What the containers run: one of a command, a command line and a script."""
+    """The containers' command: one of a command, a command line and a script."""
 
     argv: Annotated[list[str] | None, argument("[-- COMMAND ARG...]", "A command, run without a shell.")] = (
         None
@@ -127,7 +127,7 @@ class Program(Options):
 
 
 class Containers(Options):
-    """How many containers there are, and what each is."""
+    """The number, size and type of the containers."""
 
     count: Count = 1
     container_type: Annotated[str, option("--container-type TYPE", "GUARANTEED or OPPORTUNISTIC.")] = (
@@ -377,7 +377,7 @@ def in_hadoops_codes(run: Callable[[], int]) -> int:
 
 
 def shell_program() -> str:
-    """bash, as in YARN; the system's sh where there is none."""
+    """bash, as in YARN; else the system's sh."""
     path = os.environ.get("PATH", "/usr/bin:/bin")
     has_bash = any(os.access(os.path.join(folder, "bash"), os.X_OK) for folder in path.split(os.pathsep))
     return "bash" if has_bash else "sh"

@@ -1,4 +1,4 @@
-"""``yopp run --exclusive``: a container that has its node for itself, as it takes all that can be promised there."""
+"""``yopp run --exclusive``: a container that has its node for itself, because it takes all of the node's resources."""
 
 from __future__ import annotations
 

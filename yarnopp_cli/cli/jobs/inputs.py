@@ -1,6 +1,6 @@
-"""What the containers of ``yopp run`` read on standard input: ``--stdin`` and ``--pipe``; else nothing.
+"""The standard input of the containers of ``yopp run``: ``--stdin`` and ``--pipe``; otherwise empty.
 
-Imported only where one of them is typed, or something waits to be read.
+Imported only with one of these options, or with piped input.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _CHUNK = 1 << 20
 
 
 class Block:
-    """How much of the input a task gets: so many bytes and the rest of the line, or so many lines."""
+    """The size of a task's piece: a number of bytes and the rest of the line, or a number of lines."""
 
     def __init__(self, text: str) -> None:
         digits, unit = text[:-1] if text[-1:].isalpha() else text, text[-1:].upper()
@@ -186,7 +186,7 @@ def _check_readable(path: str, named: str, directory: str) -> None:
 
 
 def refuse_unread() -> None:
-    """Raise UsageError where somebody has piped something into this command, which no container reads.
+    """Raise UsageError if data is piped into this command, because no container reads it.
 
     A pipe or file that our parent has, too, is its: a loop of a shell (``while read``) must not lose its lines. (dash
     has what it opens for one command, too: after ``<FILE`` in its scripts this says nothing.)

@@ -1,6 +1,6 @@
 """``run --joblog FILE``: a line for each task that has ended, in the columns of GNU parallel, and ``--resume`` by it.
 
-Imported only where one of them is typed.
+Imported only with one of these options.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIGNALS = range(129, 129 + 64)
 
 
 class Line(Record):
-    """What a job log says of a task: its last line there."""
+    """The last line of a task in a job log."""
 
     exit_code: int
     signal: int
@@ -58,7 +58,7 @@ def command_of(tasks: Tasks, number: int) -> str:
 
 
 def lines_of(path: str) -> dict[int, Line]:
-    """The tasks in a job log; none where there is no file. A line that was cut short is none. Raises UsageError."""
+    """The tasks in a job log; none if there is no file. An incomplete line is ignored. Raises UsageError."""
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", newline="\n") as file:
             if file.readline() not in (HEADER, ""):
@@ -127,7 +127,7 @@ def ranges_of(numbers: Iterable[int]) -> tuple[range, ...]:
 
 
 class JobLog:
-    """Writes the log of a job. ``more``: after what is in the file. Raises UsageError if it cannot be opened."""
+    """Writes the log of a job. ``more``: append to the file. Raises UsageError if it cannot be opened."""
 
     def __init__(self, path: str, tasks: Tasks, *, more: bool) -> None:
         self.path = path

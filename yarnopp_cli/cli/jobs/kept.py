@@ -1,4 +1,4 @@
-"""What is kept of the tasks of ``yopp run``: their output in files, a line for each in a log, and going on by that."""
+"""Output files and the job log of ``yopp run``, and resuming from the log."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Kept(Options):
     ] = False
 
     def check(self, *, detach: bool, piped: bool) -> None:
-        """Raise UsageError for what there cannot be."""
+        """Raise UsageError for contradictions."""
         if self.joblog is None and (self.resume or self.resume_failed):
             raise UsageError(
                 f"--resume{'-failed' if self.resume_failed else ''} needs --joblog",

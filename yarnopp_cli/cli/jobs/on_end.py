@@ -1,4 +1,4 @@
-"""``run --on-end``: a command that a job of its own runs once the job has ended, however that did.
+"""``run --on-end``: a command that runs as a separate job after the end of the job, whatever its result.
 
 It is an application that begins ``--after ID:any``: it outlives the client, and the RM where that keeps its state.
 """

@@ -1,6 +1,6 @@
 """Where the output of the containers of ``yopp run`` goes besides their logs: ``--results``.
 
-Imported only where it is typed. A shell in the container opens the files, as the user and in the directory that the
+Imported only with this option. A shell in the container opens the files, as the user and in the directory that the
 command has: so it is the same for a detached job, after a retry and after the death of the ResourceManager.
 """
 

@@ -48,9 +48,9 @@ def rerun(
 ) -> int:
     """Run a job again, all of it or some tasks, as another application, and exit with its exit code.
 
-    The tasks have the numbers, commands, variables and directory of the first time; --begin, --after and --deadline
-    are not repeated. The ResourceManager knows what the last jobs have run, unless their masters were in clients, as
-    those of foreground jobs are where nodes allocate themselves. A `pi` job is run again as a whole.
+    The tasks keep their numbers, commands, variables and directory; --begin, --after and --deadline are not repeated.
+    The ResourceManager stores the tasks of recent jobs, but not of jobs whose master ran in a client, as for
+    foreground jobs with distributed allocation. A `pi` job is run again as a whole.
     """
     from .console import Shown
     from .running import client_of, start
@@ -89,7 +89,7 @@ def rerun(
 
 
 def known(session: Session, application_id: str) -> GetJobResponse:
-    """What a job has run, wherever its master was. Raises ApplicationNotFoundError."""
+    """The tasks of a job, wherever its master ran. Raises ApplicationNotFoundError."""
     found = session.client.job(application_id)
     return found if found.job is not None else _from_its_master(session, application_id, found)
 

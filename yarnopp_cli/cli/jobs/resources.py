@@ -1,4 +1,4 @@
-"""The options by which containers ask for countable resources: ``--gpus N`` and ``--resource NAME=N``."""
+"""The options that request countable resources: ``--gpus N`` and ``--resource NAME=N``."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def resources(text: str) -> Resource:
 
 
 def amount_fault(name: str, number: str) -> str:
-    """What is wrong with an amount of a type; "" for nothing."""
+    """The error in an amount of a type; "" for none."""
     if name in (MEMORY_MB, VCORES, "memory"):
         return "memory and vcores have their own options: --memory, --vcores"
     if wrong := wrong_name(name):

@@ -48,7 +48,7 @@ Detach = Annotated[bool, option("-d, --detach", "Return at once; the job continu
 
 
 class Program(Options):
-    """What the containers run, and where."""
+    """The containers' command and directory."""
 
     command: Annotated[
         list[str] | None,
@@ -163,7 +163,7 @@ class Program(Options):
 
 
 class Containers(Options):
-    """How many containers there are, and what each is."""
+    """The number, size and type of the containers."""
 
     count: Count = 1
     opportunistic: Annotated[

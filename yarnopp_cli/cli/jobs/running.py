@@ -1,4 +1,4 @@
-"""Submitting a job and seeing it through, from this client or detached: what ``run``, ``dshell`` and ``pi`` share."""
+"""Submits a job and follows it, or detaches: the common part of ``run``, ``dshell`` and ``pi``."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def _master_here(
 def killed_at_once(rm_socket: str, application_id: str) -> YoppError:
     """Have the RM kill an application whose client was interrupted twice; the error to be shown.
 
-    Where the RM does not answer in KILL_SECONDS the client leaves all the same: the RM ends what has lost its client.
+    If the RM does not answer in KILL_SECONDS, the client leaves anyway: the RM ends a job that has lost its client.
     """
     what, because = f"killed {application_id}", "interrupted twice"
     request = KillApplicationRequest(application_id, "interrupted twice by Ctrl-C")
@@ -311,7 +311,7 @@ def submit_in_cluster(
 ) -> SubmitApplicationResponse:
     """Submit a job that needs no client: its master is in the RM, or in a container of the cluster. Raises YoppError.
 
-    The master of a `pi` job reads and removes files of its user, which the RM never does for anybody.
+    The master of a `pi` job reads and removes files of its user, which the RM never does.
     """
     hosted = None
     if _may_be_hosted(client) and job.pi is None:

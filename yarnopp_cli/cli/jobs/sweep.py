@@ -1,6 +1,6 @@
 """What tells the tasks of ``yopp run`` apart: ``--from``, ``:::``, ``--array`` and ``--shell``.
 
-Imported only where one of them is typed.
+Imported only with one of these options.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``yopp config``: which properties there are, what they are set to and where, and what is wrong with a file."""
+"""``yopp config``: the properties, their values and origins, and the errors in a file."""
 
 from __future__ import annotations
 

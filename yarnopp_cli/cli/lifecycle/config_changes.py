@@ -133,7 +133,7 @@ def import_(
 
 
 class _Judged(Record):
-    """What becomes of one property of a file, and why: ``value`` is what is taken, None where it is left."""
+    """The import of one property: ``value`` is the imported value, None if it is not imported, with the reason."""
 
     name: str
     text: str

@@ -57,7 +57,7 @@ def stop_rm(session: Session, force: Force = False, timeout: Timeout = None) -> 
 def restart_rm(session: Session, force: Force = False, timeout: Timeout = None) -> None:
     """Stop and start the ResourceManager.
 
-    Applications go on if yarn.resourcemanager.recovery.enabled is on; else the new one does not know them.
+    Applications continue if yarn.resourcemanager.recovery.enabled is on; otherwise the new one does not know them.
     """
     _stop(session, "rm", force, timeout)
     start_rm(session, timeout)

@@ -19,7 +19,7 @@ KeepContainers = Annotated[
 Force = Annotated[bool, option("--force", "Kill daemons that do not end when asked to.")]
 
 ANSWER_SECONDS = 3.0
-"""How long the ResourceManager has to say what would be lost."""
+"""The time limit for the ResourceManager to report what would be lost."""
 
 
 @command("down", "yopp down", "yopp down -y --force", needs=Needs.HOST, asks=True)
@@ -28,8 +28,8 @@ def down(
 ) -> int:
     """End the cluster: its applications, its nodes and the ResourceManager.
 
-    It also removes the leftovers of killed daemons. If there are containers, or applications that wait, it asks first.
-    The next `yopp up` begins with nothing; `yopp report` still has what ended. Succeeds if nothing is running.
+    It also removes the leftovers of killed daemons. If there are containers or waiting applications, it asks first.
+    The next `yopp up` starts with no state; `yopp report` still shows ended jobs. Succeeds if nothing is running.
     """
     from ...cluster.ending import STOP_SECONDS, take_down
 
@@ -56,7 +56,7 @@ def down(
 
 
 def may_end(session: Session) -> bool:
-    """Whether nothing would be lost, or the person agrees. Raises UsageError where nobody can be asked."""
+    """Whether nothing would be lost, or the user agrees. Raises UsageError without a terminal."""
     if session.yes:
         return True
     try:

@@ -1,4 +1,4 @@
-"""``yopp up --foreground``: a cluster that ends with its command, and what a service manager hears of it.
+"""``yopp up --foreground``: a cluster that ends with its command, and its notifications to a service manager.
 
 A signal that comes while the cluster starts ends it at once; later ones are noted, and acted on in turn.
 """
@@ -85,7 +85,7 @@ class _Front:
         self._reloads = is_managed() or not _has_terminal()
 
     def stay(self) -> int:
-        """Until a signal that ends it, or until the RM has ended. Raises YoppError where nobody wanted that."""
+        """Run until a signal, or until the RM has ended. Raises YoppError if the RM ended unexpectedly."""
         notify("READY=1", f"STATUS={self._sentence}")
         if (daemon := self._context.run_dir.daemon("rm")) is not None:
             self._printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")

@@ -130,7 +130,7 @@ def _start(
 
 
 def with_ports(context: Context, ports: str | None) -> Context:
-    """The same with the properties that ``--ports auto`` stands for, which a -D overrides. Raises UsageError."""
+    """Add the properties of ``--ports auto``, which a -D overrides. Raises UsageError."""
     if not ports:
         return context
     if ports != "auto":

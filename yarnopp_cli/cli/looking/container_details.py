@@ -1,4 +1,4 @@
-"""What all commands about containers share: telling everything of some of them, and refusing what has ended."""
+"""Common parts of commands about containers: full reports, and the refusal of ended containers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Besides = Callable[[ContainerReport], dict[str, Any]]
 
 
 class InFull:
-    """Containers with what their nodes hold them to, which is asked for when the first of them is shown in full.
+    """Containers with the limits at their nodes, which are requested when the first container is shown in full.
 
     ``besides`` goes under ``yopp`` in documents.
     """
@@ -75,7 +75,7 @@ def tell_containers(
 
 
 def live(report: ContainerReport) -> ContainerReport:
-    """The report of a container that lives. Raises InvalidStateError for another."""
+    """The report of a live container. Raises InvalidStateError for an ended one."""
     if not view.is_live(report):
         raise InvalidStateError(
             f"{report.container_id} has ended",

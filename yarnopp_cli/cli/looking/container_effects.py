@@ -1,4 +1,4 @@
-"""What promoting, demoting or pausing containers does to others: said beforehand (``--dry-run``), and afterwards."""
+"""The effects of a promotion, demotion or pause on other containers: before it (``--dry-run``), and afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ..frame.output import Printer
 
 SETTLE_SECONDS = 2.0
-"""How long a promoted container is given to start, before it is said what it waits for."""
+"""The time that a promoted container gets to start before its wait is explained."""
 
 
 def picture_of(client: LocalClient) -> Picture:
@@ -34,7 +34,7 @@ def picture_of(client: LocalClient) -> Picture:
 
 
 def foretell(printer: Printer, client: LocalClient, action: str, reports: Sequence[ContainerReport]) -> None:
-    """Say what ``action`` (promote, demote, pause) would do to these containers and to others."""
+    """Show the effects of ``action`` (promote, demote, pause) on these containers and on others."""
     picture = picture_of(client)
     for report in reports:
         preempts: list[dict[str, str]] = []
@@ -73,14 +73,14 @@ class Aftermath:
     waiting: dict[str, str] = field(default_factory=dict)
 
     def of(self, report: ContainerReport) -> dict[str, Any]:
-        """What a container's document says of it."""
+        """The entry in a container's document."""
         return {
             "preempted": _documents(self.preemptions, report.node_id),
             "waitsFor": self.waiting.get(report.container_id, ""),
         }
 
     def say(self, printer: Printer) -> None:
-        """Tell people, a line each."""
+        """Print one line for each."""
         now_ms = time.time_ns() // 1_000_000
         for several in self.preemptions:
             word = "paused" if several.how == PAUSE else "killed"
@@ -118,7 +118,7 @@ def why_it_waits(client: LocalClient, container_id: str) -> str:
 
 
 def promise_text(client: LocalClient, report: ContainerReport) -> str:
-    """Why a container is not promised its resources yet: who has been promised them."""
+    """Why a container is not promised its resources yet: the holders of these promises."""
     picture = picture_of(client)
     here = picture.snapshots.get(report.node_id)
     reasons = why_not_promised(report, here) if here is not None else []

@@ -1,4 +1,4 @@
-"""``yopp events``: what happened in the cluster, and what happens now."""
+"""``yopp events``: past and new events of the cluster."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class _Stream:
             pass
 
     def more(self, wait: float) -> bool:
-        """Print what comes within ``wait`` seconds; whether there may be more at hand."""
+        """Print the events of the next ``wait`` seconds; return whether there may be more."""
         since = self._request.since
         answer = self._client.events(replace(self._request, limit=BATCH, wait_ms=round(wait * 1000)))
         life, self._life = self._life, answer.cluster_timestamp

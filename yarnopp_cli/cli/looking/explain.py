@@ -1,4 +1,4 @@
-"""``yopp explain``: why something waits, what would let it start, and whether it ever can."""
+"""``yopp explain``: why something waits, what would let it start, and whether it can ever start."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""Hosted masters: jobs whose machine lives in the RM, driven within its steps and without a wire.
+"""Hosted masters: jobs whose machines run in the RM, within its steps and without network calls.
 
-What a master says to the RM is a call of the service that answers masters elsewhere; what it wants of a node goes with
-the answer to the node's next heartbeat. A client submits, watches and stops; it drives nothing.
+A master's call to the RM is a call of the service that also answers other masters; its requests to a node are in the
+answer to the node's next heartbeat. A client only submits, watches and stops the job.
 
-A bug in a job's machine ends its job, and nothing else. What is to be written of tasks is noted where their changes
-come out of it (``_perform``).
+A bug in a job's machine ends only its job. Changes of tasks are noted for storage where the machine returns them
+(``_perform``).
 """
 
 from __future__ import annotations
@@ -59,18 +59,19 @@ from .news import MOST_ROWS, TaskNews, why_paused
 from .past import MOST_PAST_JOBS, MOST_PAST_TASKS, PastJobs, as_submitted, rows_of, said_of
 
 NEWS_SECONDS = 0.1
-"""How long an answer to a watcher collects what happens."""
+"""How long an answer to a watcher collects changes."""
 SMALL_JOB = 16
-"""A job of no more tasks is told of at once when one of them starts: somebody waits for its first output."""
+"""The start of a task is reported at once for a job of at most this many tasks, because its user waits for the first
+output."""
 KEPT_SECONDS = 60.0
-"""How long the tasks of an ended job are kept for watchers who have not heard of all of them. For its own client they
-are kept as long as that is connected.
+"""How long the tasks of an ended job are kept for watchers that have not received all of them. They are kept for its
+own client as long as it is connected.
 """
 MOST_TASKS = 1_000_000
 HIGHEST_NUMBER = 2**53
 """Of a task: numbers up to it are the same in every JSON reader."""
 EXIT_ENDED = 143
-"""Of a job that somebody ended: as if by SIGTERM."""
+"""The exit code of a job that was killed: as by SIGTERM."""
 STOPPED = "Container killed by the ApplicationMaster."
 _NOT_SOON = 2**31 - 1
 
@@ -86,8 +87,8 @@ class Watcher:
 
 @dataclass(slots=True, eq=False)
 class HostedJob:
-    """One job. ``client_connection`` is that of the client that must stay for it to go on: -1 where it was lost, None
-    where there is none.
+    """One job. ``client_connection`` is that of the client on which the job depends: -1 if it was lost, None if there
+    is none.
 
     ``told_at`` is when its watchers were answered last; ``urgent``: they are not to wait.
     """
@@ -180,7 +181,7 @@ class HostedMasters:
                 )
 
     def watch(self, call: CallReceived, request: client.WatchJobRequest) -> client.WatchJobResponse | None:
-        """What is new of a job; None where it is told later."""
+        """The news about a job; None if it is reported later."""
         job = self._jobs.get(request.application_id)
         if job is None:
             self._check_life(request.application_id)
@@ -232,7 +233,7 @@ class HostedMasters:
         return client.StopJobResponse()
 
     def get(self, request: client.GetJobRequest) -> client.GetJobResponse:
-        """What a job runs, or has run."""
+        """The tasks and commands of a job."""
         job = self._jobs.get(request.application_id)
         if job is not None:
             return said_of(job.app.context, job.master, ended=job.end is not None)
@@ -255,13 +256,13 @@ class HostedMasters:
         )
 
     def postponed(self, app: RMApp) -> None:
-        """One waits that is to begin later: those who watch are told what for."""
+        """A postponed job waits: its watchers learn the reason."""
         if (job := self._jobs.get(app.id)) is not None and job.notices[-1:] != [app.diagnostics]:
             job.notices.append(app.diagnostics)
             self._show(job)
 
     def begin(self, app: RMApp) -> None:
-        """One that was to begin later begins, if its master lives here."""
+        """A postponed job begins, if its master is hosted."""
         if (job := self._jobs.get(app.id)) is not None:
             self._tell(job, m.MasterStarted())
 
@@ -283,8 +284,8 @@ class HostedMasters:
             self._show(job)
 
     def connection_lost(self, connection_id: int) -> None:
-        """Nobody waits for the answers to its calls any more; what was attached to it ends, or is followed again within
-        the grace.
+        """The connection was lost: its calls are not answered, and its jobs end unless they are followed again within
+        the grace period.
         """
         for job in list(self._jobs.values()):
             job.watchers = [one for one in job.watchers if one.call.connection_id != connection_id]
@@ -331,7 +332,7 @@ class HostedMasters:
         started: m.MasterStarted,
         notice: str,
     ) -> None:
-        """A job of an earlier life goes on, as another attempt of its application, or waits to begin."""
+        """A stored job continues as another attempt of its application, or waits to begin."""
         assert stored.job is not None
         attempt = app.attempt
         master = JobMaster(stored.job, attempt.id, attempt.token, hosted=True)
@@ -494,7 +495,7 @@ class HostedMasters:
     # -- what watchers hear ----------------------------------------------------------------------------------
 
     def tell(self, application_id: str) -> None:
-        """Those who watch a job are to hear of it now."""
+        """Report to the watchers of a job now."""
         if (job := self._jobs.get(application_id)) is not None:
             self._show(job)
 
@@ -607,7 +608,7 @@ class HostedMasters:
             del self._ends[next(iter(self._ends))]
 
     def validate(self) -> None:
-        """Assert what must hold between two steps."""
+        """Assert the invariants between two steps."""
         assert not self._rm.changes.hosted
         for job in self._jobs.values():
             job.master.validate()

@@ -1,4 +1,4 @@
-"""What has changed of a job's tasks, in order, for any number of watchers who each know a position in it."""
+"""The changes of a job's tasks, in order, for any number of watchers, each with its own position."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ...records.jobs import TaskReport
 from ..entities import RMApp
 
 MOST_ROWS = 1000
-"""How many tasks one answer tells of at most."""
+"""The maximum number of tasks in one answer."""
 
 
 class TaskNews:
-    """A log of tasks. A task that changes again before anybody has heard of it keeps its one place, and is reported
-    as it is when somebody asks. So the log grows with what is told, and not with what happens.
+    """A log of tasks. A task that changes again before it was reported keeps its place, and is reported in its
+    present state. So the log grows with reports, not with changes.
     """
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class TaskNews:
         self.changed(task)
 
     def since(self, position: int) -> tuple[list[TaskReport], int]:
-        """What follows ``position``, MOST_ROWS at most, and the position after it."""
+        """The changes after ``position``, at most MOST_ROWS, and the position after them."""
         found: list[TaskReport] = []
         place = max(0, position)
         while place < len(self._log) and len(found) < MOST_ROWS:

@@ -1,4 +1,4 @@
-"""What jobs have run that have ended, for those who want to run them again. Pure; does nothing else."""
+"""The tasks of ended jobs, for ``rerun``. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...records.requests import ApplicationSubmissionContext
 
 MOST_PAST_JOBS = 200
 MOST_PAST_TASKS = 200_000
-"""Of so many jobs that have ended, with no more tasks together, what they ran is kept."""
+"""The numbers of ended jobs, and of their tasks together, that are kept."""
 _SOON: int = defaults_of(JobSpec)["heartbeat_ms"]
 
 
@@ -32,7 +32,7 @@ class PastJobs:
             self._tasks -= _size(self._jobs.pop(next(iter(self._jobs))))
 
     def get(self, application_id: str) -> GetJobResponse | None:
-        """What it has run, None where that is not known."""
+        """Its tasks, None if they are unknown."""
         return self._jobs.get(application_id)
 
 
@@ -41,7 +41,7 @@ def _size(said: GetJobResponse) -> int:
 
 
 def said_of(context: ApplicationSubmissionContext, master: JobMaster, *, ended: bool) -> GetJobResponse:
-    """What the submission of a master's job said, and which of its tasks have ended well."""
+    """The submission of a master's job, and its tasks that ended well."""
     return as_submitted(context, master.job, rows_of(master.succeeded()), ended=ended)
 
 

@@ -1,3 +1,3 @@
-"""Which container goes where, and who gives way: guaranteed ones by queues (``CapacityScheduler``), opportunistic ones
-by users' shares. Decides; granting and ending are the ResourceManager's. Pure.
+"""Placement and preemption: guaranteed containers by queues (``CapacityScheduler``), opportunistic ones by users'
+shares. It only decides; the ResourceManager grants and ends. Pure.
 """

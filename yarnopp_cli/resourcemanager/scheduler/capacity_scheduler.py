@@ -1,9 +1,9 @@
 """The scheduler of guaranteed containers: which ask is next, and which node serves it.
 
-Order and limits are the queues' (``queues``). It allocates whenever there is room, not only on heartbeats. It
-decides; granting is the caller's. What one round costs depends on what is asked and granted, not on how many nodes or
-applications there are: ``NodeIndex`` knows where there is room, queues know who asks, and nodes are told that somebody
-waits for them only where that changes.
+Order and limits are the queues' (``queues``). It allocates whenever there is room, not only on heartbeats. It only
+decides; the caller grants. The cost of a round depends on requests and grants, not on the number of nodes or
+applications: ``NodeIndex`` finds nodes with room, queues know which applications have requests, and nodes learn only
+of changes that containers wait for them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ Grant = Callable[[RMAppAttempt, Ask, RMNode], None]
 class CapacityScheduler:
     """Cluster-wide books of guaranteed resources, and the choice of nodes.
 
-    ``awaited`` is told when asks begin or cease to wait for room on a node, and for the end of what runs there, be it
-    for a limit of theirs. ``starving`` says that the last assignment left asks for which no node, or a queue, had room.
+    ``awaited`` is called when requests begin or cease to wait for room on a node, or for ends there because of a
+    limit. ``starving``: the last assignment left requests for which no node, or no queue, had room.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class CapacityScheduler:
         self.nodes_changed()
 
     def remove_node(self, node: RMNode) -> None:
-        """A node is no more; its containers have been completed."""
+        """Remove a node; its containers have been completed."""
         if self.index.remove(node):
             self._told.pop(node.node_id, None)
             self.total = self.total - node.total
@@ -83,7 +83,7 @@ class CapacityScheduler:
             self.nodes_changed()
 
     def nodes_changed(self) -> None:
-        """Nodes came, went, or can be used (no more): what was found out about all of them holds no longer."""
+        """Nodes came, went, or changed: cached facts about all nodes are invalid."""
         self._all_told = False
         self._served_by_all.clear()
 
@@ -97,7 +97,7 @@ class CapacityScheduler:
 
     @property
     def is_asked(self) -> bool:
-        """Whether anybody waits for guaranteed containers."""
+        """Whether guaranteed requests are waiting."""
         return any(leaf.is_asked for leaf in self.queues.leaves.values())
 
     def change_used(self, app: RMApp, resource: Resource, sign: int, *, master: bool) -> None:
@@ -106,22 +106,21 @@ class CapacityScheduler:
         app.leaf.charge(app.user, resource, sign, master=master)
 
     def refuses(self, app: RMApp, need: Resource, *, master: bool = False, active: int | None = None) -> str:
-        """Which limit of its queue stands against ``need`` more for an application; "" for none."""
+        """The limit of its queue that prevents ``need`` more for an application; "" for none."""
         if self.queues.plain or need == Resource():
             return ""
         return app.leaf.refuses(app.user, need, master=master, active=active)
 
     @property
     def largest(self) -> Resource:
-        """The total of the largest node, with the most that any has of each further type; nothing where there is
-        none."""
+        """The total of the largest node, with the maximum of each further type; nothing if there is no node."""
         largest, some = max(self.node_sizes, default=Resource()), Resource()
         for size in self.node_sizes:
             some = some.greater(size) if size.others else some
         return replace(largest, others=some.others) if some.others else largest
 
     def available(self) -> Resource:
-        """What guaranteed containers could still take, over all nodes."""
+        """The resources still free for guaranteed containers, over all nodes."""
         return (self.total - self.used).at_least_zero()
 
     def label_sets(self) -> Collection[tuple[str, ...]]:
@@ -129,7 +128,7 @@ class CapacityScheduler:
         return self.index.labels.keys()
 
     def assign(self, grant: Grant, nodes: Collection[RMNode] | None = None) -> None:
-        """Serve what can be served, in the queue's order, on ``nodes`` (all by default)."""
+        """Serve requests in the order of the queues, on ``nodes`` (all by default)."""
         self.starving = False
         index = self.index
         if nodes is not None:

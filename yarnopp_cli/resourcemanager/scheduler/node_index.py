@@ -1,4 +1,4 @@
-"""The nodes by what guaranteed containers could still take of them, and among equals the best first.
+"""The nodes, by the resources still free for guaranteed containers, and among equals the best first.
 
 So the choice of a node costs the same for one and ten thousand: nodes without room are not looked at. Nodes say
 themselves that they changed (``ClusterNode.watch``). Decides nothing about asks.
@@ -18,12 +18,12 @@ from ...allocation.sorted_items import SortedItems
 from ..entities import RMNode
 
 Cost = tuple[bool, float, int, int]
-"""Whether opportunistic containers would have to make room, then how little would be free, how many guaranteed
-containers are there, and who came last."""
+"""Whether opportunistic containers would be preempted, then the remaining resources, the number of guaranteed
+containers, and the order of registration."""
 
 
 class NodeIndex:
-    """All nodes of the scheduler; an unusable one is passed over by who asks."""
+    """All nodes of the scheduler; the caller skips unusable ones."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, RMNode] = {}
@@ -51,7 +51,7 @@ class NodeIndex:
         self._changed[node.node_id] = None
 
     def remove(self, node: RMNode) -> bool:
-        """One is no more; whether it was here."""
+        """Remove a node; return whether it was here."""
         if self.nodes.pop(node.node_id, None) is None:
             return False
         del self._order[node.node_id]

@@ -1,10 +1,9 @@
-"""Who gets the next opportunistic container where several want one, and who gives a place in a queue up for them.
+"""Shares of opportunistic containers: which user gets the next one, and whose queued containers are shed.
 
 YARN has no fairness among opportunistic containers: one application can fill every queue (yarn-gaps G12). Here the
-user goes first who holds least for his weight, and of his applications the one that holds least for its own. What is
-held is counted by its dominant share, waiting containers included; guaranteed containers are not counted, and none of
-this against the guaranteed share. Whoever is alone gets everything. Decides only; granting and ending are the
-ResourceManager's.
+user with the smallest holdings relative to the user's weight goes first, and then that user's application with the
+smallest holdings relative to its own weight. Holdings are dominant shares of opportunistic containers, waiting ones
+included. A single user gets everything. It only decides; the ResourceManager grants and ends.
 
 Decisions: shares.
 """
@@ -28,7 +27,7 @@ _NOTHING = Resource()
 
 
 class OpportunisticShares:
-    """What users hold of opportunistic containers, and their weights (1 for who is not named)."""
+    """The users' holdings of opportunistic containers, and their weights (default 1)."""
 
     def __init__(self, weights: Mapping[str, float]) -> None:
         self._weights = weights
@@ -75,8 +74,8 @@ class OpportunisticShares:
 class WaitingAttempts:
     """The attempts that want opportunistic containers, the one that was served last at the end.
 
-    It keeps users, and the applications of each, in the order of their turns, by what changed since the last time: a
-    turn costs the same whether five wait or a thousand. ``least`` is a size that none of their asks is below.
+    It keeps users, and the applications of each, in order, and updates only changes: a turn costs the same for five
+    waiting applications or a thousand. ``least`` is a lower bound of the sizes of their requests.
     """
 
     def __init__(self, shares: OpportunisticShares) -> None:
@@ -156,7 +155,7 @@ class WaitingAttempts:
         self._share_changed(app.user, app)
 
     def begin(self, total: Resource) -> FairRotation:
-        """The turns from now on; ``total`` is what the cluster has."""
+        """The turns from now on; ``total`` is the cluster's resources."""
         if total != self._total:
             self._total = total
             self.users.all_changed()
@@ -189,7 +188,7 @@ class WaitingAttempts:
         return self.shares.of_application(attempt.app, self._total), position
 
     def validate(self) -> None:
-        """Assert that the orders are those of what waits."""
+        """Assert that the orders match the waiting requests."""
         self.users.validate()
         assert set(self._of) == set(self._ordered) == {one.app.user for one in self._attempts.values()}
         for user, mine in self._of.items():
@@ -228,7 +227,7 @@ class FairRotation:
         self._again: dict[str, list[tuple[float, int, RMAppAttempt]]] = {}
 
     def take(self) -> RMAppAttempt | None:
-        """The next one; None where there is none. It is out until it is put back."""
+        """Remove and return the next one; None if there is none."""
         while (user := self._next_user()) is not None:
             if (attempt := self._next_of(user)) is not None:
                 self._enter_user(user)  # his others go on if this one can be served no more
@@ -273,10 +272,10 @@ class FairRotation:
 
 
 class QueueShedder:
-    """Takes places in nodes' queues back from users who hold more than their share, for one who finds none.
+    """Sheds queued containers of users above their share, for a user who finds no place in a queue.
 
-    Who came first may have filled every queue with work that takes hours. What waits there has not begun, so nothing is
-    lost: its job asks for it again, at no cost, and finds its turn by its user's share.
+    An earlier user may have filled every queue with work that takes hours. Queued work has not started, so nothing is
+    lost: its job requests it again without counting a try, and gets it by its user's share.
     """
 
     def __init__(self, shares: OpportunisticShares) -> None:
@@ -294,7 +293,7 @@ class QueueShedder:
         """Containers that are to leave their queues, for attempts that found no room just now, of those that
         ``may_take`` more.
 
-        The one who loses still holds no less for his weight than the one who gains: nothing goes to and fro.
+        The losing user still holds no less relative to the weight than the gaining one, so nothing oscillates.
         """
         if self._shed:
             self._shed = {name: pair for name, pair in self._shed.items() if name in live}

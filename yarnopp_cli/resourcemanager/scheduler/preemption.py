@@ -1,7 +1,8 @@
-"""Preemption of guaranteed containers: where a queue is below its capacity, those of queues above theirs give way.
+"""Preemption of guaranteed containers: if a queue is below its capacity, containers of queues above their capacity
+are preempted.
 
-YARN's ``ProportionalCapacityPreemptionPolicy``. It marks no more than what asks that are waiting need, on the nodes
-where they would go, so nothing is preempted in vain; what is no longer needed is not killed.
+YARN's ``ProportionalCapacityPreemptionPolicy``. It marks only what waiting requests need, on the nodes that will
+serve them; a marked container that is no longer needed is not killed.
 
 Decisions: exact-preemption.
 """
@@ -43,7 +44,7 @@ class _Want:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What one wanted container needs: these are to leave that node."""
+    """The plan for one requested container: the containers to preempt on its node."""
 
     want: _Want
     node: RMNode
@@ -51,7 +52,7 @@ class _Plan:
 
 
 class PreemptionMonitor:
-    """Marks containers that are to give way, tells their masters, and ends them when their time has come."""
+    """Marks containers for preemption, notifies their masters, and ends them after their grace period."""
 
     def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
         self._rm = context
@@ -114,7 +115,8 @@ class PreemptionMonitor:
 
 
 class _Simulation:
-    """The books as they will be: what ends is taken out of the queues, what is planned is put in, all is put back."""
+    """The planned state: ending containers are removed from the queues and planned ones added; afterwards the state
+    is restored."""
 
     def __init__(self, context: RMContext, marked: Iterable[str]) -> None:
         self._rm = context
@@ -125,7 +127,7 @@ class _Simulation:
         self._staying: dict[str, list[RMContainer]] = {}
 
     def plans(self) -> list[_Plan]:
-        """What each wanted container needs, the emptiest queue's first."""
+        """The plan for each requested container, the emptiest queue first."""
         try:
             for node in self._nodes:
                 self._enter(node)

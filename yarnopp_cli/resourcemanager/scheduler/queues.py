@@ -1,7 +1,7 @@
-"""The queues of guaranteed containers: who is guaranteed what, who uses what of it, and who is next.
+"""The queues of guaranteed containers: capacities, usage, and order.
 
 YARN's ``ParentQueue``, ``LeafQueue``, ``UsersManager`` and ``FairOrderingPolicy``. Opportunistic containers are not
-charged here. Books and order only: nodes are ``scheduler``'s, what is preempted ``preemption``'s.
+charged here. Accounts and order only: ``capacity_scheduler`` handles nodes, ``preemption`` preemption.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _ceil(part: float, total: Resource) -> Resource:
 
 
 class Queue:
-    """One queue. ``guaranteed`` and ``maximum`` are what its percentages come to on the cluster there is.
+    """One queue. ``guaranteed`` and ``maximum`` are the amounts of its percentages on the present cluster.
 
     ``share`` and ``maximum_share`` are parts of the cluster, from 0 to 1. ``owed``: others were preempted for what it
     waits for. ``stopped`` ones take no applications.
@@ -156,7 +156,7 @@ class Queue:
         return used / self.share
 
     def is_full_for(self, need: Resource) -> bool:
-        """Whether its maximum stands against ``need`` more. What may have everything is bounded by nodes alone."""
+        """Whether its maximum prevents ``need`` more. A queue whose maximum is everything is limited only by nodes."""
         return self.maximum_share < 1 and not with_more(self.used, need).fits_in(self.maximum)
 
     def line(self) -> Iterator[Queue]:
@@ -169,7 +169,7 @@ class Queue:
 
 @dataclass(slots=True)
 class UserUse:
-    """What one user has in one queue; ``workers`` are containers other than masters."""
+    """The usage of one user in one queue; ``workers`` are containers other than masters."""
 
     used: Resource = _NOTHING
     workers: int = 0
@@ -179,8 +179,8 @@ class UserUse:
 class LeafQueue(Queue, Generic[AttemptT]):
     """A queue that takes applications.
 
-    ``is_fair``: of applications of one priority the one that holds least goes first, instead of the oldest. ``label``
-    is what people call it: its own name where only one queue has it, else its path.
+    ``is_fair``: among applications of one priority, the one that holds least goes first, instead of the oldest.
+    ``label`` is its name if it is unique, else its path.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
 
     @property
     def unlimited(self) -> bool:
-        """Whether nothing but room on nodes bounds what applications here get, were it the only queue."""
+        """Whether only the room on nodes would limit applications here, if this were the only queue."""
         settings = self.settings
         factor = settings.user_limit_factor
         return (
@@ -259,7 +259,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
         return len(self._asking_of)
 
     def user_limit(self, need: Resource, active: int) -> Resource:
-        """What one user may have here while ``active`` users want containers, of which one is of size ``need``.
+        """The limit of one user here while ``active`` users request containers, one of them of size ``need``.
 
         YARN's formula in each dimension: an even share of what the queue would have (all it is guaranteed, or more
         where it has more), at least the minimum percentage of it, at most the factor times its capacity.
@@ -285,11 +285,11 @@ class LeafQueue(Queue, Generic[AttemptT]):
         )
 
     def am_limit(self) -> Resource:
-        """What masters may take of the queue."""
+        """The limit of masters in the queue."""
         return _ceil(self._am_percent, self.maximum)
 
     def refuses(self, user: str, need: Resource, *, master: bool, active: int | None = None) -> str:
-        """Which limit stands against another guaranteed container of ``need`` for ``user``; "" for none.
+        """The limit that prevents another guaranteed container of ``need`` for ``user``; "" for none.
 
         A user always may have one container and a queue one master, or a small cluster would run nothing.
         """
@@ -328,7 +328,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
         return iter(self._asking)
 
     def validate(self) -> None:
-        """Assert that those who ask are known."""
+        """Assert that all requesting applications are known."""
         asking = {name: one for name, one in self.attempts.items() if one.guaranteed_asks.outstanding}
         assert self._asking_users == {name: one.app.user for name, one in asking.items()}
         assert self._asking_of == Counter(self._asking_users.values())
@@ -337,7 +337,7 @@ class LeafQueue(Queue, Generic[AttemptT]):
 
 
 class QueueTree(Generic[AttemptT]):
-    """All queues. ``plain`` where there is one leaf and no limit: then order alone decides."""
+    """All queues. ``plain`` if there is one leaf and no limit: then only the order matters."""
 
     def __init__(
         self, root: QueueSettings = DEFAULT_QUEUES, scheduler: CapacitySchedulerSettings | None = None
@@ -417,7 +417,7 @@ class _Line(Generic[AttemptT]):
         return not self._turns
 
     def first(self, total: Resource) -> Turn[AttemptT]:
-        """Whose turn it is; ``total`` is what the cluster has."""
+        """The next in turn; ``total`` is the cluster's resources."""
         if len(self._turns) == 1:
             return self._turns[0]
 

@@ -1,1 +1,1 @@
-"""What clients, masters, nodes and administrators may ask of the RM: one module a protocol or subject. Pure."""
+"""The calls of clients, masters, nodes and administrators: one module for each protocol or subject. Pure."""

@@ -1,7 +1,7 @@
-"""What administrators ask: draining nodes, and giving them another size (YARN's ``AdminService``).
+"""Calls of administrators: drain and resize nodes (YARN's ``AdminService``).
 
-A draining node is DECOMMISSIONING: it is given nothing more, what it has goes on. Once nothing is left it is
-DECOMMISSIONED. Its process stays, unlike YARN's, and it can be resumed at once.
+A draining node is DECOMMISSIONING: nothing is scheduled on it, and its containers continue. When it is empty, it is
+DECOMMISSIONED. Unlike in YARN, its process keeps running, and it can be resumed at once.
 
 Decisions: drain-keeps-process.
 """
@@ -33,7 +33,7 @@ class AdminService:
         self._ledger = ledger
 
     def drain(self, request: admin.DrainNodesRequest) -> admin.NodesResponse:
-        """Begin to drain nodes; draining one again only sets its time anew."""
+        """Begin to drain nodes; draining one again only resets its time."""
         nodes = [self._present(node_id, "cannot be drained") for node_id in request.node_ids]
         containers = sum(len(node.containers) for node in nodes)
         for node in () if request.dry_run else nodes:

@@ -1,4 +1,4 @@
-"""What applications' masters ask: registration, allocation, the end (YARN's ``ApplicationMasterService``).
+"""Calls of masters: registration, allocation, unregistration (YARN's ``ApplicationMasterService``).
 
 An allocate call is a master's heartbeat and its asks. It may be held until there is news; a newer one of
 the same master answers the older at once, without news.
@@ -44,7 +44,7 @@ KNOWN_ABOVE = 64
 
 
 class ApplicationMasterService:
-    """Answers masters; the RM's step calls ``answer`` for those who may have news."""
+    """Answers masters; the RM's step calls ``answer`` for those that may have news."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class ApplicationMasterService:
     def allocate_distributed(
         self, call: CallReceived, request: distributed.DistributedSchedulingAllocateRequest
     ) -> None:
-        """An allocate call by way of a DistributedScheduler, with what that has allocated itself."""
+        """An allocate call through a DistributedScheduler, with its own allocations."""
         self._check_distributed()
         self.allocate(call, request.request, remote=request.allocated_containers)
 
@@ -162,7 +162,7 @@ class ApplicationMasterService:
     ) -> None:
         """A master's heartbeat and asks. All asks are checked before any is taken.
 
-        ``remote`` are containers that its node's DistributedScheduler allocated; None where it has none.
+        ``remote`` are containers that its node's DistributedScheduler allocated; None without one.
         """
         attempt = self._attempt(request.attempt_id, request.token)
         held = HeldCall(call.call_id, request.response_id, remote is not None)
@@ -346,8 +346,8 @@ class ApplicationMasterService:
             )
 
     def refuse_hopeless(self) -> None:
-        """Asks that were taken while there were other nodes, or none, and that no node can ever serve: their
-        masters are told, who would wait for ever else.
+        """Report accepted requests that no present node can ever serve to their masters, which would wait forever
+        otherwise.
         """
         if not self._rm.scheduler.nodes:
             return

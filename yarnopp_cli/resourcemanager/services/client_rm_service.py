@@ -1,4 +1,4 @@
-"""What clients ask: submission, kill, lists, waits (YARN's ``ClientRMService``).
+"""Calls of clients: submission, kill, lists, waits (YARN's ``ClientRMService``).
 
 Waits are held until they are satisfied or their time has passed.
 """
@@ -257,7 +257,7 @@ class ClientRMService:
         return client.GetContainersResponse(tuple(map(container_report, found)))
 
     def get_figures(self, _: GetSchedulerFiguresRequest) -> GetSchedulerFiguresResponse:
-        """What is counted beside the reports."""
+        """Counters beside the reports."""
         pending = total_of(
             ask.resource * ask.outstanding
             for app in self._rm.live.values()
@@ -303,7 +303,7 @@ class ClientRMService:
     def wait_for_nodes(
         self, call: CallReceived, request: client.WaitForNodesRequest
     ) -> client.WaitForNodesResponse | None:
-        """Answer once there are so many nodes, or its time has passed."""
+        """Answer when this number of nodes is ready, or its time has expired."""
 
         def answer(final: bool) -> client.WaitForNodesResponse | None:
             nodes = self._rm.nodes.values()

@@ -1,8 +1,8 @@
 """``explain`` and ``getActivities``: why things wait, as the ResourceManager's books have it.
 
-Reads the books when asked, and records nothing. YARN's ``ActivitiesManager`` records the rounds of its scheduler, as
-each begins with a node's heartbeat. Here every event is followed by all that can be allocated, so what stands against
-an ask is the same until the next event: it is enough to look.
+Reads the state on request, and records nothing. YARN's ``ActivitiesManager`` records the rounds of its scheduler, one
+for each heartbeat of a node. Here, every event is followed by all possible allocations, so the reason why a request
+waits is the same until the next event and can be computed from the state.
 
 Decisions: history-in-a-ring.
 """
@@ -40,9 +40,9 @@ QUEUE_ORDER = "yopp.nodemanager.opportunistic-queue.policy"
 MOST_FINISHED = 500
 """Ended containers that an estimate looks at: the latest."""
 MOST_TOLD = 3
-"""So many nodes that take nothing new are told of."""
+"""The maximum number of reported nodes that accept nothing new."""
 MOST_REQUESTS = 100
-"""Asks of one application that are told of; more of them wait for the same."""
+"""The maximum number of reported requests of one application; more of them wait for the same reason."""
 
 
 class ExplainService:
@@ -52,7 +52,7 @@ class ExplainService:
         self._rm = context
 
     def explain(self, request: ExplainRequest) -> Explanation:
-        """Explain one id. Raises the error of its kind where there is no such thing."""
+        """Explain one id. Raises the error of its kind if it does not exist."""
         name = request.id
         if name.startswith("container_"):
             explanation = self._container(name)

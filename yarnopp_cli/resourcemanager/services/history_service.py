@@ -1,4 +1,4 @@
-"""What happened: told to whoever asks, at once or when something has (``getEvents``), and kept of jobs that have ended.
+"""Events: returned to callers, at once or when there are any (``getEvents``), and stored for ended jobs.
 
 The ring of events forgets; what was kept of an application is read by ``yopp report`` when the cluster has long ended.
 Writes nothing itself: keeping is the daemon's.
