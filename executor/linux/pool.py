@@ -36,8 +36,7 @@ from .context import ExecutorContext, LiveContainer
 from .descriptors import limit_of_children
 from .keeping import KeptProgram, compiled
 from .procfs import read_stat, send
-from .shim import RETRY_SECONDS as SOON_SECONDS
-from .shim import LaunchRequest, kill_identified
+from .shim import RETRY_SECONDS, LaunchRequest, kill_identified
 from .slots import Journal, begin_line, can_be_written, journal_path, read_journal, remove_journal
 from .threads import beside
 
@@ -55,7 +54,7 @@ START_SECONDS = 60.0
 READY_SECONDS = 10.0
 """How long a new launcher may take to join its group."""
 
-RETRY_SECONDS = 60.0
+UNUSABLE_SECONDS = 60.0
 """How long no slot is made after one could not be made."""
 
 LARGEST_REQUEST = 100_000
@@ -286,7 +285,7 @@ class Pool:
 
     def _cannot(self, why: str) -> None:
         self.trouble = why
-        self._unusable_until = self._loop.time() + RETRY_SECONDS
+        self._unusable_until = self._loop.time() + UNUSABLE_SECONDS
         (LOG.debug if self._said else LOG.warning)(
             "no slot can be created, so each container is started by a shim: %s", why
         )
@@ -548,7 +547,7 @@ class Pool:
                 LOG.warning(
                     "what became of the container in %s cannot be read yet: %s", slot.group.name, error
                 )
-            await asyncio.sleep(SOON_SECONDS)
+            await asyncio.sleep(RETRY_SECONDS)
         return None
 
     def _begin_elsewhere(self, slot: Slot, held: LiveContainer) -> None:

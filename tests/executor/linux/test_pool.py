@@ -484,7 +484,7 @@ def test_one_that_finds_its_slot_full_begins_elsewhere_though_it_has_been_there_
     tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A container may be started again under the same id: the journal of its slot tells of its first end."""
-    monkeypatch.setattr(pool, "RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(pool, "UNUSABLE_SECONDS", 0.0)
 
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
@@ -535,7 +535,7 @@ def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
     tmp_path: Path, cgroups: GroupDriver, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
-    monkeypatch.setattr(pool, "RETRY_SECONDS", 0.1)
+    monkeypatch.setattr(pool, "UNUSABLE_SECONDS", 0.1)
 
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=3)) as node:
