@@ -12,6 +12,7 @@ import pytest
 
 from executor.core.commands import CleanUpContainer, KillContainer
 from executor.core.events import ContainerExited
+from executor.linux import pool
 from executor.linux.cgroups.base import GroupDriver
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
@@ -166,6 +167,25 @@ def test_it_ends_and_the_next_one_starts(
             node.executor.perform(CleanUpContainer("c1"))
             exited = await node.run(a_spec("c2", "sh", "-c", "exit 3"))
             assert exited.exit_code == 3
+
+    asyncio.run(scenario())
+
+
+def test_of_many_that_stop_their_shims_each_has_its_turn(
+    tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "MOST_LOOKS", 1)
+    monkeypatch.setattr(pool, "CHECK_SECONDS", 0.01)
+
+    async def scenario() -> None:
+        settings = ExecutorSettings(pooled_groups=0, confined_containers=False)
+        async with a_node(tmp_path, cgroups, settings) as node:
+            await node.launch(a_spec("waits", "sleep", "1000"))
+            names = [f"c{number}" for number in range(3)]
+            for name in names:
+                await node.launch(a_spec(name, "sh", "-c", "kill -STOP $PPID; exit 3"))
+            for name in names:
+                assert (await node.told(ContainerExited, name)).exit_code == 3
 
     asyncio.run(scenario())
 
