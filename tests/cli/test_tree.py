@@ -85,7 +85,7 @@ def test_timeout_ends_any_command_with_124(
     assert ended.code == 124
     assert ended.err.splitlines() == [
         "error: not done within 0.3 s",
-        "  because: --timeout (or YOPP_TIMEOUT) is {seconds} s",
+        "  because: --timeout (or YOPP_TIMEOUT) is 0.3 s",
         "  hint: use a longer --timeout",
     ]
     assert json.loads(cli("ps", "--timeout", "0", "--json").err)["yopp"]["exit"] == 124

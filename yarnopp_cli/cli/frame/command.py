@@ -241,7 +241,7 @@ def _arm(seconds: float) -> None:
     def ring(number: int, frame: object) -> None:
         raise TimedOutError(
             f"not done within {seconds:g} s",
-            because="--timeout (or YOPP_TIMEOUT) is {seconds} s",
+            because=f"--timeout (or YOPP_TIMEOUT) is {seconds:g} s",
             hint="use a longer --timeout",
         )
 
