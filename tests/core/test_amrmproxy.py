@@ -731,12 +731,15 @@ def test_whenever_the_node_dies_every_ask_is_served(seed: int) -> None:
     lacks: dict[int, int] = {}
     kinds = {step: rng.choice((OPPORTUNISTIC, GUARANTEED)) for step in range(60)}
     granted: list[str] = []
+    of_the_node: list[str] = []
     waiting: list[int] = []
 
     def hear() -> None:
         for number in [one for one in waiting if one in world.answers]:
             waiting.remove(number)
             for container in world.take(number).allocated:
+                if container.execution_type is OPPORTUNISTIC:
+                    of_the_node.append(container.id)
                 if container.id not in granted and lacks.get(container.allocation_request_id, 0):
                     lacks[container.allocation_request_id] -= 1
                     granted.append(container.id)
@@ -771,4 +774,7 @@ def test_whenever_the_node_dies_every_ask_is_served(seed: int) -> None:
         world.at(world.cluster.now + 1.5)
         hear()
     assert sum(lacks.values()) == 0
+    assert len(of_the_node) == len(set(of_the_node)), (
+        "no id twice; the RM's own are told again where that is not known"
+    )
     assert set(granted) <= world.cluster.containers().keys(), "the RM knows each"
