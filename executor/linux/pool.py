@@ -496,13 +496,20 @@ class Pool:
         return usage
 
     async def _empty(self, slot: Slot) -> None:
-        """Have the kernel take back what memory the last container has left, mostly cache of files."""
+        """Have the kernel take back what memory the last container has left, mostly cache of files.
+
+        Where much stays, such as files on a tmpfs, the slot goes: it would count against the next container, and soon
+        again be asked for.
+        """
         slot.group.limits = None
         try:
             await beside(None, self._cgroups.reclaim, slot.group.name)
         except (CgroupError, OSError) as error:
             LOG.debug("the memory of %s is not reclaimed: %s", slot.group.name, error)
-        self._free(slot)
+        if slot in self._slots and slot.group.memory() > slot.base_bytes + LEFT_BYTES // 2:
+            self._retire(slot)
+        else:
+            self._free(slot)
 
     def _lost(self, slot: Slot) -> None:
         """A launcher has ended, or was never there."""
