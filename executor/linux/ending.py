@@ -130,7 +130,7 @@ class Ender:
             self._context.post(ContainerExited(held.container_id, known, usage))
 
         try:
-            left = self._cgroups.processes(held.container_id)
+            left = self._cgroups.leftovers(held.container_id)
         except OSError as error:
             LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
             self._loop.call_later(RETRY_SECONDS, self.pooled_ended, held, settle, code)

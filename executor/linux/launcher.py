@@ -68,24 +68,28 @@ class CrowdedError(Exception):
     """There may be no more processes here: it can be begun elsewhere, by one that comes into the group afterwards."""
 
 
-def confine(read_only: list[str]) -> None:
+def confine(read_only: list[str]) -> bool:
     """From now on these directories can only be read, here and in all that comes of this process, and nobody of them
-    can undo it, or gain privileges by a program. What the kernel refuses is left: the doctor tries what holds."""
+    can undo it, or gain privileges by a program. What the kernel refuses is left: the doctor tries what holds.
+
+    Whether it has refused nothing.
+    """
     call = _calls()
     if call is None:
-        return
+        return False
     if call("unshare", _CLONE_NEWNS) != 0:
-        return  # not root's: its containers start programs with privileges as others do
+        return False  # not root's: its containers start programs with privileges as others do
     # What the host mounts later is seen; below a chroot this fails, and the host would get what is mounted here.
     if call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None) != 0:
-        return
-    call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+        return False
+    refused = call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     for directory in read_only:
         path = os.fsencode(directory)
-        call("mount", path, path, None, _MS_BIND | _MS_REC, None)
-        call("mount", None, path, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY, None)
+        refused |= call("mount", path, path, None, _MS_BIND | _MS_REC, None)
+        refused |= call("mount", None, path, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY, None)
     for capability in _DROPPED:
-        call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+        refused |= call("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0)
+    return refused == 0
 
 
 def _calls() -> Callable[..., int] | None:
@@ -115,8 +119,7 @@ def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
         import resource  # what is started has this limit, and launchers need no more
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-    if read_only:
-        confine(read_only)
+    confined = bool(read_only) and confine(read_only)
     gc.disable()
     gc.freeze()
     while True:
@@ -135,16 +138,16 @@ def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
             control.close()
             journal, joins = marshal.loads(message)
             try:
-                launcher(fd, root, journal, joins)
+                launcher(fd, root, journal, joins, confined)
             finally:
                 os._exit(0)
         os.close(fd)
 
 
-def launcher(fd: int, root: int, journal_path: str, joins: list[str]) -> None:
+def launcher(fd: int, root: int, journal_path: str, joins: list[str], confined: bool) -> None:
     """Join the group, then start what is told, until the other end of the socket is closed.
 
-    ``root`` is the root directory as it was before ``confine``: below it, the group and the journal can be written.
+    ``confined`` is told: whether what it starts can change no group. ``root`` is the root directory as it was before ``confine``: below it, the group and the journal can be written.
     """
     before = f"/proc/self/fd/{root}"
     commands = _socket.socket(fileno=fd)
@@ -165,7 +168,7 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str]) -> None:
         path = (error.filename or journal_path).removeprefix(before)
         os.write(fd, marshal.dumps(("refused", f"{path}: {error.strerror}")))
         return
-    _tell(fd, ("ready", pid, start))
+    _tell(fd, ("ready", pid, start, confined))
     room = bytearray(LARGEST)
     while length := commands.recv_into(room):
         begins = room.index(b"\n") + 1

@@ -428,7 +428,7 @@ class Pool:
         kind, *rest = marshal.loads(data)
         match kind:
             case "ready":
-                slot.group.launcher, slot.start = rest
+                slot.group.launcher, slot.start, slot.group.confined = rest
                 slot.base_bytes = slot.group.memory()
                 slot.ready = True
                 if slot.message:

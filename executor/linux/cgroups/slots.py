@@ -36,6 +36,7 @@ class SlotGroup:
     """A slot's group, in all hierarchies (``groups``). ``launcher`` lives in it, and is not the container's.
 
     ``limits`` are those last written, None if that is not known. ``nested``: somebody has made groups below it.
+    ``confined``: what runs in it can neither move a process nor make a group.
     """
 
     def __init__(self, name: str, groups: tuple[str, ...], gauges: Gauges) -> None:
@@ -45,6 +46,7 @@ class SlotGroup:
         self.limits: CgroupLimits | None = None
         self.baseline = Baseline()
         self.nested = False
+        self.confined = False
         self._procs = tuple((group, f"{group}/cgroup.procs") for group in groups)
         self._gauges = gauges
         self._fds: dict[str, int] = {}
@@ -88,6 +90,15 @@ class SlotGroup:
                 found.update(dict.fromkeys(group_processes(group)))
         found.pop(self.launcher, None)
         return list(found)
+
+    def leftovers(self) -> list[int]:
+        """What is left of a container whose command has ended. From the loop only. Raises OSError.
+
+        The kernel's count of one is the launcher, and the same in all hierarchies, unless a container can move things.
+        """
+        if self.confined and self._read(self._gauges.tasks) == 1:
+            return []
+        return self.processes()
 
     def strangers(self) -> list[int]:
         """What others have put into a slot that is not lent, where the kernel counts processes. Raises OSError."""
