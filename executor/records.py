@@ -10,7 +10,7 @@ import enum
 
 from .causes import Cause
 from .hints import Any
-from .light import Record, field, names_of
+from .light import Record, field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -346,13 +346,6 @@ class ContainerFacts(Record, kw_only=True):
     refusal: Cause | None = None
     stood_for: str = ""
     devices: tuple[str, ...] = ()
-
-    def facts(self) -> dict[str, Any]:
-        """These fields by name, for another record of the same container."""
-        return {name: getattr(self, name) for name in _FACTS}
-
-
-_FACTS = names_of(ContainerFacts)
 
 
 class ContainerStatus(ContainerFacts):

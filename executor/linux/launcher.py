@@ -147,7 +147,8 @@ def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
 def launcher(fd: int, root: int, journal_path: str, joins: list[str], confined: bool) -> None:
     """Join the group, then start what is told, until the other end of the socket is closed.
 
-    ``confined`` is told: whether what it starts can change no group. ``root`` is the root directory as it was before ``confine``: below it, the group and the journal can be written.
+    ``confined`` is told: whether what it starts can change no group. ``root`` is the root directory as it was before
+    ``confine``: below it, the group and the journal can be written.
     """
     before = f"/proc/self/fd/{root}"
     commands = _socket.socket(fileno=fd)

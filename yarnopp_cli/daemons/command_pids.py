@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from executor.light import replace
+from executor.light import made_of, replace
 from executor.linux.shim import command_pid
 from executor.records import ContainerStatus
 
@@ -38,4 +38,4 @@ class CommandPids:
             pid = command_pid(status.pid) or status.pid
             if 0 < status.started_at_ms < now_ms - _SETTLED_MS:
                 self._known[key] = pid
-        return status if pid == status.pid else replace(status, pid=pid)
+        return status if pid == status.pid else made_of(ContainerStatus, status, pid=pid)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 
 from executor.hints import TYPE_CHECKING
-from executor.light import Record, field, replace
+from executor.light import Record, field, made_of
 from executor.records import (
     ContainerFacts,
     ContainerState,
@@ -268,11 +268,16 @@ class ContainerReport(ContainerFacts):
 
     def merged(self, status: ContainerStatus) -> ContainerReport:
         """This, with what the node knows better. Texts the node has none of stay the RM's."""
-        facts = status.facts()
-        for name in ("command", "log_directory", "user", "diagnostics"):
-            facts[name] = facts[name] or getattr(self, name)
-        kind, size = status.execution_type, status.resource
-        return replace(self, state=status.state, execution_type=kind, resource=size, **facts)
+        return made_of(
+            ContainerReport,
+            self,
+            status,
+            application_id=self.application_id,
+            command=status.command or self.command,
+            log_directory=status.log_directory or self.log_directory,
+            user=status.user or self.user,
+            diagnostics=status.diagnostics or self.diagnostics,
+        )
 
 
 class QueueAcl(Record):

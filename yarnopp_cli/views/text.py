@@ -253,6 +253,24 @@ def fitted(text: str, cells: int, *, right: bool = False) -> str:
     return text.rjust(cells) if right else text.ljust(cells)
 
 
+def harmless_all(texts: list[str]) -> list[str]:
+    """``harmless`` of each; most lists have nothing that it would change."""
+    together = "".join(texts)
+    return texts if together.isascii() and together.isprintable() else [harmless(text) for text in texts]
+
+
+def widest(texts: Sequence[str]) -> int:
+    """The ``width`` of the widest text; 0 for none."""
+    return max(map(len if "".join(texts).isascii() else width, texts), default=0)
+
+
+def fitted_all(texts: Sequence[str], cells: int, *, right: bool = False) -> list[str]:
+    """``fitted`` for each text of a column."""
+    if max(map(len, texts), default=0) > cells or not "".join(texts).isascii():
+        return [fitted(text, cells, right=right) for text in texts]
+    return [text.rjust(cells) for text in texts] if right else [text.ljust(cells) for text in texts]
+
+
 def short_span(milliseconds: float) -> str:
     """A duration in at most five cells: ``0s``, ``119s``, ``9m``, ``23h``, ``400d``; "-" if negative.
 

@@ -17,7 +17,7 @@ from executor.hints import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError
 from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
-from ...views.text import fitted, harmless, harmless_json, shorten, width
+from ...views.text import fitted_all, harmless, harmless_all, harmless_json, shorten, widest, width
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -280,39 +280,38 @@ class Printer:
     def _table(
         self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True, whole: bool = True
     ) -> None:
-        cells = [[harmless(column.cell(row)) for column in columns] for row in rows]
+        cells = [harmless_all([column.cell(row) for row in rows]) for column in columns]
         widths = _widths(columns, cells)
         if is_terminal(sys.stdout):
             available = terminal_size().columns
             if not whole:
                 if len(that_fit(columns, _least(columns, widths), available, 2)) < len(columns):
                     short = [one.short or one.cell for one in columns]
-                    cells = [[harmless(text(row)) for text in short] for row in rows]
+                    cells = [harmless_all([text(row) for row in rows]) for text in short]
                     widths = _widths(columns, cells)
                 places = that_fit(columns, _least(columns, widths), available, 2)
                 columns, widths = [columns[i] for i in places], [widths[i] for i in places]
-                cells = [[line[i] for i in places] for line in cells]
+                cells = [cells[i] for i in places]
             widths = _fit(widths, columns, available)
-        titles = [column.title for column in columns]
-        lines = [self._line(titles, widths, columns, header=True)] if header else []
-        lines += [self._line(line, widths, columns) for line in cells]
-        _write("\n".join(lines) + "\n")
-
-    def _line(
-        self,
-        cells: Sequence[str],
-        widths: Sequence[int],
-        columns: Sequence[Column[Any]],
-        header: bool = False,
-    ) -> str:
-        parts = [
-            fitted(cell, cells_wide, right=column.numeric)
-            for cell, cells_wide, column in zip(cells, widths, columns, strict=True)
+        if header:
+            cells = [[column.title, *texts] for column, texts in zip(columns, cells, strict=True)]
+        drawn = [
+            fitted_all(texts, wide, right=column.numeric)
+            for texts, wide, column in zip(cells, widths, columns, strict=True)
         ]
         if self.color_out:
-            painted = (lambda word: paint(word, "bold", True)) if header else self._toned
-            parts = [part.replace(word, painted(word)) if (word := part.strip()) else part for part in parts]
-        return "  ".join(parts).rstrip()
+            drawn = [self._painted(texts, header) for texts in drawn]
+        _write("".join("  ".join(parts).rstrip() + "\n" for parts in zip(*drawn, strict=True)))
+
+    def _painted(self, texts: list[str], header: bool) -> list[str]:
+        """The texts of a column in their colours; the first one may be its title."""
+
+        def painted(part: str, tone: Callable[[str], str]) -> str:
+            word = part.strip()
+            return part.replace(word, tone(word)) if word else part
+
+        titles = [painted(text, lambda word: paint(word, "bold", True)) for text in texts[:header]]
+        return titles + [painted(text, self._toned) for text in texts[header:]]
 
     def _toned(self, word: str) -> str:
         """The word of a state in its colour; any other text as it is."""
@@ -346,8 +345,8 @@ class Printer:
 
 
 def _widths(columns: Sequence[Column[Any]], cells: Sequence[Sequence[str]]) -> list[int]:
-    """How wide each column is with these cells."""
-    return [max(width(column.title), *(width(line[i]) for line in cells)) for i, column in enumerate(columns)]
+    """How wide each column is with the texts of its cells."""
+    return [max(width(one.title), widest(texts)) for one, texts in zip(columns, cells, strict=True)]
 
 
 def _least(columns: Sequence[Column[Any]], widths: Sequence[int]) -> list[int]:
@@ -363,9 +362,9 @@ def _fit(widths: list[int], columns: Sequence[Column[Any]], available: int) -> l
         flexible = [i for i, column in enumerate(columns) if column.flexible and fitted[i] > 12]
         if not flexible:
             break
-        widest = max(flexible, key=lambda i: fitted[i])
-        taken = min(over, fitted[widest] - 12)
-        fitted[widest] -= taken
+        broadest = max(flexible, key=lambda i: fitted[i])
+        taken = min(over, fitted[broadest] - 12)
+        fitted[broadest] -= taken
         over -= taken
     return fitted
 
