@@ -1,2 +1,1 @@
-"""The part of the executor that acts on processes, cgroups and files. ``executor.core`` makes the
-decisions."""
+"""The part of the executor that acts on processes, cgroups and files. ``executor.core`` makes the decisions."""

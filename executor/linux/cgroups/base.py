@@ -27,8 +27,7 @@ from .weights import GroupWeights
 LOG = logging.getLogger(__name__)
 
 KILL_DEADLINE_SECONDS = 10.0
-"""How long a kill is repeated while processes survive SIGKILL: only those in uninterruptible sleep take
-long."""
+"""How long a kill is repeated while processes survive SIGKILL: only those in uninterruptible sleep take long."""
 
 UNIFIED = "unified"
 """The key of the v2 mount among the controllers."""
@@ -73,8 +72,7 @@ class CgroupDriver(abc.ABC):
 
     mode = "none"
     enforces_memory = False
-    """Whether the kernel limits the memory of containers. Otherwise ``monitor.py`` measures and enforces
-    it."""
+    """Whether the kernel limits the memory of containers. Otherwise ``monitor.py`` measures and enforces it."""
     can_freeze = False
     delete_delay_seconds = 0.02
     """The longest pause between two attempts to remove a cgroup."""
@@ -159,8 +157,7 @@ class CgroupDriver(abc.ABC):
         return []
 
     def freeze(self, container_id: str) -> None:
-        """Freeze all processes of the container. Raises CgroupUnavailableError if this host has no
-        freezer."""
+        """Freeze all processes of the container. Raises CgroupUnavailableError if this host has no freezer."""
         raise CgroupUnavailableError("this host has no freezer", hint="pause by SIGSTOP")
 
     def thaw(self, container_id: str) -> None:  # noqa: B027
@@ -171,8 +168,7 @@ class CgroupDriver(abc.ABC):
         return False
 
     def reclaim(self, container_id: str) -> int | None:
-        """Reclaim the memory that the container's frozen processes can do without, and set its limit to the
-        rest.
+        """Reclaim the memory that the container's frozen processes can do without, and set its limit to the rest.
 
         Returns that limit in bytes, which holds until ``set_limits``; None if memory cannot be limited.
         Raises CgroupError if the kernel refuses.
@@ -274,8 +270,7 @@ class GroupDriver(CgroupDriver):
         """Where the figures of a cgroup are; ``group`` returns its directory for each controller."""
 
     def _hold(self, container_id: str) -> None:
-        """Freeze the container before a kill, if possible: without it the kill still works, but less
-        reliably."""
+        """Freeze the container before a kill, if possible: without it the kill still works, but less reliably."""
         try:
             self._freeze(container_id, HOLD_SECONDS)
         except (CgroupError, OSError) as error:
@@ -472,8 +467,7 @@ class GroupDriver(CgroupDriver):
         )
 
     def _kill_in_slot(self, container_id: str) -> None:
-        """The first SIGKILL is usually enough. Processes that fork meanwhile are frozen before the next
-        one."""
+        """The first SIGKILL is usually enough. Processes that fork meanwhile are frozen before the next one."""
         for pid in self.processes(container_id):
             send(pid, signal.SIGKILL)
         if not wait_until(lambda: not self.processes(container_id), QUICK_KILL_SECONDS):
@@ -590,8 +584,7 @@ def remove_group(path: str) -> bool:
 
 
 def remove_groups(paths: tuple[str, ...], wait_seconds: float, longest_pause: float = 0.02) -> bool:
-    """Remove several cgroups, retrying for ``wait_seconds``: the kernel needs a moment after the last
-    exit."""
+    """Remove several cgroups, retrying for ``wait_seconds``: the kernel needs a moment after the last exit."""
 
     def removed() -> bool:
         return not [path for path in paths if not remove_group(path)]

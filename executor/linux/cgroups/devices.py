@@ -66,8 +66,7 @@ class DeviceGroups:
 def device_groups(
     name: str, ids: Sequence[str], vendor: str, *, proc: str = "/proc", root: str = "/sys/fs/cgroup"
 ) -> DeviceGroups:
-    """The cgroups of the node ``name``. Raises CgroupUnavailableError if the hierarchy is missing or
-    read-only."""
+    """The cgroups of the node ``name``. Raises CgroupUnavailableError if the hierarchy is missing or read-only."""
     mounts = (one for one in read_mounts(proc, root) if one.version == 1)
     mount = next((one for one in mounts if os.path.exists(os.path.join(one.point, "devices.list"))), None)
     base = None if mount is None else mount.directory_of(read_own_paths(proc).get("devices", "/"))

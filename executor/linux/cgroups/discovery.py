@@ -27,8 +27,7 @@ from .v2 import WANTED, V2Driver, enable_controllers
 LOG = logging.getLogger(__name__)
 
 LEAF = "yopp-self"
-"""The cgroup below a delegated one into which this process moves itself: v2 allows processes in leaves
-only."""
+"""The cgroup below a delegated one into which this process moves itself: v2 allows processes in leaves only."""
 
 DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
 READ_ONLY_HINT = (
@@ -226,9 +225,8 @@ class _Search:
     def _add_unified(self, bases: dict[str, str]) -> None:
         """Use the bare v2 mount of a hybrid host to freeze, kill and count CPU time.
 
-        Only where v1 cannot: processes join v1 cgroups one thread at a time, in 0.1 ms, but a v2 cgroup as a
-        whole, for which the kernel waits until every CPU has passed through the scheduler: 6 to 20 ms of each
-        start.
+        Only where v1 cannot: processes join v1 cgroups one thread at a time, in 0.1 ms, but a v2 cgroup as a whole,
+        for which the kernel waits until every CPU has passed through the scheduler: 6 to 20 ms of each start.
         """
         bare = next((one for one in self.mounts if one.version == 2), None)
         base = None if bare is None else self._choose(bare, self.own.get(""), UNIFIED)

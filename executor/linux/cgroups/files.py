@@ -112,8 +112,7 @@ class KernelFiles(Controller):  # type: ignore[misc]
         return text.decode("ascii", "replace").strip()
 
     def set_property(self, filename: bytes, value: object) -> None:
-        """Write one value in one write, as the kernel requires. Raises CgroupWriteError if the kernel
-        refuses."""
+        """Write one value in one write, as the kernel requires. Raises CgroupWriteError if the kernel refuses."""
         path = os.fsdecode(self.filepath(filename))
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -338,8 +337,7 @@ def leave_freezer(pid: int) -> None:
 
 
 def root_of(group: str) -> str:
-    """The root of the hierarchy that a cgroup is in, as far as it is mounted here: it may hold any
-    process."""
+    """The root of the hierarchy that a cgroup is in, as far as it is mounted here: it may hold any process."""
     while os.path.exists(os.path.join(os.path.dirname(group), "cgroup.procs")):
         group = os.path.dirname(group)
     return group

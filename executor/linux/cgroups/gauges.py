@@ -9,8 +9,8 @@ from ..procfs import read_bytes
 
 
 class Gauge(Record):
-    """A figure of a cgroup: the file it is in, the word before it if the file has several, and the units for
-    each 1.0."""
+    """A figure of a cgroup: the file it is in, the word before it if the file has several, and the number to
+    divide it by."""
 
     path: str
     word: str = ""

@@ -68,8 +68,7 @@ class SlotGroup:
         return self.baseline
 
     def processes(self) -> list[int]:
-        """The processes in the cgroup except the launcher: the union over all its hierarchies. Raises
-        OSError."""
+        """The processes in the cgroup except the launcher: the union over all its hierarchies. Raises OSError."""
         found: dict[int, None] = {}
         alone = b"%d\n" % self.launcher
         # Files are opened by path: threads call this too, and a descriptor that the loop closes meanwhile may
@@ -96,8 +95,7 @@ class SlotGroup:
         return list(found)
 
     def leftovers(self) -> list[int]:
-        """The processes that remain of a container whose command has ended. Only for the event loop. Raises
-        OSError.
+        """The processes that remain of a container whose command has ended. Only for the event loop. Raises OSError.
 
         If the kernel counts one process, it is the launcher. All hierarchies agree on that unless a container
         can move processes.

@@ -55,9 +55,8 @@ class V1Driver(GroupDriver):
                     memory.use_hierarchy = True
 
     def _join_file(self, group: str) -> str:
-        """A shell is one thread, and joins v1 cgroups by ``tasks``: the kernel need not delay all forks and
-        exits of the host, and a join takes 0.1 ms instead of the 7 ms and more of ``cgroup.procs`` (Linux
-        6.18)."""
+        """A shell is one thread, and joins v1 cgroups by ``tasks``: the kernel need not delay all forks and exits of
+        the host, and a join takes 0.1 ms instead of the 7 ms and more of ``cgroup.procs`` (Linux 6.18)."""
         in_unified = self._has_unified and os.path.dirname(group) == self._parents[UNIFIED]
         return "cgroup.procs" if in_unified else "tasks"
 
@@ -146,8 +145,7 @@ class V1Driver(GroupDriver):
         return lower
 
     def kill(self, container_id: str) -> None:
-        """Use v2's ``cgroup.kill`` if possible, else freeze, kill and thaw, until all hierarchies are
-        empty."""
+        """Use v2's ``cgroup.kill`` if possible, else freeze, kill and thaw, until all hierarchies are empty."""
         if self._has_freezer and not self._has_unified and container_id not in self._lent:
             self._kill_frozen(container_id)
         else:
@@ -192,8 +190,7 @@ def _write_memory(files: kernel.MemoryFiles, limits: CgroupLimits) -> None:
     if swap_counted and not raising:
         files.memsw_limit_in_bytes = wanted
     for attribute, value in (("soft_limit_in_bytes", limits.memory_low), ("swappiness", limits.swappiness)):
-        # These are only advice, which some kernels refuse (no soft limit under PREEMPT_RT): a failure is
-        # ignored.
+        # These are only advice, which some kernels refuse (no soft limit under PREEMPT_RT): a failure is ignored.
         try:
             setattr(files, attribute, value)
         except CgroupWriteError as error:

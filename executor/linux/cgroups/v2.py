@@ -88,8 +88,7 @@ class V2Driver(GroupDriver):
         )
 
     def reclaim(self, container_id: str) -> int | None:
-        """Write ``memory.reclaim``, which drops the page cache and, if there is swap, may swap out all the
-        rest."""
+        """Write ``memory.reclaim``, which drops the page cache and, if there is swap, may swap out all the rest."""
         if "memory" not in self._controllers:
             return None
         files = self._unified(container_id)

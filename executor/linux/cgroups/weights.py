@@ -28,17 +28,14 @@ LOWER_SECONDS = 0.05
 """How long a node keeps the weight of guaranteed containers that have ended."""
 
 ATTEMPTS = 5
-"""How often a sum is written again if it changes meanwhile; an error that remains is corrected the next
-time."""
+"""How often a sum is written again if it changes meanwhile; an error that remains is corrected the next time."""
 
 
 class GroupWeights:
-    """``groups`` are the node's own cgroup, then those above it; ``file`` is the name of the weight file in
-    each.
+    """``groups`` are the node's own cgroup, then those above it; ``file`` is the name of the weight file in each.
 
-    If ``cores`` is given, all clusters together weigh no more than that many processes, or the largest
-    cluster alone. A weight that the kernel refuses to change stays as it is, and is logged once: containers
-    run without it.
+    If ``cores`` is given, all clusters together weigh no more than that many processes, or the largest cluster
+    alone. A weight that the kernel refuses to change stays as it is, and is logged once: containers run without it.
     """
 
     def __init__(self, groups: tuple[str, ...], file: str, scale: WeightScale, cores: int = 0) -> None:
@@ -54,8 +51,7 @@ class GroupWeights:
         return self._groups
 
     def set(self, vcores: float) -> None:
-        """Give the node's cgroup the weight of ``vcores`` guaranteed vcores, and correct the cgroups above
-        it.
+        """Give the node's cgroup the weight of ``vcores`` guaranteed vcores, and correct the cgroups above it.
 
         Only weights that differ are written.
         """
@@ -150,8 +146,7 @@ class NodeWeight:
             self._pending = self._loop.call_soon(self.check)
 
     def check(self) -> None:
-        """Write the weights that differ: another node may have disappeared, or have written at the same
-        time."""
+        """Write the weights that differ: another node may have disappeared, or have written at the same time."""
         self._cancel()
         if self._weights is not None and self._vcores is not None:
             self._weights.set(self._vcores)
