@@ -1,7 +1,7 @@
 """A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): starting what was granted. Pure.
 
-Starts are batched by node and repeated while a node cannot be reached. ``NodeNews`` tells people which nodes come and
-go.
+Starts are batched by node. They are repeated while a node cannot be reached, and so are updates. ``NodeNews`` tells
+people which nodes come and go.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from collections.abc import Callable, Sequence
 
 from executor.light import Record, replace
 
-from ..records.container_protocol import StartContainerRequest, StartContainersRequest
+from ..records.container_protocol import (
+    StartContainerRequest,
+    StartContainersRequest,
+    UpdateContainersRequest,
+)
 from ..records.jobs import PhaseSpec
 from ..records.reports import NodeReport, NodeState
 from ..records.requests import ContainerLaunchContext
@@ -97,6 +101,8 @@ class Starts:
         return True
 
     def _filtered(self, call: CallNode) -> CallNode:
+        if isinstance(call.request, UpdateContainersRequest):  # of one container
+            return call if all(map(self._is_wanted, call.container_ids)) else replace(call, container_ids=())
         assert isinstance(call.request, StartContainersRequest)
         pairs = [
             (container_id, request)
