@@ -1,5 +1,5 @@
-"""A job's master behind an AMRMProxy whose node dies again and again: what it has given back and what it has asked to be
-changed reaches the RM, although a call that said so was answered by a life of the proxy that the RM never heard of it from.
+"""A job's master behind an AMRMProxy whose node dies again and again. What the master has given back, and what it has
+asked to be changed, reaches the RM, although a proxy that died before it told the RM had answered the call.
 """
 
 from __future__ import annotations
