@@ -40,6 +40,7 @@ from .procfs import read_stat, send
 from .shim import RETRY_SECONDS, LaunchRequest, kill_identified
 from .slots import Journal, begin_line, can_be_written, journal_path, read_journal, remove_journal
 from .threads import beside
+from .zygotes import marked_environment
 
 LOG = logging.getLogger(__name__)
 
@@ -233,7 +234,8 @@ class Pool:
             return None
         try:
             if self._zygote is None or not self._zygote.alive():
-                self._zygote = Zygote(self._read_only, self._program.at(self._context.directories.state))
+                state = self._context.directories.state
+                self._zygote = Zygote(self._read_only, self._program.at(state), state)
             group, joins = self._make_group()
         except (CgroupError, OSError) as error:
             self._cannot(str(error))
@@ -586,8 +588,9 @@ def _continue(held: LiveContainer) -> None:
 class Zygote:
     """The process that forks launchers."""
 
-    def __init__(self, read_only: tuple[str, ...], program: str) -> None:
-        """Start it. Raises OSError if that fails."""
+    def __init__(self, read_only: tuple[str, ...], program: str, state: str) -> None:
+        """Start it. ``state`` is the node's directory of records, by which others find it. Raises OSError if that
+        fails."""
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
         with theirs:
@@ -601,7 +604,7 @@ class Zygote:
                 stderr=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 cwd="/",
-                env={},
+                env=marked_environment(state),
                 start_new_session=True,
             )
 
