@@ -182,8 +182,9 @@ class Finder:
             self._remove(container_id)
 
     def _end_pool(self) -> None:
-        """End what an earlier run has left of its pool, such as a stopped zygote, but no launcher of a journal, nor
-        what such a one is about to start. A launcher without a journal was told nothing, and has begun nothing."""
+        """End the remaining processes of an earlier run's pool, such as a stopped zygote, except a launcher
+        that has a journal and the process that it is about to start. A launcher without a journal was sent
+        nothing, and has begun nothing."""
         state = self._directories.state
         spared = {surely(path).launcher for path in journals(state)} - {0} | {os.getpid()}
         for one in marked_below(state):
