@@ -16,6 +16,7 @@ from collections.abc import Callable
 from ..light import Record
 from ..settings import ExecutorSettings
 from .shim import CannotLaunchError
+from .users import look_up
 
 MOST_KNOWN = 1000
 
@@ -75,9 +76,11 @@ class Accounts:
 
     def _account(self, name: str, refused: str) -> Account:
         try:
-            entry = pwd.getpwnam(name)
-        except (KeyError, ValueError, UnicodeEncodeError):
+            entry = look_up(lambda: pwd.getpwnam(name))
+        except (KeyError, ValueError):
             raise CannotLaunchError(refused, because="this host has no user with that name") from None
+        except OSError as error:
+            raise _not_known_now(refused, error) from error
         least = self._settings.min_user_id
         if entry.pw_uid == 0 or (entry.pw_uid < least and name not in self._allowed):
             raise CannotLaunchError(
@@ -86,15 +89,22 @@ class Accounts:
                 if entry.pw_uid == 0
                 else f"its uid {entry.pw_uid} is below yopp.nodemanager.linux-container-executor.min-user-id = {least}",
             )
-        groups = tuple(os.getgrouplist(name, entry.pw_gid))
+        try:
+            groups = tuple(look_up(lambda: os.getgrouplist(name, entry.pw_gid)))
+        except OSError as error:
+            raise _not_known_now(refused, error) from error
         strict = self._settings.confined_containers
         return Account(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, strict)
 
 
+def _not_known_now(refused: str, error: OSError) -> CannotLaunchError:
+    return CannotLaunchError(refused, because=f"the users of this host cannot be read: {error.strerror}")
+
+
 def user_id(name: str) -> int | None:
-    """The uid of a user of this host, None if there is none of that name."""
+    """The uid of a user of this host, None if there is none of that name. Raises OSError if that cannot be read."""
     try:
-        return pwd.getpwnam(name).pw_uid
+        return look_up(lambda: pwd.getpwnam(name)).pw_uid
     except (KeyError, ValueError):
         return None
 
@@ -102,7 +112,7 @@ def user_id(name: str) -> int | None:
 def _own_name() -> str:
     """As the kernel and passwd(5) tell it, never the environment: containers of that name run as this process."""
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return look_up(lambda: pwd.getpwuid(os.geteuid())).pw_name
     except KeyError:
         return str(os.geteuid())
 

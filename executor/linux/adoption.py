@@ -7,6 +7,7 @@ it does to a container is to end what outlived its shim, since its end could not
 from __future__ import annotations
 
 import logging
+import os
 import signal
 
 from ..core.events import ContainerRecovered
@@ -14,8 +15,9 @@ from ..light import replace
 from ..records import ContainerRecord, ContainerState, ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
-from .shim import exit_file_of, is_shim, kill_shim, read_exit_file
+from .shim import exit_file_of, is_shim, kill_identified, kill_shim, read_exit_file
 from .slots import Begun, journal_path, journals, remove_journal, surely, survey
+from .zygotes import marked_below
 
 LOG = logging.getLogger(__name__)
 
@@ -165,6 +167,7 @@ class Finder:
                 self._journals[path] = told
             else:
                 remove_journal(path)
+        self._end_pool()
         self._directories.remove_earlier_spares()
         there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
         for container_id in there - known:
@@ -175,6 +178,16 @@ class Finder:
                 kill_shim(pid, start)
             self._context.kill(container_id)
             self._remove(container_id)
+
+    def _end_pool(self) -> None:
+        """End what an earlier run has left of its pool, such as a stopped zygote, but no launcher of a journal, nor
+        what such a one is about to start. A launcher without a journal was told nothing, and has begun nothing."""
+        state = self._directories.state
+        spared = {surely(path).launcher for path in journals(state)} - {0} | {os.getpid()}
+        for one in marked_below(state):
+            if one.pid not in spared and one.parent not in spared:
+                LOG.info("ending process %d of an earlier run's pool", one.pid)
+                kill_identified(one.pid, one.start)
 
     def _trace(self, container_id: str, pid: int, start: int) -> None:
         self._cgroups.started(container_id, self._directories.traces(container_id, pid, start))

@@ -1,8 +1,9 @@
 """Removes what dead nodes of a cluster left on this host: processes of containers,
 cgroups, directories and records.
 
-It touches only what belongs to this run directory: cgroups below ``<hierarchy>/<key of the run directory>``,
-and the processes that the nodes' records name by pid and start time. It never searches by a program's name.
+It touches only what belongs to this run directory: cgroups below ``<hierarchy>/<key of the run directory>``, the
+processes that the nodes' records name by pid and start time, and those that carry the mark of a node's records
+(``executor.linux.zygotes``). It never searches by a program's name.
 
 Each start of a cluster looks for leftovers and rarely finds any, so the modules that remove them are
 imported only when needed.
@@ -15,6 +16,7 @@ import errno
 import json
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 
@@ -23,6 +25,7 @@ from executor.hints import TYPE_CHECKING
 from executor.light import Record
 from executor.linux.cgroups.files import CGROUP_ROOT, group_processes, read_mounts, read_own_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
+from executor.linux.zygotes import Marked, marked_below
 from executor.records import ContainerRecord, ContainerState
 from executor.regular import read_regular
 from executor.settings import ExecutorSettings
@@ -30,6 +33,7 @@ from executor.trees import remove_tree
 
 from ..settings.declarations import NodeManagerSettings
 from .clientfiles import JOBS, clear_handed_over
+from .processes import ProcessId
 from .rundir import RunDir
 
 if TYPE_CHECKING:
@@ -97,7 +101,21 @@ def live_records(run_dir: RunDir) -> tuple[ContainerRecord, ...]:
 def known_ports(run_dir: RunDir, where: Places) -> set[int]:
     """The ports of all nodes, running or not, that have records or cgroups of this run directory."""
     ports = {port for port in _node_ports(run_dir) if has_records(run_dir, port)}
-    return ports | {_port(group) for group in groups(run_dir, where.hierarchy)}
+    ports |= {_port(group) for group in groups(run_dir, where.hierarchy)}
+    return ports | set(_pools(run_dir))
+
+
+def _pools(run_dir: RunDir) -> dict[int, list[Marked]]:
+    """The processes of nodes' pools, by port: a stopped zygote outlives its node, and is in no group and no record."""
+    if not os.path.isdir(run_dir.state_dir):
+        return {}
+    found: dict[int, list[Marked]] = {}
+    top = os.path.realpath(run_dir.state_dir)
+    for one in marked_below(top):
+        name = os.path.relpath(one.state, top).partition("/")[0]
+        if _NODE.fullmatch(name):
+            found.setdefault(_port(name), []).append(one)
+    return found
 
 
 def has_records(run_dir: RunDir, port: int) -> bool:
@@ -186,6 +204,7 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
     deadline = time.monotonic() + KILL_SECONDS
     removed = [group for group in groups(run_dir, where.hierarchy) if ports is None or _port(group) in ports]
     unreadable: set[int] = set()
+    _end_pools(run_dir, ports)  # first of all: a zygote that goes on starts no more launchers
     for port in _node_ports(run_dir, ports):
         try:
             found = _stored(run_dir, port)
@@ -208,6 +227,13 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
     with contextlib.suppress(OSError):  # other nodes may still use the directory
         os.rmdir(where.local_dirs)
     return Cleared(tuple(ended), tuple(removed), tuple(problems))
+
+
+def _end_pools(run_dir: RunDir, ports: frozenset[int] | None) -> None:
+    for port, pool in _pools(run_dir).items():
+        if ports is None or port in ports:
+            for one in pool:
+                ProcessId(one.pid, one.start).send(signal.SIGKILL)
 
 
 def _remove_directory(path: str, problems: list[str]) -> None:

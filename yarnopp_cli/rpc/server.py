@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Final
 
+from executor.linux.users import look_up
+
 from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..records.methods import Methods
@@ -480,13 +482,21 @@ class _Connection(asyncio.Protocol):
             self._transport.abort()
 
 
-@lru_cache(maxsize=64)
 def user_name(uid: int) -> str:
-    """The name of a user, or the uid if it has no name; "" for an unknown user (-1)."""
+    """The name of a user, or the uid if it has no name, or if that cannot be read now; "" for an unknown user (-1)."""
     if uid < 0:
         return ""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return _name_of(uid)
+    except OSError:
+        return str(uid)
+
+
+@lru_cache(maxsize=64)
+def _name_of(uid: int) -> str:
+    """The same; raises OSError, which is not kept, where it cannot be read now."""
+    try:
+        return look_up(lambda: pwd.getpwuid(uid)).pw_name
     except KeyError:
         return str(uid)
 

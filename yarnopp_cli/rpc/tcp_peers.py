@@ -41,7 +41,10 @@ def peer_of(connection: socket.socket, peer: tuple[Any, ...]) -> Peer:
     if not _is_open(connection):
         return NOBODY
     found = peer_in(_tables(), connection.getsockname(), peer)
-    return NOBODY if found.uid == _unmapped_uid() else found
+    try:
+        return NOBODY if found.uid == _unmapped_uid() else found
+    except (OSError, ValueError):
+        return NOBODY  # it may be the one that stands for many
 
 
 def _is_open(connection: socket.socket) -> bool:
@@ -119,14 +122,14 @@ def _tables() -> Iterator[str]:
 @lru_cache(maxsize=1)
 def _unmapped_uid() -> int:
     """The uid that the kernel shows for users outside our user namespace; -2 if the
-    namespace maps that uid."""
+    namespace maps that uid. Raises OSError or ValueError, which is not cached, if that cannot be read now."""
     try:
         with open("/proc/sys/kernel/overflowuid") as file:
             overflow = int(file.read())
         with open("/proc/self/uid_map") as file:
             ranges = [[int(word) for word in line.split()] for line in file]
-    except (OSError, ValueError):
-        return -2
+    except FileNotFoundError:
+        return -2  # a kernel without user namespaces
     return -2 if any(first <= overflow < first + count for first, _, count in ranges) else overflow
 
 
