@@ -30,14 +30,14 @@ from .world import Cluster, World, reading_ns
 TASK = Resource(1024, 1)
 VCORES = 4
 SHORT_TASKS = 4000
-"""The most in a row of the short form."""
+"""The most tasks in a row of the short form."""
 SLICE = 0.1
-"""CPU seconds after which the speed of the host is measured again."""
+"""The CPU seconds after which the speed of the host is measured again."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row: so many nodes and jobs, so many containers in all, and what the queue of a node holds."""
+    """One row: the number of nodes, jobs, and containers in all, and the capacity of a node's queue."""
 
     nodes: int = 1
     jobs: int = 1
@@ -60,7 +60,7 @@ PARTS: dict[str, tuple[list[tuple[int, Case]], tuple[int, Case]]] = {
         (1000, Case(nodes=10, jobs=1000, tasks=20_000)),
     ),
 }
-"""The rows of each part, and the one that is only made with ``--large``."""
+"""The rows of each part, and the one that is only run with ``--large``."""
 
 
 def spin() -> int:
@@ -74,7 +74,7 @@ def spin() -> int:
 
 
 def unit() -> float:
-    """CPU seconds of the loop."""
+    """The CPU seconds of the loop."""
     began = time.process_time()
     spin()
     return time.process_time() - began
@@ -82,7 +82,8 @@ def unit() -> float:
 
 @dataclass
 class Measured:
-    """CPU microseconds a container by machine, calls by machine, the speed's unit in seconds, and whether all ended."""
+    """For each container, CPU microseconds and calls by machine; the speed's unit in seconds, and whether all
+    jobs ended."""
 
     cpu: dict[str, float]
     calls: dict[str, float]
@@ -129,7 +130,7 @@ def measure(case: Case, kind: ExecutionType, budget: float, reading: float) -> M
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument(
         "parts", nargs="*", choices=[[], *PARTS], help="nodes, queued, asked, jobs; all by default"
     )
@@ -143,7 +144,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     profile = cProfile.Profile() if given.profile else None
     kind = ExecutionType.GUARANTEED if given.guaranteed else ExecutionType.OPPORTUNISTIC
     table = Table(

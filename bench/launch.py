@@ -24,7 +24,7 @@ SIZE = Resource(64, 1)
 
 
 def containers(number: int, pooled: int) -> Sample:
-    """So many commands as containers of an executor that is warm."""
+    """Run ``number`` commands as containers of an executor that is warmed up."""
 
     async def scenario(directory: str) -> Meter:
         settings = ExecutorSettings(
@@ -45,13 +45,13 @@ def containers(number: int, pooled: int) -> Sample:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="tasks of a round (500; short 100)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     number = given.tasks or (100 if given.short else 500)
     cases = {
         floor_name(): partial(run, Floor(), number),

@@ -1,7 +1,9 @@
-"""As which user of this host a container runs (YARN's ``LinuxContainerExecutor`` and its container-executor.cfg).
+"""Chooses the user of this host that a container runs as (YARN's ``LinuxContainerExecutor`` and its
+container-executor.cfg).
 
-Only root's node can start processes as another user. There a container runs as the user who submitted its application,
-or as one user for all. Who is not known, or must not run containers, gets none: never one as root.
+Only root's node can start processes as another user. There a container runs as the user who submitted its
+application, or as one user for all. Containers of a user who is unknown, or must not run containers, are
+refused: they never run as root instead.
 
 Decisions: run-as.
 """
@@ -22,9 +24,9 @@ MOST_KNOWN = 1000
 
 
 class Account(Record):
-    """A user as the kernel takes it: ids, supplementary groups; ``home`` is the directory of passwd(5).
+    """A user as the kernel knows it: ids and supplementary groups; ``home`` is the directory of passwd(5).
 
-    With ``strict``, no program can give its processes other rights (no_new_privs).
+    With ``strict``, its processes cannot gain privileges from a program (no_new_privs).
     """
 
     name: str
@@ -36,7 +38,7 @@ class Account(Record):
 
     @property
     def ids(self) -> tuple[int, int, list[int], bool]:
-        """What a launcher is told of it."""
+        """The part of the account that a launcher gets."""
         return self.uid, self.gid, list(self.groups), self.strict
 
 
@@ -52,7 +54,7 @@ class Accounts:
         self._known: dict[str, Account] = {}
 
     def of(self, user: str) -> Account | None:
-        """The account for a container of ``user`` ("": of the node's own); None for the node's own.
+        """The account for a container of ``user`` ("": the node's own user); None for the node's own.
 
         Raises CannotLaunchError if that user may run no container here.
         """
@@ -102,7 +104,8 @@ def _not_known_now(refused: str, error: OSError) -> CannotLaunchError:
 
 
 def user_id(name: str) -> int | None:
-    """The uid of a user of this host, None if there is none of that name. Raises OSError if that cannot be read."""
+    """The uid of a user of this host, None if there is no user of that name. Raises OSError if that cannot be
+    read."""
     try:
         return look_up(lambda: pwd.getpwnam(name)).pw_uid
     except (KeyError, ValueError):
@@ -110,7 +113,8 @@ def user_id(name: str) -> int | None:
 
 
 def _own_name() -> str:
-    """As the kernel and passwd(5) tell it, never the environment: containers of that name run as this process."""
+    """The user name from the kernel and passwd(5), never from the environment: containers of that user run as
+    this process."""
     try:
         return look_up(lambda: pwd.getpwuid(os.geteuid())).pw_name
     except KeyError:
@@ -124,8 +128,8 @@ def _names(text: str) -> list[str]:
 def refuse_unreachable(
     account: Account, path: str, stat_of: Callable[[str], os.stat_result] = os.stat
 ) -> None:
-    """Raise CannotLaunchError unless the account may go through ``path`` and every directory above it; OSError if one
-    is not there."""
+    """Raise CannotLaunchError unless the account may search ``path`` and every directory above it; OSError if
+    one does not exist."""
     parts = path.strip("/").split("/") if path != "/" else []
     for count in range(len(parts) + 1):
         here = "/" + "/".join(parts[:count])

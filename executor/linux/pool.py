@@ -589,8 +589,8 @@ class Zygote:
     """The process that forks launchers."""
 
     def __init__(self, read_only: tuple[str, ...], program: str, state: str) -> None:
-        """Start it. ``state`` is the node's directory of records, by which others find it. Raises OSError if that
-        fails."""
+        """Start it. ``state`` is the node's directory of records, by which later runs find the zygote. Raises
+        OSError if that fails."""
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
         with theirs:

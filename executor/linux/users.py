@@ -1,6 +1,5 @@
-"""Asks the databases of users (passwd(5), group(5) and whatever nsswitch.conf(5) names), and tells "there is none"
-from "that cannot be read now".
-"""
+"""Looks up users and groups (passwd(5), group(5) and other sources of nsswitch.conf(5)), and distinguishes
+"does not exist" from "cannot be read now"."""
 
 from __future__ import annotations
 
@@ -10,15 +9,16 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 _DESCRIPTORS: Final = 4
-"""How many files and sockets a library that reads such a database has open at once, at most."""
+"""The maximum number of files and sockets that a library reading such a database has open at once."""
 Found = TypeVar("Found")
 
 
 def look_up(look: Callable[[], Found]) -> Found:
-    """What ``look`` finds, a function of ``pwd`` or ``grp`` or ``os.getgrouplist``.
+    """The result of ``look``, a function of ``pwd`` or ``grp`` or ``os.getgrouplist``.
 
-    Raises KeyError only where there is none, and OSError where the databases cannot be read for want of descriptors or
-    memory: they are silent then, which the first two tell as KeyError, and the third as no further groups.
+    Raises KeyError only if the entry does not exist, and OSError if the databases cannot be read because
+    descriptors or memory are short: the libraries report no error then, so that the first two raise KeyError,
+    and the third returns no further groups.
     """
     _have_descriptors()
     try:
@@ -33,7 +33,7 @@ def look_up(look: Callable[[], Found]) -> Found:
 
 
 def _have_descriptors() -> None:
-    """Raise OSError unless as many can be had as reading a database takes."""
+    """Raise OSError unless as many descriptors are free as reading a database needs."""
     taken: list[int] = []
     try:
         for _ in range(_DESCRIPTORS):

@@ -1,8 +1,8 @@
-"""Finds the zygotes and launchers of a node (``launcher.py``) that nobody else can name: its process is gone, no
-journal tells of them, and a zygote is in no group. One that is stopped does not see that its node has died.
+"""Finds zygotes and launchers of a node (``launcher.py``) that nothing else leads to: the node's process is gone, no
+journal names them, and a zygote is in no cgroup. One that is stopped does not notice that its node has died.
 
-The mark in their environment, set by the node and there from their first instruction, names the node's directory of
-records; no container gets it. A process counts only if it is of this user and has our root directory, so that the
+The mark in their environment, set by the node before they start, names the node's directory of records; no
+container gets it. A process counts only if it belongs to this user and has our root directory, because the
 same path in another container of this host is another node's. Nothing is found by a program's name.
 """
 
@@ -18,7 +18,7 @@ MARK = "YOPP_POOL_OF"
 
 
 class Marked(Record):
-    """A process of a pool. ``state`` is its node's directory of records, all links resolved."""
+    """A process of a pool. ``state`` is its node's directory of records, with all links resolved."""
 
     pid: int
     start: int

@@ -1,10 +1,12 @@
-"""Remove what a cluster's dead nodes left on this host: containers' processes, cgroups, directories and records.
+"""Removes what dead nodes of a cluster left on this host: processes of containers,
+cgroups, directories and records.
 
-Only what bears this run directory's name is touched: cgroups below ``<hierarchy>/<key of the run directory>``, the
-processes that the nodes' own records name by pid and start time, and those that bear the mark of a node's records
-(``executor.linux.zygotes``). Nothing is found by a program's name.
+It touches only what belongs to this run directory: cgroups below ``<hierarchy>/<key of the run directory>``, the
+processes that the nodes' records name by pid and start time, and those that carry the mark of a node's records
+(``executor.linux.zygotes``). It never searches by a program's name.
 
-Each start of a cluster looks for leftovers, and seldom finds any: what removes them is loaded when there is something.
+Each start of a cluster looks for leftovers and rarely finds any, so the modules that remove them are
+imported only when needed.
 """
 
 from __future__ import annotations
@@ -38,20 +40,22 @@ if TYPE_CHECKING:
     from ..settings.loading import Configuration
 
 KILL_SECONDS = 1.0
-"""How long all kills may take together."""
+"""The time limit of all kills together, in seconds."""
 REMOVE_SECONDS = 2.0
 _NODE = re.compile(r"nm-(\d{1,5})")
 
 
 class Places(Record):
-    """Where nodes of a run directory put things: their cgroups' ``hierarchy`` and their ``local_dirs``."""
+    """Where the nodes of a run directory keep their files: the ``hierarchy`` of their cgroups, and their
+    ``local_dirs``."""
 
     hierarchy: str
     local_dirs: str
 
 
 def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
-    """By the configuration that the nodes ran with, or by the defaults if that is lost."""
+    """The places according to the configuration that the nodes ran with, or to the
+    defaults if that is lost."""
     if configuration is None:
         return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
     hierarchy = configuration.settings(ExecutorSettings).cgroups_hierarchy
@@ -59,7 +63,8 @@ def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
 
 
 class Cleared(Record):
-    """The ids of containers that were ended, the cgroups that were removed, and what could not be, a line each."""
+    """The ids of the containers that were ended, the cgroups that were removed, and the
+    problems, a line each."""
 
     containers: tuple[str, ...] = ()
     cgroups: tuple[str, ...] = ()
@@ -67,9 +72,9 @@ class Cleared(Record):
 
 
 def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[ContainerRecord, ...]:
-    """The records that nodes keep of containers that have not ended; of ``ports``, or of all.
+    """The nodes' records of containers that have not ended; of the nodes at ``ports``, or of all.
 
-    Those that cannot be read, such as a newer version's, are left out: ``has_records`` knows of them.
+    Records that cannot be read, such as those of a newer version, are left out; ``has_records`` counts them.
     """
     found: list[ContainerRecord] = []
     for port in _node_ports(run_dir, ports):
@@ -89,7 +94,7 @@ def _stored(run_dir: RunDir, port: int) -> list[ContainerRecord]:
 
 
 def live_records(run_dir: RunDir) -> tuple[ContainerRecord, ...]:
-    """Those records whose container is still running."""
+    """The records whose container is still running."""
     return tuple(record for record in records(run_dir) if is_alive(record.pid, record.process_start))
 
 
@@ -114,7 +119,7 @@ def _pools(run_dir: RunDir) -> dict[int, list[Marked]]:
 
 
 def has_records(run_dir: RunDir, port: int) -> bool:
-    """Whether a node of that port has left records, readable or not."""
+    """Whether the node at that port has left records, readable or not."""
     try:
         return bool(_stored(run_dir, port))
     except StateStoreError:
@@ -122,7 +127,7 @@ def has_records(run_dir: RunDir, port: int) -> bool:
 
 
 def records_directory(run_dir: RunDir, port: int) -> str:
-    """Where a node keeps the records of its containers."""
+    """The directory in which a node keeps the records of its containers."""
     return os.path.join(run_dir.nm_state_dir(port), "containers")
 
 
@@ -131,7 +136,7 @@ def _port(path: str) -> int:
 
 
 def _node_ports(run_dir: RunDir, among: frozenset[int] | None = None) -> list[int]:
-    """The ports of the nodes, or of those of them that are ``among`` these, that have a state directory."""
+    """The ports of the nodes that have a state directory; only those in ``among``, if given."""
     try:
         names = os.listdir(run_dir.state_dir)
     except OSError:
@@ -142,11 +147,11 @@ def _node_ports(run_dir: RunDir, among: frozenset[int] | None = None) -> list[in
 
 
 def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
-    """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>`` in every mounted
-    hierarchy.
+    """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>``
+    in every mounted hierarchy.
 
-    The bases are those that a node chooses from: the mount's own directory, the group this process is in, and
-    what nodes wrote down of theirs.
+    The bases are those from which a node chooses: the mount point, the cgroup of this process and its parent,
+    and the bases that nodes have recorded.
     """
     found: dict[str, None] = {}
     for base in _bases(run_dir):
@@ -161,7 +166,7 @@ def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
 
 
 def _bases(run_dir: RunDir) -> Iterator[str]:
-    """Directories below which nodes may have made their groups, each within a mounted hierarchy."""
+    """The directories below which nodes may have created their cgroups, each within a mounted hierarchy."""
     try:
         mounts, own = read_mounts("/proc", CGROUP_ROOT), read_own_paths("/proc")
     except OSError:
@@ -170,7 +175,7 @@ def _bases(run_dir: RunDir) -> Iterator[str]:
     for mount in mounts:
         name = "" if mount.version == 2 else next((item for item in mount.controllers if item in own), "")
         here = mount.directory_of(own[name]) if name in own else None
-        # A process that had to move to a leaf (v2) made its groups beside that.
+        # A process that had to move to a leaf (v2) created its cgroups beside that leaf.
         candidates = [mount.point, here, None if here is None else os.path.dirname(here), *sorted(noted)]
         for base in candidates:
             if base is not None and (base == mount.point or base.startswith(mount.point + "/")):
@@ -178,7 +183,7 @@ def _bases(run_dir: RunDir) -> Iterator[str]:
 
 
 def _noted_bases(run_dir: RunDir) -> Iterator[str]:
-    """What nodes remember of the place of their groups (``cgroups.json``)."""
+    """The places of their cgroups that nodes have recorded (``cgroups.json``)."""
     for port in _node_ports(run_dir):
         try:
             noted = json.loads(read_regular(os.path.join(run_dir.nm_state_dir(port), "cgroups.json")))
@@ -191,8 +196,8 @@ def _noted_bases(run_dir: RunDir) -> Iterator[str]:
 def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None) -> Cleared:
     """End the containers that dead nodes left, and remove their cgroups, records and private directories.
 
-    ``ports`` names the nodes, None means all of them: the caller has made sure, under the run directory's lock, that
-    none of them is running. The output of containers stays.
+    ``ports`` selects the nodes, None all of them. The caller holds the run directory's lock and has made sure
+    that none of these nodes is running. The output of containers is kept.
     """
     ended: list[str] = []
     problems: list[str] = []
@@ -214,12 +219,12 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
         _remove_group(group, deadline, where.hierarchy, problems)
     for port in _node_ports(run_dir, ports):
         if port in unreadable:
-            continue  # else nobody could find its containers any more
+            continue  # without the records, its containers could not be found any more
         _remove_directory(run_dir.nm_state_dir(port), problems)
         _remove_directory(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}"), problems)
     if ports is None:
         clear_handed_over(os.path.join(run_dir.state_dir, JOBS))
-    with contextlib.suppress(OSError):  # others may use it
+    with contextlib.suppress(OSError):  # other nodes may still use the directory
         os.rmdir(where.local_dirs)
     return Cleared(tuple(ended), tuple(removed), tuple(problems))
 
@@ -238,7 +243,8 @@ def _remove_directory(path: str, problems: list[str]) -> None:
 
 
 def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
-    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it had ended already."""
+    """SIGKILL a recorded container: the processes below its shim, then the shim. False
+    if it has already ended."""
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
     from executor.linux.cgroups.base import kill_until_empty
@@ -247,7 +253,7 @@ def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
 
     def members() -> list[int]:
         found = [entry.pid for entry in belonging_to(shim, container_id, scan())]
-        # The shim comes last: while it lives, its session names the container's processes.
+        # The shim is killed last: while it lives, its session identifies the container's processes.
         return found or ([shim] if is_alive(shim, record.process_start) else [])
 
     try:
