@@ -1,7 +1,7 @@
 """A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): starting what was granted. Pure.
 
-Starts are batched by node. They are repeated while a node cannot be reached, and so are updates. ``NodeNews`` tells
-people which nodes come and go.
+Starts are batched by node. They are repeated while a node cannot be reached, and so are updates and stops.
+``NodeNews`` tells people which nodes come and go.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from executor.light import Record, replace
 from ..records.container_protocol import (
     StartContainerRequest,
     StartContainersRequest,
+    StopContainersRequest,
     UpdateContainersRequest,
 )
 from ..records.jobs import PhaseSpec
@@ -103,6 +104,9 @@ class Starts:
     def _filtered(self, call: CallNode) -> CallNode:
         if isinstance(call.request, UpdateContainersRequest):  # of one container
             return call if all(map(self._is_wanted, call.container_ids)) else replace(call, container_ids=())
+        if isinstance(call.request, StopContainersRequest):
+            left = tuple(filter(self._is_wanted, call.container_ids))
+            return replace(call, request=replace(call.request, container_ids=left), container_ids=left)
         assert isinstance(call.request, StartContainersRequest)
         pairs = [
             (container_id, request)
