@@ -37,7 +37,7 @@ CASES = {
     "by killing": (f"{PAUSE}=false",),
 }
 SPINNERS = 2
-OFTEN = "yopp.am.max-preemptions-per-container=1000000"  # each newcomer kills both, and there are hundreds of newcomers
+OFTEN = "yopp.am.max-preemptions-per-container=1000000"  # each newcomer kills both, hundreds of times
 BOTH = Resource(100, 2)
 
 

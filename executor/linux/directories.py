@@ -121,8 +121,8 @@ class Directories:
             raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
 
     def _clear_for(self, account: Account, private: str) -> None:
-        """Remove a private directory that this user owned before, because it may hold links. Raises
-        CannotLaunchError or OSError."""
+        """Check that the user can reach the node's directories, and remove an existing private directory: it
+        may be the user's already, and hold links. Raises CannotLaunchError or OSError."""
         reachable = (account.uid, account.gid)
         if reachable not in self._reachable:
             for path in (self.work, self.logs):

@@ -101,7 +101,8 @@ class Pauser:
             self._pause_quickly(held, stopping, reclaim, self._loop.time() + QUICK_SECONDS)
 
     def _pause_quickly(self, held: LiveContainer, stopping: Stopping, reclaim: bool, until: float) -> None:
-        """Most containers have few processes, and stop within a fraction of a millisecond."""
+        """Pause on the loop itself: most containers have few processes, and stop within a fraction of a
+        millisecond."""
         if held.ended or held.ending:
             self._failed(held, "it is being killed")
             return

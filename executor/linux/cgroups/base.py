@@ -284,7 +284,7 @@ class GroupDriver(CgroupDriver):
         return CgroupReport(self.mode, tuple(self._bases), dict(self._parents), self._weaker, self._hints)
 
     def processes_of_others(self, hierarchy: str) -> list[int]:
-        """The processes of other nodes' containers below this group."""
+        """The processes of other nodes' containers below this cgroup."""
         controller = next(iter(self._bases))
         everybodys = group_processes(os.path.join(self._bases[controller], hierarchy.strip("/")))
         return list(set(everybodys) - set(group_processes(self._parents[controller])))
@@ -432,7 +432,7 @@ class GroupDriver(CgroupDriver):
         return lent.leftovers() if lent is not None else self.processes(container_id)
 
     def freeze(self, container_id: str) -> None:
-        """Returns once the kernel reports the group as frozen."""
+        """Returns once the kernel reports the cgroup as frozen."""
         self._freeze(container_id, FREEZE_SECONDS)
 
     def _freeze(self, container_id: str, seconds: float) -> None:
