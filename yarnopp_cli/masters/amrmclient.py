@@ -35,6 +35,7 @@ from ..records.requests import (
     ResourceRequest,
     TaskAssignment,
     Token,
+    UpdateContainerError,
     UpdateContainerRequest,
 )
 from . import messages as m
@@ -150,6 +151,9 @@ class AMRMClient:
         self.asks = Asks()
         self.releases: list[str] = []
         self.updates: list[UpdateContainerRequest] = []
+        self._released: dict[str, None] = {}
+        self._updating: dict[str, UpdateContainerRequest] = {}
+        self._repeated: set[str] = set()
         self.tasks_matter = False
         self.tasks: list[TaskAssignment] = []
         self._said: list[TaskAssignment] = []
@@ -198,6 +202,8 @@ class AMRMClient:
             summary=summary,
             tasks=tuple(self.tasks),
         )
+        self._released.update(dict.fromkeys(self.releases))
+        self._updating.update((one.container_id, one) for one in self.updates)
         self._said += self.tasks
         self.tasks.clear()
         self.releases.clear()
@@ -214,10 +220,34 @@ class AMRMClient:
         self._response_id = max(self._response_id, response.response_id)
         if response.token is not None:
             self._token = response.token
+        for status in response.completed:
+            self._released.pop(status.container_id, None)
+            self._updating.pop(status.container_id, None)
+        for updated in response.updated:
+            self._updating.pop(updated.container.id, None)
+
+    def is_refused(self, refused: UpdateContainerError) -> bool:
+        """Whether a refusal is one of an update, and not of its repetition: what became of the first is told, too."""
+        request = refused.request
+        if refused.reason in _OF_REPETITIONS and request.container_id in self._repeated:
+            return False
+        if self._updating.get(request.container_id) == request:
+            del self._updating[request.container_id]
+        return True
+
+    def repeat_all(self) -> None:
+        """Say again all of which the RM has not told what became of it: an AMRMProxy may have answered a call, and have
+        died before the RM heard of it. What the RM has heard does no harm."""
+        self.asks.repeat_all()
+        self.releases = list(self._released | dict.fromkeys(self.releases))
+        fresh = {one.container_id for one in self.updates}
+        again = [one for one in self._updating.values() if one.container_id not in fresh]
+        self._repeated.update(one.container_id for one in again)
+        self.updates = again + self.updates
 
     def lost(self, now: float) -> bool:
         """The RM could not be reached: repeat everything later. False once that has lasted too long."""
-        self.asks.repeat_all()
+        self.repeat_all()
         self.tasks, self._said = self._said + self.tasks, []
         self.retry_at = now + RETRY_SECONDS
         return self.loss.lasts(now)
@@ -235,6 +265,11 @@ class AMRMClient:
         application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
         return m.CallRM(KillApplicationRequest(application_id, reason))
 
+
+_OF_REPETITIONS = frozenset(
+    {"INCORRECT_CONTAINER_VERSION_ERROR", "UPDATE_OUTSTANDING_ERROR", "INVALID_CONTAINER_ID"}
+)
+"""Why the RM refuses an update that it has taken in before: it is made, it waits, or its container has ended."""
 
 _TYPES = {
     ContainerUpdateType.PROMOTE_EXECUTION_TYPE: (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC),

@@ -135,7 +135,8 @@ class JobMaster:
                 self._starts.reached(address)
                 for failed in response.failed:
                     self._on_start_refused(failed.container_id, failed.message or failed.exception, now)
-            case m.Answered(m.CallNode(), UpdateContainersResponse() as response):
+            case m.Answered(m.CallNode(node_address=address), UpdateContainersResponse() as response):
+                self._starts.reached(address)
                 self._on_updated(response)
             case m.CallFailed():
                 self._on_call_failed(event.call, event.error, now)
@@ -315,7 +316,7 @@ class JobMaster:
             }
             self.stage = Stage.WORKING
         else:
-            self._rm.asks.repeat_all()
+            self._rm.repeat_all()
 
     def _on_allocated(self, response: AllocateResponse, now: float) -> None:
         if self.stage in (Stage.FINISHING, Stage.ENDED):
@@ -336,7 +337,7 @@ class JobMaster:
             self._on_news(container_id, TaskState.RUNNING)
         for updated in response.updated:
             self._on_update_granted(updated)
-        for refused in response.update_errors:
+        for refused in filter(self._rm.is_refused, response.update_errors):
             self._notice(f"an update of a container was refused: {refused.reason}")
         if response.preempting:
             self._notice("containers of this job will be preempted soon: another queue is below its capacity")
@@ -550,6 +551,10 @@ class JobMaster:
             case StopContainersRequest():
                 pass  # the RM ends them with the application
             case UpdateContainersRequest():
+                assert isinstance(call, m.CallNode)
+                lost = isinstance(error, ConnectionFailedError)
+                if lost and self.stage is Stage.WORKING and self._starts.unreachable(call, now):
+                    return
                 self._notice(f"a container could not be updated: {error.message}")
             case FinishApplicationMasterRequest() | KillApplicationRequest():
                 self._on_end_untold(error, now)

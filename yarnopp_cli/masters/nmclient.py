@@ -1,7 +1,7 @@
 """A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): it starts granted
 containers. Pure.
 
-Starts are batched by node and repeated while a node cannot be reached. ``NodeNews`` makes
+Starts are batched by node. Starts and updates are repeated while a node cannot be reached. ``NodeNews`` makes
 notices about changes of nodes.
 """
 
@@ -11,7 +11,11 @@ from collections.abc import Callable, Sequence
 
 from executor.light import Record, replace
 
-from ..records.container_protocol import StartContainerRequest, StartContainersRequest
+from ..records.container_protocol import (
+    StartContainerRequest,
+    StartContainersRequest,
+    UpdateContainersRequest,
+)
 from ..records.jobs import PhaseSpec
 from ..records.reports import NodeReport, NodeState
 from ..records.requests import ContainerLaunchContext
@@ -100,6 +104,8 @@ class Starts:
         return True
 
     def _filtered(self, call: CallNode) -> CallNode:
+        if isinstance(call.request, UpdateContainersRequest):  # of one container
+            return call if all(map(self._is_wanted, call.container_ids)) else replace(call, container_ids=())
         assert isinstance(call.request, StartContainersRequest)
         pairs = [
             (container_id, request)
