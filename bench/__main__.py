@@ -1,7 +1,7 @@
-"""All tables of docs/performance.md, ready to be pasted; or those that are named: python -m bench throughput idle.
+"""All tables of docs/performance.md, or the named ones: python -m bench throughput idle.
 
-With --short what the gate runs: the main ones in a small form, in half a minute, beside the floor. It fails only where
-a program fails: no figure is a test, since machines are noisy.
+With --short, what the gate runs: the main tables in a small form, in half a minute, compared with the floor. It fails
+only if a program fails: no figure is a test, because machines are noisy.
 """
 
 from __future__ import annotations

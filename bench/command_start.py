@@ -1,9 +1,9 @@
 """How long a command takes from the shell: to the first instruction of what it runs, and to the prompt.
 
-A task writes down when it began; it is a small static program, and alone it is the floor. "Bare Python" is this
-interpreter with nothing to do: no program in Python starts sooner. CPU is that of the command, without the daemons'.
-Then, with --live containers that sleep on a node of numbers (its vcores and memory are the scheduler's, not this
-machine's), what lists cost; and a shell loop of detached jobs, which are handed in one after another.
+The task is a small static program that records when it begins; alone, it is the floor. "Bare Python" is this
+interpreter with nothing to do: no program in Python starts sooner. The CPU is that of the command, without the daemons.
+Then the lists are timed with --live sleeping containers on a node with more vcores than the host has, and a shell loop
+submits detached jobs one after the other.
 """
 
 from __future__ import annotations

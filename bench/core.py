@@ -1,9 +1,9 @@
-"""What the pure core costs a container, and whether that grows with the cluster, the queues or the jobs.
+"""The CPU of the pure core per container, and whether it grows with the cluster, the queues or the jobs.
 
-One ResourceManager, its NodeManagers and its masters run in virtual time without any I/O (``world.py``): CPU
-microseconds a container of all nodes' machines, of the RM's, the masters' and together, and the ratio to the first
-row of each part. A loop beside the work measures how fast this host is at that moment, and figures are given at the
-speed of the first row. The goal: within 1.5 of the first row from 1 to 10,000 nodes, from 10 to 50,000 queued
+One ResourceManager, its NodeManagers and its masters run in virtual time without any I/O (``world.py``). The tables
+have the CPU microseconds per container of the nodes' machines, the RM's, the masters' and of all, and the ratio to the
+first row of each part. A loop beside the work measures the speed of this host at that moment; figures are corrected to
+the speed of the first row. The goal: within 1.5 of the first row from 1 to 10,000 nodes, from 10 to 50,000 queued
 containers (in a node's queue, or as asks at the RM) and from 1 to 1,000 jobs. A row that takes more than ``--budget``
 CPU seconds is cut short: its queues were not emptied.
 """

@@ -1,8 +1,8 @@
-"""How much slower a job is beside a crowd: many clients, followers of logs, stopped readers, REST at full speed.
+"""How much many callers slow a job down: clients, followers of logs, readers that read nothing, REST at full speed.
 
-The same job runs alone and beside each kind of crowd, and beside all of them, in turns. What the crowd asks for is told
-too: a daemon that answered nobody would be fast. Everything shares the processors of this machine, the crowd's own
-programs as well, so that they run with the lowest priority: what is measured is what daemons do for them.
+The same job runs alone, beside each kind of crowd, and beside all of them, in turns. The table also has the number of
+answers: a daemon that answers nobody is fast. The programs of the crowd share the CPUs with the daemons, so they run at
+the lowest priority: the measurement shows what the daemons do for them.
 """
 
 from __future__ import annotations

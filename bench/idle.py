@@ -1,7 +1,7 @@
-"""What the daemons cost while nothing happens, and while many containers wait and run.
+"""Memory and CPU of the daemons while nothing happens, and while many containers run and wait.
 
-Memory is PSS: what is shared is divided by who shares it. First an idle cluster that has run a job; then 200 containers
-that sleep on a node of numbers and 1,000 in its queue, alone and with `yopp top` looking on. CPU in % of one core.
+Memory is PSS: shared pages are divided among the processes that share them. First an idle cluster that has run a job;
+then a node with 200 sleeping and 1,000 queued containers, without and with `yopp top`. CPU is in % of one core.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a container costs its node alone: the executor's library, /bin/true on two vcores, without a cluster.
+"""The cost of a container for its node alone: the executor's library, /bin/true on two vcores, without a cluster.
 
-With a pool of groups and without one, beside the floor; all take turns. CPU of this process and all that it started.
+With slots and without, compared with the floor; all take turns. CPU is that of this process and all that it started.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What programs outside yopp notice of opportunistic containers, and what these make of what is left.
+"""How much opportunistic containers disturb programs outside yopp, and how much of the rest of the CPU they use.
 
-A trial has a window in which the load outside runs alone, and one with opportunistic containers beside it, from the
-second second on. Trials of all cases take turns, in clusters with the site file that yopp ships. ``of alone`` is the
-work that the load outside got done, in parts of what it did alone; ``of what is left`` the CPU time of the containers,
-in parts of what the load had left of the machine. A process that wakes every 10 ms has a millisecond of work to do
-before it is due again; how much later that is done is told besides. The floor is the same without containers. Then
-short tasks beside a load are timed against GNU parallel.
+In each trial the load runs alone in one window and beside opportunistic containers in another, measured from the
+second second on. Trials of all cases take turns, in clusters with the shipped site file. ``of alone`` is the work that
+the load did beside containers, divided by what it did alone; ``of what is left`` is the CPU time of the containers,
+divided by what the load left of the host. A process that wakes every 10 ms has a millisecond of work to do; ``later
+by`` is how much later it finishes that. The floor is the same without containers. Then short tasks beside a load are
+timed, compared with GNU parallel.
 """
 
 from __future__ import annotations

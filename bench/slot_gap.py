@@ -1,7 +1,8 @@
 """How long a slot is idle between two tasks: 200 tasks of 0.1 s on two slots.
 
-The gap a task is (makespan - ideal) x slots / tasks. With the client: from before the first command of the batch to its
-end. Without: from the first task's first instruction to the last task's end, which the tasks write down themselves.
+The gap of a task is (makespan - ideal) x slots / tasks. With the client, the makespan is from before the first command
+of the batch to its end. Without, it is from the first task's first instruction to the last task's end, which the tasks
+record themselves.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Whether a cluster stays as it is: jobs for many minutes, while daemons die, are stopped, and containers give way.
+"""Whether a cluster stays the same over many minutes of jobs, kills of daemons, restarts, pauses and preemptions.
 
-Each round is a job of opportunistic tasks, each of which writes its number once, and something that disturbs it. In the
-first half of the time also daemons are killed; the second half is for what grows: memory and descriptors are taken
-after each round. Every task is accounted for. The exit code is 1 where something is off.
+Each round is a job of opportunistic tasks, each of which writes its number once, and one disturbance. Daemons are
+killed in the first half of the time only; the second half looks for growth: memory and descriptors are measured after
+each round. Every task is accounted for. The exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How long different command lines take as one job: yopp against GNU parallel and xargs, on two slots.
+"""How long many different command lines take as one job: yopp, GNU parallel and xargs, on two slots.
 
-The lines are the same for all, each with its own argument; yopp's client is started in each run. One row has what
-people add to a sweep: a log of the tasks, and their output in files.
+The lines are the same for all, each with its own argument; the start of yopp's client counts in each run. One row adds
+what people add to a sweep: a log of the tasks, and their output in files.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How many containers a second two slots run, and what one costs: /bin/true, which does nothing.
 
-All runners take turns in each round. The ratio to the floor, in the same round, is what may be compared between
-machines and days. CPU is that of the runner, its daemons and the commands themselves, per task. yopp's own client is
-started in each run, and every container has its limits and its usage.
+All runners take turns in each round. Compare ratios to the floor of the same round between machines and days, not
+rates. CPU is per task, of the runner, its daemons and the commands themselves. The start of yopp's client counts in
+each run, and every container has limits and measured usage.
 """
 
 from __future__ import annotations

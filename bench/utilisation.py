@@ -1,11 +1,11 @@
-"""What queueing at nodes is good for: how much of their time slots run tasks, by the length of the tasks.
+"""What queueing at nodes gains: the share of time in which slots run tasks, by the length of the tasks.
 
-Guaranteed containers wait for heartbeats: at its next one their node tells the RM that a task has ended, which gives
-the room to an ask that waits, and the ask's master hears of it at its own next one. Opportunistic containers wait at
-the node, so that a slot has the next task at once, up to the length of the queue (here for each slot; YARN's property
-counts a node's). Three clusters at once: heartbeats of 3 s and of 1 s, as YARN has them, and when there is something to
-say, as yopp has them unless it is told otherwise. The masters are the bench's own, with heartbeats of the same period
-and of various phases. The tasks sleep and write down when. "Model" is what bench/model.py says of such heartbeats.
+Guaranteed containers wait for heartbeats: the node reports the end of a task at its next one, the RM then allocates the
+room to a waiting request, and the master learns of that at its own next one. Opportunistic containers wait at the node,
+so a slot has the next task at once, as long as the queue lasts (here per slot; YARN's property counts per node). Three
+clusters run at once: with heartbeats of 3 s and of 1 s, as in YARN, and at each change, as in yopp by default. The
+masters are the bench's own, with heartbeats of the same period and of various phases. The tasks sleep, and record when.
+"Model" is the utilisation that bench/model.py computes for such heartbeats.
 
 --plot FILE draws the curves as SVG (with matplotlib: pip install -e '.[report]').
 """

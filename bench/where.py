@@ -1,7 +1,7 @@
 """Where the CPU of a container goes: the client, the RM, the NM, and what the NM starts, for each of many /bin/true.
 
-What the NM starts is the command with all that is made for it: launchers, shells and what they fork. The floor's loop
-around the same command is what no runner can save.
+What the NM starts is the command and all processes made for it: launchers, shells and what they fork. The floor is a
+loop in C around the same command: no runner can use less.
 """
 
 from __future__ import annotations
