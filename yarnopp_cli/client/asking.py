@@ -1,5 +1,5 @@
-"""Asks many daemons at once, in daemon threads: one that hangs delays neither Ctrl-C nor
-the end of the process."""
+"""Asks many daemons at once, in daemon threads: one that hangs delays neither Ctrl-C nor the end of
+the process."""
 
 from __future__ import annotations
 

@@ -38,8 +38,8 @@ def choose(
     define: Sequence[str] | None,
     environ: Mapping[str, str],
 ) -> Choice:
-    """The engine of ``--engine`` and ``--rm``, else of ``YOPP_ENGINE`` and ``YOPP_RM``,
-    else of the configuration.
+    """The engine of ``--engine`` and ``--rm``, else of ``YOPP_ENGINE`` and ``YOPP_RM``, else of the
+    configuration.
 
     A ResourceManager without an engine means YARN. Raises UsageError, ConfigurationError.
     """

@@ -340,8 +340,8 @@ def _below(document: Document, parent: str, share: float) -> Iterator[tuple[Queu
 
 
 def log_files(document: Document) -> list[str]:
-    """The names of a container's log files at a node; since Hadoop 3.0 in one object
-    or in a list of objects."""
+    """The names of a container's log files at a node; since Hadoop 3.0 in one object or in a list
+    of objects."""
     outer = document.get("containerLogsInfo")
     return list(
         dict.fromkeys(

@@ -1,5 +1,5 @@
-"""The client of this host's cluster: one method per call, and containers with the
-current figures of their nodes.
+"""The client of this host's cluster: one method per call, and containers with the current figures
+of their nodes.
 
 It uses neither asyncio nor msgspec: a call costs a connect and one line each way. The nodes' protocol is
 imported with the first call to a node (creating its messages takes milliseconds). The client never starts or
@@ -164,16 +164,16 @@ class LocalClient:
         any_of_them: bool = False,
         wait: float = 60.0,
     ) -> rm.WaitForApplicationsResponse:
-        """Wait up to ``wait`` seconds until the applications have reached ``states`` or later
-        ones (none: have ended)."""
+        """Wait up to ``wait`` seconds until the applications have reached ``states`` or later ones (none:
+        have ended)."""
         request = rm.WaitForApplicationsRequest(
             tuple(application_ids), tuple(states), any_of_them, max(0, round(wait * 1000))
         )
         return self.ask(request, timeout=wait + ANSWER_GRACE)
 
     def change(self, request: Request[rm.ApplicationResponse]) -> ApplicationReport:
-        """Change an application; its report after that. Raises
-        ApplicationNotFoundError, or the RM's refusal."""
+        """Change an application; its report after that. Raises ApplicationNotFoundError, or the
+        RM's refusal."""
         return self.ask(request).application
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
@@ -246,8 +246,8 @@ class LocalClient:
     def containers(
         self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
     ) -> tuple[ContainerReport, ...]:
-        """Containers in order of allocation, with the current state, queue position
-        and usage from their nodes.
+        """Containers in order of allocation, with the current state, queue position and usage
+        from their nodes.
 
         If a node does not answer, the RM's report is kept. ``nodes`` saves another request for the nodes.
         """
@@ -318,8 +318,8 @@ class LocalClient:
         return self.ask_node(node, nm.GetUsageTracesRequest(container_ids), timeout=NODE_SECONDS)
 
     def gives_way(self, reports: Iterable[ContainerReport], nodes: Iterable[NodeReport]) -> dict[str, str]:
-        """The containers that their nodes would preempt if these became guaranteed now,
-        each with "pause" or "kill".
+        """The containers that their nodes would preempt if these became guaranteed now, each with
+        "pause" or "kill".
 
         Raises ConnectionFailedError if one of the nodes does not answer, since then it is unknown.
         """
@@ -367,8 +367,8 @@ class LocalClient:
         return self._ask_node_of(report, nm.ResumeContainerRequest(report.container_id))
 
     def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
-        """Promote, demote or resize a container. Raises InvalidStateError with
-        YARN's reason for a refusal."""
+        """Promote, demote or resize a container. Raises InvalidStateError with YARN's reason
+        for a refusal."""
         return self.ask(rm.ChangeContainerRequest(update))
 
     # -- calls -------------------------------------------------------------------------------------------------

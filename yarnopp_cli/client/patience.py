@@ -15,8 +15,8 @@ from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, Loss, retrying
 
 
 class Patience:
-    """Decides about retries. ``tell`` gets lines for the user; ``may_return`` says whether
-    the cluster still exists."""
+    """Decides about retries. ``tell`` gets lines for the user; ``may_return`` says whether the cluster
+    still exists."""
 
     def __init__(self, tell: Callable[[str], None], may_return: Callable[[], bool]) -> None:
         self._tell = tell

@@ -45,8 +45,8 @@ class Client(Protocol):
         any_of_them: bool = False,
         wait: float = 60.0,
     ) -> rm.WaitForApplicationsResponse:
-        """Wait up to ``wait`` seconds until the applications have reached ``states`` or later
-        ones (none: have ended)."""
+        """Wait up to ``wait`` seconds until the applications have reached ``states`` or later ones (none:
+        have ended)."""
 
     def change(self, request: ApplicationChange) -> ApplicationReport:
         """Begin to end an application, or change its queue, priority or lifetime; its report after that.
@@ -71,8 +71,8 @@ class Client(Protocol):
     def containers(
         self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
     ) -> tuple[ContainerReport, ...]:
-        """Containers as their nodes know them now, in order of allocation. ``nodes`` saves a
-        request for the nodes."""
+        """Containers as their nodes know them now, in order of allocation. ``nodes`` saves a request
+        for the nodes."""
 
     def container(self, container_id: str) -> ContainerReport:
         """One container. Raises ContainerNotFoundError."""

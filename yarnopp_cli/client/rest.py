@@ -43,8 +43,8 @@ _BLOCK: Final = 256 * 1024
 _REFRESH = re.compile(r"\s*\d+\s*;\s*url\s*=\s*(\S+)\s*", re.IGNORECASE)
 _STANDBY = b"standby RM"
 _FAILED_THERE = "UndeclaredThrowableException"
-"""YARN's answer, with 503 and without a reason, if it tried a change and failed: for
-instance an unknown queue."""
+"""YARN's answer, with 503 and without a reason, if it tried a change and failed: for instance an
+unknown queue."""
 _Query = Sequence[tuple[str, str]]
 
 
@@ -280,8 +280,8 @@ class _Response(http.client.HTTPResponse):
 
 
 def _split(url: str) -> urllib.parse.SplitResult:
-    """The parts of a URL, which may come from a daemon's document. Raises _NotThereError if
-    it is not an HTTP URL."""
+    """The parts of a URL, which may come from a daemon's document. Raises _NotThereError if it is not
+    an HTTP URL."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError as error:

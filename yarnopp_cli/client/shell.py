@@ -75,8 +75,8 @@ def body(
 
 
 def _container_resources(size: Resource) -> list[str]:
-    """The option for resource types other than memory and vcores, which shells before
-    Hadoop 3.1 do not know."""
+    """The option for resource types other than memory and vcores, which shells before Hadoop 3.1
+    do not know."""
     if not size.others:
         return []
     amounts = [
@@ -121,14 +121,14 @@ def command(job: JobSpec, submission: ApplicationSubmissionContext, *, debug: bo
 
 
 def escaped(data: bytes) -> str:
-    """``data`` for ``printf %b`` between single quotes: all that a shell or YARN would
-    change as octal escapes."""
+    """``data`` for ``printf %b`` between single quotes: all that a shell or YARN would change as
+    octal escapes."""
     return _TOUCHED.sub(lambda found: b"\\0%03o" % found[0][0], data).decode("ascii")
 
 
 def java_text(text: str) -> bytes:
-    """``text`` as Java's ``DataOutput.writeUTF`` writes it: its length, then each
-    UTF-16 unit encoded as UTF-8.
+    """``text`` as Java's ``DataOutput.writeUTF`` writes it: its length, then each UTF-16 unit
+    encoded as UTF-8.
 
     Raises UsageError if the text is too long for that format.
     """
@@ -145,8 +145,8 @@ def java_text(text: str) -> bytes:
 
 
 def _command_line(phase: PhaseSpec) -> tuple[str, dict[str, str]]:
-    """The line that bash runs in each container, and the variables that can be passed
-    as options of the master.
+    """The line that bash runs in each container, and the variables that can be passed as options
+    of the master.
 
     A shell line is passed unchanged, as by Hadoop's client: bash interprets it once more on the way. The
     words of a command without a shell, and the values of variables, must arrive unchanged: if a layer would

@@ -121,8 +121,8 @@ def plan(
 def _vcores(
     wish: Wish, nodes: int, cores: int, told: str, taken: int, warnings: list[str]
 ) -> tuple[int, ...]:
-    """Vcores of each node: as requested, or the cores divided evenly, with the
-    remainder for the first nodes."""
+    """Vcores of each node: as requested, or the cores divided evenly, with the remainder for the
+    first nodes."""
     if wish.vcores is not None:
         promised = wish.vcores * nodes + taken
         if promised > cores:
@@ -192,8 +192,8 @@ def counted_machine(machine: Machine, settings: HardwareSettings, threads_per_co
 
 
 def size_of_node(configured: int | None, settings: HardwareSettings, undetected: int) -> int | None:
-    """A configured size; for -1 None (the machine's own), or the constant ``undetected`` if
-    detection is disabled."""
+    """A configured size; for -1 None (the machine's own), or the constant ``undetected`` if detection
+    is disabled."""
     if configured is not None and configured >= 0:
         return configured
     return None if settings.detect_capabilities else undetected
@@ -215,8 +215,8 @@ def share_host(
     *,
     taken: Resource = Resource(),
 ) -> CapacityPlan:
-    """As ``plan``, for a host with known limits, and the properties that decide how
-    its hardware is counted."""
+    """As ``plan``, for a host with known limits, and the properties that decide how its hardware
+    is counted."""
     memory, vcores = wish.memory_mb, wish.vcores
     if memory is None:
         memory = size_of_node(node.memory_mb, hardware, UNDETECTED_MB)

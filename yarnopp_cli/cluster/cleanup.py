@@ -1,9 +1,9 @@
-"""Removes what dead nodes of a cluster left on this host: processes of containers,
-cgroups, directories and records.
+"""Removes what dead nodes of a cluster left on this host: processes of containers, cgroups,
+directories and records.
 
-It touches only what belongs to this run directory: cgroups below ``<hierarchy>/<key of the run directory>``, the
-processes that the nodes' records name by pid and start time, and those that carry the mark of a node's records
-(``executor.linux.zygotes``). It never searches by a program's name.
+It touches only what belongs to this run directory: cgroups below ``<hierarchy>/<key of the run directory>``,
+the processes that the nodes' records name by pid and start time, and those that carry the mark of a node's
+records (``executor.linux.zygotes``). It never searches by a program's name.
 
 Each start of a cluster looks for leftovers and rarely finds any, so the modules that remove them are
 imported only when needed.
@@ -54,8 +54,8 @@ class Places(Record):
 
 
 def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
-    """The places according to the configuration that the nodes ran with, or to the
-    defaults if that is lost."""
+    """The places according to the configuration that the nodes ran with, or to the defaults if
+    that is lost."""
     if configuration is None:
         return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
     hierarchy = configuration.settings(ExecutorSettings).cgroups_hierarchy
@@ -63,8 +63,8 @@ def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
 
 
 class Cleared(Record):
-    """The ids of the containers that were ended, the cgroups that were removed, and the
-    problems, a line each."""
+    """The ids of the containers that were ended, the cgroups that were removed, and the problems,
+    a line each."""
 
     containers: tuple[str, ...] = ()
     cgroups: tuple[str, ...] = ()
@@ -106,7 +106,8 @@ def known_ports(run_dir: RunDir, where: Places) -> set[int]:
 
 
 def _pools(run_dir: RunDir) -> dict[int, list[Marked]]:
-    """The processes of nodes' pools, by port: a stopped zygote outlives its node, and is in no group and no record."""
+    """The processes of nodes' pools, by port: a stopped zygote outlives its node, and is in no group
+    and no record."""
     if not os.path.isdir(run_dir.state_dir):
         return {}
     found: dict[int, list[Marked]] = {}
@@ -147,8 +148,8 @@ def _node_ports(run_dir: RunDir, among: frozenset[int] | None = None) -> list[in
 
 
 def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
-    """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>``
-    in every mounted hierarchy.
+    """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>`` in every
+    mounted hierarchy.
 
     The bases are those from which a node chooses: the mount point, the cgroup of this process and its parent,
     and the bases that nodes have recorded.
@@ -243,8 +244,8 @@ def _remove_directory(path: str, problems: list[str]) -> None:
 
 
 def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
-    """SIGKILL a recorded container: the processes below its shim, then the shim. False
-    if it has already ended."""
+    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it has
+    already ended."""
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
     from executor.linux.cgroups.base import kill_until_empty

@@ -1,5 +1,5 @@
-"""Directories that a client keeps for its job: the files that a `pi` job and the tasks
-of ``run --pipe`` read."""
+"""Directories that a client keeps for its job: the files that a `pi` job and the tasks of
+``run --pipe`` read."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def _make(parent: str, path: str) -> None:
 
 
 def clear_abandoned(parent: str) -> None:
-    """Remove the directories of jobs whose client was killed: those with a lock file
-    that no process holds."""
+    """Remove the directories of jobs whose client was killed: those with a lock file that no
+    process holds."""
     for entry in os.scandir(parent):
         if not entry.name.startswith(_PREFIXES):
             continue
@@ -93,8 +93,8 @@ def clear_abandoned(parent: str) -> None:
 
 
 def clear_handed_over(parent: str) -> None:
-    """Remove the directories that were handed over to detached masters; call it when
-    none of these is running."""
+    """Remove the directories that were handed over to detached masters; call it when none of these
+    is running."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(parent):
             if entry.name.startswith(PI) and not os.path.lexists(f"{entry.path}/{LOCK}"):

@@ -75,8 +75,8 @@ def take_down(
 
 
 def stop_daemon(run_dir: RunDir, name: str, *, force: bool = False, timeout: float = STOP_SECONDS) -> bool:
-    """End the daemon ``rm`` or ``nm-<port>`` by SIGTERM, and with ``force`` by SIGKILL
-    after ``timeout`` seconds.
+    """End the daemon ``rm`` or ``nm-<port>`` by SIGTERM, and with ``force`` by SIGKILL after
+    ``timeout`` seconds.
 
     The other daemons keep running, and do not restart it. Returns False if it was neither running nor due to
     be restarted. Raises YoppError if it does not end.

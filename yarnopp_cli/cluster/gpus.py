@@ -57,8 +57,8 @@ def gpus_of_machine(configuration: Configuration) -> tuple[str, ...]:
 
 
 def discovered(text: str) -> tuple[str, ...]:
-    """The GPUs in the output of ``nvidia-smi -q -x``: their positions and minor
-    numbers. Raises ValueError."""
+    """The GPUs in the output of ``nvidia-smi -q -x``: their positions and minor numbers. Raises
+    ValueError."""
     from xml.etree import ElementTree
 
     try:
@@ -102,15 +102,15 @@ def with_gpus(
 
 
 class Claims:
-    """The GPUs that this process has claimed, until it ends, so that NodeManagers of other
-    clusters do not use them."""
+    """The GPUs that this process has claimed, until it ends, so that NodeManagers of other clusters do
+    not use them."""
 
     def __init__(self) -> None:
         self._sockets: list[socket.socket] = []
 
     def take(self, devices: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Claim these GPUs: returns those that were free, and those that another
-        NodeManager of this machine holds.
+        """Claim these GPUs: returns those that were free, and those that another NodeManager of this
+        machine holds.
 
         The names are in the kernel's abstract socket namespace, one per network namespace:
         they end with the process.

@@ -1,5 +1,5 @@
-"""The state of a cluster: which of its daemons run, which of them answer, and what is
-wrong. Changes nothing."""
+"""The state of a cluster: which of its daemons run, which of them answer, and what is wrong.
+Changes nothing."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ NODE_SECONDS = 1.0
 
 
 class ClusterHandle(Record):
-    """A running cluster. ``started`` names the daemons that this call started; it is
-    empty after joining a cluster.
+    """A running cluster. ``started`` names the daemons that this call started; it is empty after
+    joining a cluster.
 
     ``warnings`` are for the user, a line each.
     """
@@ -43,8 +43,8 @@ class ClusterHandle(Record):
 
 
 def look(run_dir: RunDir, *, timeout: float = CALL_SECONDS) -> ClusterHandle:
-    """The cluster as its ResourceManager describes it. Raises YoppError if the
-    ResourceManager does not answer."""
+    """The cluster as its ResourceManager describes it. Raises YoppError if the ResourceManager does
+    not answer."""
     with Connection(run_dir.rm_socket, timeout=timeout) as connection:
         info = connection.call(GetClusterInfoRequest(), timeout=timeout)
         nodes = connection.call(GetClusterNodesRequest(), timeout=timeout).nodes
@@ -216,8 +216,8 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
 
 
 def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
-    """Warnings about leftovers of a stopped cluster: a daemon that ends cleanly removes its
-    pid file and its socket."""
+    """Warnings about leftovers of a stopped cluster: a daemon that ends cleanly removes its pid file and
+    its socket."""
     warnings = []
     if run_dir.stale_files():
         warnings.append(

@@ -35,8 +35,8 @@ _LOOK_MS = 10
 _LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _outliving: list[subprocess.Popen[bytes]] = []
-"""The daemons that outlive this process; kept because Popen warns when the object of a
-running process is dropped."""
+"""The daemons that outlive this process; kept because Popen warns when the object of a running process
+is dropped."""
 
 
 class Order(Record):
@@ -49,8 +49,8 @@ class Order(Record):
 
 
 class _Starting:
-    """A daemon between its start and its report. ``log_from`` is the offset in the log at
-    which this start begins."""
+    """A daemon between its start and its report. ``log_from`` is the offset in the log at which this
+    start begins."""
 
     def __init__(
         self, name: str, process: subprocess.Popen[bytes], pipe: int, log_path: str, log_from: int
@@ -92,8 +92,8 @@ def command_line(order: Order) -> list[str]:
 
 
 def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, with a PYTHONPATH by which this package can be imported
-    if it is not installed."""
+    """The caller's environment, with a PYTHONPATH by which this package can be imported if it is
+    not installed."""
     environment = {name: value for name, value in environ.items() if name != SOCKET}
     root = os.path.dirname(os.path.dirname(os.path.abspath(PACKAGE_FILE)))
     # A site directory is on the path anyway; naming it would put it before the standard library.
@@ -106,8 +106,8 @@ def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -> tuple[ProcessId, ...]:
-    """Start all daemons in parallel, and return their processes, in the order of
-    ``orders``, when all of them serve.
+    """Start all daemons in parallel, and return their processes, in the order of ``orders``, when all
+    of them serve.
 
     Raises YoppError with the reason of the first that fails, after ending all that this call started.
     """
@@ -131,8 +131,8 @@ def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -
 
 
 class Restart:
-    """The restart of a daemon by another: ``begin`` runs under the lock of the run
-    directory, ``finish`` without it.
+    """The restart of a daemon by another: ``begin`` runs under the lock of the run directory,
+    ``finish`` without it.
 
     So a starting node that waits for its RM does not delay the restart of the RM,
     which needs the lock as well.
@@ -145,8 +145,8 @@ class Restart:
         self._deadline = time.monotonic() + timeout
 
     def begin(self) -> None:
-        """Start it; returns when it holds its pid file or has reported. Raises YoppError
-        if it cannot be started."""
+        """Start it; returns when it holds its pid file or has reported. Raises YoppError if it cannot
+        be started."""
         self._starting = _spawn(self._run_dir, self._order)
         poller = select.poll()
         poller.register(self._starting.pipe, select.POLLIN)
@@ -200,8 +200,8 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
 
 
 def _await_answer(one: _Starting, deadline: float, timeout: float) -> None:
-    """Wait for a daemon's report that it serves. Raises YoppError if it cannot, has
-    died, or takes too long."""
+    """Wait for a daemon's report that it serves. Raises YoppError if it cannot, has died, or
+    takes too long."""
     poller = select.poll()
     poller.register(one.pipe, select.POLLIN)
     while poller.poll(max(0.0, deadline - time.monotonic()) * 1000):

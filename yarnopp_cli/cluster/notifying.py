@@ -8,8 +8,8 @@ import os
 import time
 
 SOCKET = "NOTIFY_SOCKET"
-"""The environment variable with the service manager's socket: a path, or an abstract
-name that begins with @."""
+"""The environment variable with the service manager's socket: a path, or an abstract name that
+begins with @."""
 
 
 def is_managed() -> bool:
@@ -18,8 +18,8 @@ def is_managed() -> bool:
 
 
 def notify(*assignments: str) -> None:
-    """Send ``READY=1`` and the like to the service manager; does nothing if no service
-    manager started this process."""
+    """Send ``READY=1`` and the like to the service manager; does nothing if no service manager started
+    this process."""
     if not is_managed():
         return
     import socket

@@ -1,5 +1,5 @@
-"""Processes of this host, identified by pid and start time, so that a reused pid is never
-mistaken for the old process.
+"""Processes of this host, identified by pid and start time, so that a reused pid is never mistaken for
+the old process.
 
 It inspects and signals only the processes that its callers name; it never searches for processes by name.
 """
@@ -46,8 +46,8 @@ class ProcessId(Record):
         return descriptor
 
     def send(self, number: signal.Signals) -> bool:
-        """Send a signal; False if the process has ended. Raises PermissionError for
-        another user's process."""
+        """Send a signal; False if the process has ended. Raises PermissionError for another
+        user's process."""
         descriptor = self.open()
         if descriptor is None:
             return False

@@ -1,5 +1,5 @@
-"""Reloads the configuration of a running cluster: ``rmadmin refresh-queues``, and
-SIGHUP to ``up --foreground``.
+"""Reloads the configuration of a running cluster: ``rmadmin refresh-queues``, and SIGHUP to
+``up --foreground``.
 
 Only the queues can change while a cluster runs. Nothing here calls the cluster.
 """

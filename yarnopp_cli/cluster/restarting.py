@@ -26,8 +26,8 @@ from .watched import count_a_try, has_died, read_watched
 
 
 class Outcome(enum.StrEnum):
-    """The result. UNWANTED: the daemon already runs, or it or the daemon that asks has
-    been stopped by a command."""
+    """The result. UNWANTED: the daemon already runs, or it or the daemon that asks has been stopped
+    by a command."""
 
     STARTED = "STARTED"
     UNWANTED = "UNWANTED"
@@ -45,8 +45,8 @@ class Answer(Record):
 def start_again(
     run_dir: RunDir, name: str, by: str, *, unwatched: bool = False, timeout: float = START_SECONDS
 ) -> Answer:
-    """Start the dead daemon ``name`` for the daemon ``by``, if ``name`` is still wanted and
-    ``by`` has not been stopped.
+    """Start the dead daemon ``name`` for the daemon ``by``, if ``name`` is still wanted and ``by`` has
+    not been stopped.
 
     ``unwatched``: no daemon would restart ``by``.
     """

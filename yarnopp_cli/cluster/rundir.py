@@ -207,8 +207,8 @@ class RunDir(Record):
             raise _unusable(self.state_dir, "the state directory", error) from None
 
     def check(self, *, guest: bool = False) -> None:
-        """Raise YoppError for a directory with the wrong owner or mode. Creates nothing; a
-        missing one is accepted."""
+        """Raise YoppError for a directory with the wrong owner or mode. Creates nothing; a missing one
+        is accepted."""
         with contextlib.suppress(FileNotFoundError):
             _check_private(self.path, "the run directory", guest=guest)
         if self.socket_dir != self.path:
@@ -226,8 +226,8 @@ class RunDir(Record):
             raise _unusable(path, "", error) from None
 
     def read(self, name: str) -> str | None:
-        """The text of a file of the run directory; None if there is no regular file of that
-        name, or no UTF-8 in it."""
+        """The text of a file of the run directory; None if there is no regular file of that name, or no
+        UTF-8 in it."""
         path = os.path.join(self.path, name)
         try:
             return read_regular(path).decode("utf-8")
@@ -279,8 +279,8 @@ class RunDir(Record):
         return tuple(found)
 
     def remove_stale_files(self) -> tuple[str, ...]:
-        """Remove the stale files of daemons that have ended, and return their paths.
-        Call it under the lock."""
+        """Remove the stale files of daemons that have ended, and return their paths. Call it
+        under the lock."""
         found = self.stale_files()
         for path in found:
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):
@@ -289,8 +289,8 @@ class RunDir(Record):
 
     @contextlib.contextmanager
     def lock(self, timeout: float = 30.0) -> Iterator[None]:
-        """Hold the lock for starting and stopping daemons. YoppError if another process
-        holds it for ``timeout`` s."""
+        """Hold the lock for starting and stopping daemons. YoppError if another process holds it for
+        ``timeout`` s."""
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:

@@ -55,8 +55,8 @@ HOST = Host()
 
 
 class Service(Record):
-    """The unit of one run directory: ``name``.service in the file ``path``. With ``uid``
-    0 it is a system unit."""
+    """The unit of one run directory: ``name``.service in the file ``path``. With ``uid`` 0 it is a
+    system unit."""
 
     run_dir: RunDir
     uid: int
@@ -93,8 +93,8 @@ class Service(Record):
 
     @property
     def lingers(self) -> bool:
-        """Whether the unit starts at boot and outlives a logout; a user's unit does so only
-        with lingering enabled."""
+        """Whether the unit starts at boot and outlives a logout; a user's unit does so only with
+        lingering enabled."""
         return self.uid == 0 or os.path.exists(os.path.join(self.host.lingering, self.user))
 
 
@@ -126,8 +126,8 @@ def service_of(run_dir: RunDir, uid: int, user: str, home: str, environ: Mapping
 
 
 def unit_text(service: Service, words: Sequence[str], *, version: int) -> str:
-    """The unit that starts the cluster by ``yopp up --foreground`` with ``words``,
-    for a version of systemd."""
+    """The unit that starts the cluster by ``yopp up --foreground`` with ``words``, for a version
+    of systemd."""
     command = [sys.executable, "-P", "-m", "yarnopp_cli", "up", "--foreground"]
     command += ["--run-dir", service.run_dir.path, *words]
     path = daemon_environment({}).get("PYTHONPATH")
@@ -265,8 +265,8 @@ def check_install(service: Service, *, start: bool) -> State:
 
 
 def install(service: Service, text: str, before: State, *, start: bool) -> None:
-    """Write the unit, and enable it for boot; with ``start`` start it now. ``before``
-    is from ``check_install``.
+    """Write the unit, and enable it for boot; with ``start`` start it now. ``before`` is from
+    ``check_install``.
 
     Raises YoppError if systemd refuses the unit, or the cluster does not start; then the change is undone.
     """

@@ -1,5 +1,5 @@
-"""Starts a cluster, or one of its daemons, or joins a running cluster: ``yopp up``, ``rm
-start``, ``nm run``, jobs.
+"""Starts a cluster, or one of its daemons, or joins a running cluster: ``yopp up``, ``rm start``,
+``nm run``, jobs.
 
 Every call is idempotent, and safe if several commands make it at once: the command that starts daemons holds
 the lock of the run directory, and the others then find the running cluster. Prints nothing and asks the user
@@ -86,8 +86,8 @@ def ensure_cluster(
     timeout: float = START_SECONDS,
     supervised: bool = False,
 ) -> ClusterHandle:
-    """Ensure that a cluster runs: join a running one, start missing daemons, and return
-    when all of them are ready.
+    """Ensure that a cluster runs: join a running one, start missing daemons, and return when all of
+    them are ready.
 
     ``lifetime`` "on-demand" (jobs) joins any cluster; "stay" (``yopp up``) refuses a cluster that runs with
     other settings, naming each difference, and makes an on-demand cluster stay. It waits for the end of a
@@ -151,8 +151,8 @@ class _Start:
             connection.call(SetLifetimeRequest(lifetime), timeout=CALL_SECONDS)
 
     def _rm_runs(self) -> bool:
-        """Whether an RM serves; waits for the end of one that shuts down. Raises YoppError for
-        one that does not answer."""
+        """Whether an RM serves; waits for the end of one that shuts down. Raises YoppError for one that does
+        not answer."""
         daemon = self.run_dir.daemon("rm")
         while daemon is not None:
             try:
@@ -287,13 +287,13 @@ def size_differences(nodes: Sequence[PlannedNode], wish: Wish) -> list[str]:
 
 
 HOSTED_MASTERS = "yopp.resourcemanager.hosted-masters"
-"""A property whose value false never counts as a difference: a job need not use the
-hosted masters of a cluster."""
+"""A property whose value false never counts as a difference: a job need not use the hosted masters
+of a cluster."""
 
 
 def setting_differences(running: Configuration, wanted: Configuration) -> list[str]:
-    """The properties of daemons that ``wanted`` sets to other values than those the
-    cluster runs with, as sentences.
+    """The properties of daemons that ``wanted`` sets to other values than those the cluster runs
+    with, as sentences.
 
     A property that ``wanted`` does not set is not a difference: ``yopp up`` without
     settings joins any cluster.
@@ -430,8 +430,8 @@ def _add_to_plan(run_dir: RunDir, plan: Plan, nodes: Sequence[PlannedNode]) -> N
 
 
 def _free_ports(used: Iterable[int]) -> Iterator[int]:
-    """Ports for new nodes, from 45454 up, without those in ``used``. They are only names:
-    nothing listens on them."""
+    """Ports for new nodes, from 45454 up, without those in ``used``. They are only names: nothing
+    listens on them."""
     taken = set(used)
     return (port for port in range(FIRST_PORT, LAST_PORT + 1) if port not in taken)
 
@@ -448,8 +448,8 @@ def running_nm(run_dir: RunDir, port: int | None) -> str:
 
 
 def port_of(text: str | None) -> int | None:
-    """The port in ``45454``, ``nm-45454`` or ``host:45454``; None for None. Raises
-    NodeNotFoundError for other text."""
+    """The port in ``45454``, ``nm-45454`` or ``host:45454``; None for None. Raises NodeNotFoundError for
+    other text."""
     if text is None:
         return None
     digits = text.rpartition(":")[2].removeprefix("nm-")

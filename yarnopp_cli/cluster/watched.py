@@ -27,8 +27,8 @@ _FILE = pattern(r"(rm|nm-\d{1,5})\.watched")
 
 
 def seconds_since_boot() -> float:
-    """The clock for restarts: it is independent of the wall clock, and runs while
-    the machine is suspended."""
+    """The clock for restarts: it is independent of the wall clock, and runs while the machine
+    is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 

@@ -1,11 +1,12 @@
 """A master's side of the ApplicationMasterProtocol (YARN's ``AMRMClient``): registration, asks, allocate calls.
 
-One allocate call always waits at the RM. Calls that a lost RM may not have received are repeated. It does not follow
-how tasks end. Like all modules here it returns commands and never makes a call itself.
+One allocate call always waits at the RM. Calls that a lost RM may not have received are repeated. The client
+does not follow how tasks end. Like all modules here it returns commands and never makes a call itself.
 
-In YARN an ask *replaces* the number outstanding under its key, so a master that asks again under a key while the RM is
-answering may get too many containers or too few. A key that is used once cannot be replaced by accident: a new batch
-is a new allocation request id, and only a withdrawal or a repetition after a lost answer names an old one.
+In YARN an ask *replaces* the outstanding number under its key, so a master that asks again under the same key
+while the RM answers may get too many containers or too few. A key that is used once cannot be replaced by
+accident: each batch has a new allocation request id, and only a withdrawal, or a repetition after a lost
+answer, uses an old one.
 """
 
 from __future__ import annotations
@@ -63,11 +64,11 @@ class Asks:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there is something to tell the RM."""
+        """Whether there are asks that have not been sent to the RM."""
         return bool(self._unsent)
 
     def add(self, tasks: Iterable[Task], now: float) -> None:
-        """Ask for a container for each of these, which are given out in this order."""
+        """Ask for a container for each task; containers are matched to tasks in this order."""
         shapes: dict[_Shape, list[Task]] = {}
         for task in tasks:
             shapes.setdefault(_shape(task, now), []).append(task)
@@ -88,7 +89,8 @@ class Asks:
             self._next_id += 1
 
     def match(self, container: Container) -> Task | None:
-        """The task that this container is for, which then waits no more; None for an unwanted one."""
+        """The task for which this container is, which is then removed from its batch; None for an
+        unwanted container."""
         batch = self._batches.get(container.allocation_request_id)
         while batch is not None and batch.tasks:
             task = batch.tasks.popleft()
@@ -104,16 +106,17 @@ class Asks:
         self._batches.clear()
 
     def repeat_all(self) -> None:
-        """The RM may not have received the last calls: repeat all outstanding requests.
+        """Repeat all outstanding requests, since the RM may not have received the last calls.
 
-        What it granted meanwhile, and this master does not know of yet, comes on top, and is given back then.
+        Containers that the RM has granted meanwhile without this master's knowledge are surplus, and are
+        released when they arrive.
         """
         self._unsent = [
             replace(batch.request, num_containers=self._count(batch)) for batch in self._batches.values()
         ]
 
     def take_unsent(self) -> tuple[ResourceRequest, ...]:
-        """The next allocate call."""
+        """The asks for the next allocate call."""
         unsent, self._unsent = tuple(self._unsent), []
         return unsent
 
@@ -139,9 +142,9 @@ def _shape(task: Task, now: float) -> _Shape:
 class AMRMClient:
     """The conversation of one attempt with the RM.
 
-    ``releases``, ``updates`` and ``tasks`` go with the next allocate call. ``registered`` is false before the first
-    registration and after the RM asked for another one. ``in_flight`` counts allocate calls that have not
-    been answered.
+    ``releases``, ``updates`` and ``tasks`` are sent with the next allocate call. ``registered`` is false
+    before the first registration, and after the RM has asked for another one. ``in_flight`` counts unanswered
+    allocate calls.
     """
 
     def __init__(self, attempt_id: str, token: Token, heartbeat_ms: int) -> None:
@@ -171,7 +174,7 @@ class AMRMClient:
 
     @property
     def due(self) -> bool:
-        """Whether an allocate call is to be made now: there is something to say, or none is waiting at the RM."""
+        """Whether an allocate call must be made now: there is news for the RM, or no call waits there."""
         if not self.registered or self.retry_at is not None:
             return False
         said = self.asks.has_unsent or self.releases or self.updates or (self.tasks_matter and self.tasks)
@@ -182,7 +185,7 @@ class AMRMClient:
         return self._allocate(summary, self._heartbeat_ms)
 
     def last_word(self, summary: JobSummary) -> m.CallRM:
-        """An allocate call that is not to be held, so that the RM has the final counts."""
+        """An allocate call that the RM answers at once, to report the final counts."""
         return self._allocate(summary, 0)
 
     def _allocate(self, summary: JobSummary, wait_ms: int) -> m.CallRM:
@@ -208,12 +211,12 @@ class AMRMClient:
         return m.CallRM(request)
 
     def take_token(self, token: Token | None) -> None:
-        """From now on this master speaks with an AMRMProxy, and this token is for it."""
+        """Use this token from now on, if there is one: it is for the AMRMProxy that the master now calls."""
         if token is not None:
             self._token = token
 
     def acknowledge(self, response: AllocateResponse) -> None:
-        """This answer has arrived; the next call says so."""
+        """Note that an answer has arrived; the next call acknowledges it."""
         self._response_id = max(self._response_id, response.response_id)
         if response.token is not None:
             self._token = response.token
@@ -243,7 +246,7 @@ class AMRMClient:
         self.updates = again + self.updates
 
     def lost(self, now: float) -> bool:
-        """The RM could not be reached: everything is repeated. False once that has lasted too long."""
+        """The RM could not be reached: repeat everything later. False once that has lasted too long."""
         self.repeat_all()
         self.tasks, self._said = self._said + self.tasks, []
         self.retry_at = now + RETRY_SECONDS
@@ -258,7 +261,7 @@ class AMRMClient:
         )
 
     def kill(self, reason: str) -> m.CallRM:
-        """Have the RM end the application as KILLED: one whose master unregisters ends as FINISHED."""
+        """Ask the RM to end the application as KILLED: after unregistering, it would end as FINISHED."""
         application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
         return m.CallRM(KillApplicationRequest(application_id, reason))
 
@@ -281,9 +284,10 @@ def update_request(
     execution_type: ExecutionType | None = None,
     capability: Resource | None = None,
 ) -> UpdateContainerRequest:
-    """The request for an update of ``container``. Raises UsageError where target and original do not suit it.
+    """The request to update ``container``. Raises UsageError if the target and original types do not
+    match the update.
 
-    ``execution_type`` is the target of a promotion or demotion, None for the only one that it can have.
+    ``execution_type`` is the target of a promotion or demotion; None means the only possible one.
     """
     if update_type not in _TYPES:
         if capability is None:

@@ -106,8 +106,8 @@ class Connection:
                 self._probe(call_id)
 
     def _probe(self, call_id: int) -> None:
-        """Raise StoppedDaemonError if the daemon's process is stopped: it cannot answer
-        until it is continued."""
+        """Raise StoppedDaemonError if the daemon's process is stopped: it cannot answer until it
+        is continued."""
         pid = self.stopped_peer()
         if pid:
             self._calls.pop(call_id, None)
@@ -165,8 +165,8 @@ class Connection:
             self._write()
 
     def _flush(self) -> None:
-        """Send all output, and read meanwhile: otherwise a daemon that waits for us to
-        read would wait for ever."""
+        """Send all output, and read meanwhile: otherwise a daemon that waits for us to read would
+        wait for ever."""
         self._write()
         deadline = time.monotonic() + DEFAULT_TIMEOUT
         while self._outgoing and self._end is None:

@@ -98,8 +98,8 @@ def _has_many_digits(params: bytes) -> bool:
 
 
 def decode_answer(line: Line, calls: Calls) -> Answer:
-    """Decode one line from a server; ``calls`` are the unanswered calls. Raises WireError
-    if it is not an answer."""
+    """Decode one line from a server; ``calls`` are the unanswered calls. Raises WireError if it is
+    not an answer."""
     try:
         answer: _Answer = _decoder(_Answer).decode(line)
     except _ERRORS as error:

@@ -52,8 +52,8 @@ class Member(Protocol):
     known: bool
     """Whether the caller's user is known, or one of its calls has succeeded: then it has shown a token."""
     heard: float
-    """The time of its last activity, by the loop's clock: it connected, a complete call
-    came, answers were read."""
+    """The time of its last activity, by the loop's clock: it connected, a complete call came,
+    answers were read."""
     held: int
     """Bytes of an incomplete call and of unread answers."""
 
@@ -111,8 +111,8 @@ class Crowd:
                 del self._addresses[member.address]
 
     def holds(self, member: Member, held: int) -> None:
-        """Record the bytes held for a connection. While the total is above the limit,
-        the largest is closed."""
+        """Record the bytes held for a connection. While the total is above the limit, the
+        largest is closed."""
         if member not in self._members:
             return
         self._held += held - member.held

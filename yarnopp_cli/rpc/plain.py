@@ -42,8 +42,8 @@ def encode_call(call_id: int, request: Request[Any]) -> bytes:
 
 
 def decode_answer(line: bytes, calls: Calls) -> Answer | None:
-    """Decode one line from a server; None for an answer to a call that is not in
-    ``calls``, the unanswered ones.
+    """Decode one line from a server; None for an answer to a call that is not in ``calls``, the
+    unanswered ones.
 
     Raises WireError if the line is not an answer; a malformed response becomes an Answer with a MessageError.
     """

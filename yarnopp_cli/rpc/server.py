@@ -1,5 +1,5 @@
-"""The server of a daemon: JSON lines on a Unix socket, and loopback TCP if configured,
-become calls to a machine.
+"""The server of a daemon: JSON lines on a Unix socket, and loopback TCP if configured, become
+calls to a machine.
 
 Each valid call becomes a CallReceived; each Reply and ReplyError becomes a line, in any order. A line that is
 not a call is answered here and never reaches the machine. Only the daemon's own user and root are served.
@@ -55,8 +55,8 @@ _PEERCRED = struct.Struct("3i")
 
 
 class RpcServer:
-    """Serves the methods of one daemon. ``post`` takes the calls and lost connections;
-    ``perform`` takes the answers.
+    """Serves the methods of one daemon. ``post`` takes the calls and lost connections; ``perform``
+    takes the answers.
 
     ``numbers_from`` keeps the numbers of calls and connections of two servers of one machine apart.
     """
@@ -263,8 +263,8 @@ class RpcServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One caller: splits its input into lines, and joins the answers of one turn of
-    the loop into one write."""
+    """One caller: splits its input into lines, and joins the answers of one turn of the loop
+    into one write."""
 
     def __init__(self, server: RpcServer, known_only: bool = True) -> None:
         self.id = 0
@@ -408,8 +408,8 @@ class _Connection(asyncio.Protocol):
         self._server._lost(self)
 
     def _take_rest(self) -> None:
-        """Handle the calls that came before the end of the connection, if it is
-        certain who made them (Unix)."""
+        """Handle the calls that came before the end of the connection, if it is certain who made
+        them (Unix)."""
         if self._tcp is None and self._waiting and not self._unread:
             self._take(float("inf"))
         self._waiting.clear()
@@ -483,7 +483,8 @@ class _Connection(asyncio.Protocol):
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or the uid if it has no name, or if that cannot be read now; "" for an unknown user (-1)."""
+    """The name of a user, or the uid if it has no name, or if that cannot be read now; "" for an
+    unknown user (-1)."""
     if uid < 0:
         return ""
     try:

@@ -121,8 +121,8 @@ class TcpCaller:
         self._accepted = self._read()
 
     def uid(self) -> int:
-        """The uid that owns the other end now and owned it when the connection was
-        accepted; -1 for nobody."""
+        """The uid that owns the other end now and owned it when the connection was accepted; -1
+        for nobody."""
         if self._accepted == NOBODY or self._read() != self._accepted:
             return -1
         return self._accepted.uid
@@ -139,8 +139,8 @@ class TcpCaller:
 
     @property
     def on_this_host(self) -> bool:
-        """Whether the caller has an address of this host, so that the kernel knows its user
-        while its end is open."""
+        """Whether the caller has an address of this host, so that the kernel knows its user while its
+        end is open."""
         return self._connection is None or not self._address or is_here(self._connection, self._address)
 
     def _read(self) -> Peer:

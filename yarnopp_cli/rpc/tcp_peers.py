@@ -56,8 +56,8 @@ def _is_open(connection: socket.socket) -> bool:
 
 
 def is_here(connection: socket.socket, peer: tuple[Any, ...]) -> bool:
-    """Whether the other end has an address of this host, so that the kernel knows its
-    user while it is open."""
+    """Whether the other end has an address of this host, so that the kernel knows its user while
+    it is open."""
     if plain(peer[0]).is_loopback:
         return True
     with socket.socket(connection.family, socket.SOCK_STREAM) as probe:
@@ -93,8 +93,8 @@ def stranger_that_serves(connection: socket.socket, timeout: float) -> str:
 
 
 def peer_in(rows: Iterable[str], own: tuple[Any, ...], peer: tuple[Any, ...]) -> Peer:
-    """The peer according to the rows of /proc/net/tcp{,6}; the row of its socket has
-    ``peer`` as the local address.
+    """The peer according to the rows of /proc/net/tcp{,6}; the row of its socket has ``peer`` as the
+    local address.
 
     It is known only if exactly one socket matches, which is ESTABLISHED and has an inode.
     """
@@ -121,8 +121,8 @@ def _tables() -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _unmapped_uid() -> int:
-    """The uid that the kernel shows for users outside our user namespace; -2 if the
-    namespace maps that uid. Raises OSError or ValueError, which is not cached, if that cannot be read now."""
+    """The uid that the kernel shows for users outside our user namespace; -2 if the namespace maps that uid.
+    Raises OSError or ValueError, which is not cached, if that cannot be read now."""
     try:
         with open("/proc/sys/kernel/overflowuid") as file:
             overflow = int(file.read())
@@ -140,8 +140,8 @@ def plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
 
 
 def _encode(name: tuple[Any, ...]) -> frozenset[str]:
-    """A socket's name as /proc/net/tcp{,6} writes it: 32-bit words of the address, in
-    the host's byte order."""
+    """A socket's name as /proc/net/tcp{,6} writes it: 32-bit words of the address, in the host's
+    byte order."""
     ip, port = plain(str(name[0])), int(name[1])
     forms = [ip.packed]
     if isinstance(ip, ipaddress.IPv4Address):

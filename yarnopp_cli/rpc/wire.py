@@ -74,8 +74,8 @@ class Lines:
         return len(self._buffer)
 
     def add(self, data: bytes) -> list[bytes]:
-        """Add ``data``; the lines that are now complete, up to one that is too long,
-        without their newlines."""
+        """Add ``data``; the lines that are now complete, up to one that is too long, without
+        their newlines."""
         self._buffer += data
         lines: list[bytes] = []
         start = 0

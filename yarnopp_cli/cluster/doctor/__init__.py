@@ -45,8 +45,8 @@ def examine_host(
     *,
     fix: bool = False,
 ) -> Iterator[Check]:
-    """Run all checks and yield each finding at once. ``fix`` removes leftovers of dead daemons
-    of this run directory."""
+    """Run all checks and yield each finding at once. ``fix`` removes leftovers of dead daemons of this
+    run directory."""
     state_dir = run_dir.state_dir
     findings = examine(conf, define, environ=environ, state_dir=state_dir)
     found = findings.configuration

@@ -68,8 +68,8 @@ def limits(examined: Examined) -> Iterator[Check]:
 
 
 def _tried(name: str, driver: CgroupDriver, probe: Callable[[CgroupDriver], str]) -> Check:
-    """Run one probe in its own cgroup. The probe returns its observation, and raises if
-    the limit has no effect."""
+    """Run one probe in its own cgroup. The probe returns its observation, and raises if the limit
+    has no effect."""
     try:
         return Check(name, OK, probe(driver))
     except (ExecutorError, OSError, TimeoutError) as error:

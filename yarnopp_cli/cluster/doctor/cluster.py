@@ -151,8 +151,8 @@ def pages(examined: Examined) -> Iterator[Check]:
 
 
 def _page_port(examined: Examined, what: str, name: str, address: str) -> Check:
-    """Whether a port is free. A daemon replaces a taken default port by a free one; a
-    configured port must be free."""
+    """Whether a port is free. A daemon replaces a taken default port by a free one; a configured port
+    must be free."""
     if not address:
         return Check(what, OK, f"none: {name} is empty")
     loopback_only = examined.configuration.settings(WebSettings).loopback_only

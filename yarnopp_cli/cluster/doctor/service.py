@@ -1,5 +1,5 @@
-"""Checks of the systemd service: whether the cluster starts after a reboot, and which limits
-its nodes can enforce."""
+"""Checks of the systemd service: whether the cluster starts after a reboot, and which limits its nodes
+can enforce."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Checks of the slots: whether containers can start in existing cgroups, and whether foreign
-processes are in these."""
+"""Checks of the slots: whether containers can start in existing cgroups, and whether foreign processes
+are in these."""
 
 from __future__ import annotations
 
