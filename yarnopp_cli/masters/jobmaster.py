@@ -539,7 +539,7 @@ class JobMaster:
             self._noticed.add(text)
             self._out.append(m.Notice(text))
 
-    # --- what goes wrong
+    # --- failures
 
     def _on_call_failed(self, call: m.Call, error: YoppError, now: float) -> None:
         match call.request:

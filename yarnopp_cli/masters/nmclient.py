@@ -94,8 +94,8 @@ class Starts:
     def unreachable(self, call: CallNode, now: float) -> bool:
         """A node could not be reached.
 
-        Returns True if the call will be retried, False if the node's time is over and
-        its containers are given up.
+        Returns True if the call will be retried, False if the node has been unreachable for too long and the
+        call is given up.
         """
         since = self._since.setdefault(call.node_address, now)
         if now - since >= PATIENCE_SECONDS:
@@ -105,7 +105,7 @@ class Starts:
         return True
 
     def _filtered(self, call: CallNode) -> CallNode:
-        if isinstance(call.request, UpdateContainersRequest):  # of one container
+        if isinstance(call.request, UpdateContainersRequest):  # an update is for one container
             return call if all(map(self._is_wanted, call.container_ids)) else replace(call, container_ids=())
         if isinstance(call.request, StopContainersRequest):
             left = tuple(filter(self._is_wanted, call.container_ids))
