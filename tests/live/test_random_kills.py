@@ -150,8 +150,13 @@ class Round:
                 words = ("--retries", "50", "-n", "4", "--memory", "400", "--", "sleep", "0.2")
                 claims.append(yopp("run", "-q", "-d", "-G", *words).stdout.strip())
             self.kill_some()
-        ended = yopp("wait", *self.jobs, *claims, timeout=60, code=None)
-        assert ended.returncode == 0, ended.stdout + ended.stderr
+        ended = yopp("wait", "--timeout", "60s", *self.jobs, *claims, timeout=90, code=None)
+        if ended.returncode != 0:
+            looks = [
+                yopp(*words, code=None).stdout for words in (("app", "list", "-a"), ("ps",), ("node", "list"))
+            ]
+            looks += [yopp("explain", job, code=None).stdout for job in self.jobs]
+            pytest.fail("\n".join([ended.stdout, ended.stderr, *looks]))
         again = 0
         for kind, number in TASKS.items():
             times = Counter(ended_well(self.logs[kind]))
