@@ -150,7 +150,7 @@ class Round:
                 words = ("--retries", "50", "-n", "4", "--memory", "400", "--", "sleep", "0.2")
                 claims.append(yopp("run", "-q", "-d", "-G", *words).stdout.strip())
             self.kill_some()
-        ended = yopp("wait", "--timeout", "60s", *self.jobs, *claims, timeout=90, code=None)
+        ended = yopp("wait", "--timeout", "2m", *self.jobs, *claims, timeout=150, code=None)
         if ended.returncode != 0:
             looks = [
                 yopp(*words, code=None).stdout for words in (("app", "list", "-a"), ("ps",), ("node", "list"))
