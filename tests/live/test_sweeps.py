@@ -86,7 +86,9 @@ def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(cluster: Yopp, tm
     ).stdout.strip()
     cluster("wait", detached)
     assert [(tmp_path / "d" / task / "stdout").read_text() for task in "12"] == ["x\n"] * 2
-    assert cluster("logs", detached).stdout == ""
+    for more in ((), ("-f",)):
+        silent = cluster("logs", detached, *more)
+        assert silent.stdout == "" and f"the output is in {tmp_path}/d/{{task}}/stdout" in silent.stderr
 
 
 def test_a_job_is_run_again_or_what_failed_of_it_or_some_tasks(cluster: Yopp, tmp_path: Path) -> None:
