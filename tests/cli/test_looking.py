@@ -544,7 +544,7 @@ def test_node_labels_are_listed_with_their_nodes(cli: Cli, cluster: Cluster) -> 
 def test_a_signal_that_is_given_as_a_container_is_told_how_it_is_given(cli: Cli, cluster: Cluster) -> None:
     for word in ("TERM", "sigusr1"):
         refused = cli("container", "signal", "2.2", word)
-        assert refused.code == 2 and f"container signal --signal {word} ID" in refused.err
+        assert refused.code == 2 and f"container signal --signal {word} 2.2" in refused.err
     assert cli("container", "signal", "2.2", "NOPE").code == 66
     assert not cluster.asked("signalToContainer") and not cluster.asked("signalContainer")
 

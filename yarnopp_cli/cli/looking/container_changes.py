@@ -154,7 +154,7 @@ def _refuse_signals(ids: Sequence[str]) -> None:
             raise UsageError(
                 f"{word} is a signal, not a container",
                 because="all arguments of this command are ids of containers",
-                hint=f"yopp container signal --signal {word} ID...",
+                hint=f"yopp container signal --signal {word} {next((one for one in ids if one != word), 'ID')}",
             )
 
 
