@@ -1,7 +1,7 @@
-"""All tables of docs/performance.md, ready to be pasted; or those that are named: python -m bench throughput idle.
+"""All tables of docs/performance.md, or the named ones: python -m bench throughput idle.
 
-With --short what the gate runs: the main ones in a small form, in half a minute, beside the floor. It fails only where
-a program fails: no figure is a test, since machines are noisy.
+With --short, what the gate runs: the main tables in a small form, in half a minute, compared with the floor. It fails
+only if a program fails: no figure is a test, because machines are noisy.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ PROGRAMS: dict[str, Sequence[str]] = {
     "crowd": ("--rounds", "3", "--kinds", "clients", "readers", "rest", "all"),
     "outside": ("--trials", "3", "--seconds", "3"),
 }
-"""What the whole run gives each of them."""
+"""The arguments of each program in the whole run."""
 SHORT = ("throughput", "slot_gap", "command_start", "preemption")
 
 
 def host() -> str:
-    """What the figures were measured on."""
+    """The host that the figures were measured on."""
     version = subprocess.run(
         ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
     ).stdout.strip()
@@ -50,7 +50,7 @@ def host() -> str:
 
 
 def main() -> int:
-    """Run them; return 1 if one failed."""
+    """Run the programs; return 1 if one failed."""
     parser = argparse.ArgumentParser(
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -24,7 +24,7 @@ SIZE = Resource(1, 0)
 
 
 def allocate(master: Master, containers: int, batch: int) -> tuple[float, list[float]]:
-    """The seconds for all containers, and the waiting time of each batch in ms."""
+    """Return the seconds for all containers, and the waiting time of each batch in ms."""
     waits: list[float] = []
     held: list[str] = []
     begun = time.perf_counter()
@@ -36,20 +36,20 @@ def allocate(master: Master, containers: int, batch: int) -> tuple[float, list[f
 
 
 def free_port() -> int:
-    """A free port of loopback."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--containers", type=int, help="containers in batches (5,000; short 1,000)")
     parser.add_argument("--batch", type=int, default=100)
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     containers = given.containers or (1000 if given.short else 5000)
     table = Table(
         "Opportunistic containers allocated to one master",

@@ -1,4 +1,4 @@
-"""A cluster of its own run directory, which ends with its program, whatever happens."""
+"""A cluster with its own run directory, which ends with its program, whatever happens."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ from yarnopp_cli.rpc.blocking import Connection
 
 ROOT = Path(__file__).resolve().parent.parent
 CALM = "yopp.nodemanager.pressure.enabled=false"
-"""Other programs pause no container: a benchmark beside others would measure them."""
+"""Keeps other programs on the host from pausing containers: otherwise a benchmark would measure those."""
 
 
 def yopp() -> list[str]:
-    """The first words of yopp's command line: the script beside this Python, as a user has it."""
+    """The first words of yopp's command line: the script next to this Python, as a user has it."""
     script = Path(sys.executable).with_name("yopp")
     return [str(script)] if script.exists() else [sys.executable, "-m", "yarnopp_cli"]
 
 
 class Home:
-    """A directory and an environment for yopp's commands, whatever cluster runs there. Use it in a ``with``."""
+    """A directory and an environment for yopp's commands, with or without a running cluster. Use it in a
+    ``with``."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="yobench"))
@@ -53,12 +54,12 @@ class Home:
         self.close()
 
     def start(self, *words: str, **options: Any) -> subprocess.Popen[Any]:
-        """Start a command of yopp's, without input and unless ``options`` say otherwise without output."""
+        """Start a yopp command, without input and, unless ``options`` say otherwise, without output."""
         silent = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         return subprocess.Popen([*yopp(), *words], env=self.environment, **{**silent, **options})
 
     def run(self, *words: str) -> str:
-        """Run one command that must succeed; return its output."""
+        """Run a command that must succeed; return its output."""
         with self.start(*words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             out, err = process.communicate()
         if process.returncode:
@@ -66,7 +67,7 @@ class Home:
         return str(out)
 
     def pids(self) -> list[int]:
-        """The daemons that run here."""
+        """The pids of the daemons that run in this directory."""
         found = []
         for file in (self.path / "run").glob("*.pid"):
             with contextlib.suppress(OSError, ValueError, IndexError):
@@ -86,7 +87,8 @@ class Home:
 
 
 class Cluster(Home):
-    """``nodes`` of so many vcores and MB. Both are numbers of the scheduler's: the machine may have fewer."""
+    """``nodes`` nodes with ``vcores`` and ``memory`` MB each. Both are numbers for the scheduler: the host
+    may have fewer."""
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class Cluster(Home):
 
     @property
     def socket(self) -> str:
-        """Where the RM listens."""
+        """The RM's socket."""
         return str(self.path / "run" / "rm.sock")
 
     def call(self, request: Request[ResponseT]) -> ResponseT:
@@ -116,12 +118,12 @@ class Cluster(Home):
         return self.rm.call(request)
 
     def running(self) -> int:
-        """How many containers run."""
+        """The number of running containers."""
         found = self.call(GetContainersRequest()).containers
         return sum(one.state == "RUNNING" for one in found)
 
     def until_running(self, number: int, seconds: float = 60.0) -> None:
-        """Wait until so many containers run."""
+        """Wait until ``number`` containers run."""
         deadline = time.monotonic() + seconds
         while self.running() < number:
             if time.monotonic() > deadline:
@@ -129,12 +131,12 @@ class Cluster(Home):
             time.sleep(0.005)
 
     def until_idle(self, seconds: float = 300.0) -> None:
-        """Wait until every application that was submitted has ended."""
+        """Wait until every submitted application has ended."""
         found = self.call(GetApplicationsRequest()).applications
         self.until_ended([one.application_id for one in found], seconds)
 
     def until_empty(self, seconds: float = 60.0) -> None:
-        """Wait until every application has ended, and no node has a container: what it holds has been cleaned up."""
+        """Wait until every application has ended and no node has a container any more: they are cleaned up."""
         self.until_idle(seconds)
         deadline = time.monotonic() + seconds
         while left := self.call(GetContainersRequest()).containers:
@@ -149,19 +151,20 @@ class Cluster(Home):
             raise RuntimeError(f"the applications have not ended after {seconds:g} s")
 
     def close(self) -> None:
-        """End it."""
+        """End the cluster."""
         self.rm.close()
         super().close()
 
 
 def stamps(path: Path) -> list[list[int]]:
-    """The complete lines that tasks have written: ns of the first instruction, and of the end where it has one."""
+    """The complete lines that tasks have written: ns of the first instruction and, if the task writes it, of
+    the end."""
     text = path.read_text() if path.exists() else ""
     return [[int(word) for word in line.split()] for line in text[: text.rfind("\n") + 1].splitlines()]
 
 
 def first_stamp(path: Path, seconds: float = 60.0) -> float:
-    """When the task began, in seconds of ``time.monotonic``, waiting for it."""
+    """Wait until a task has begun; return when, in seconds of ``time.monotonic``."""
     deadline = time.monotonic() + seconds
     while not (found := stamps(path)):
         if time.monotonic() > deadline:

@@ -1,9 +1,9 @@
 """How long a command takes from the shell: to the first instruction of what it runs, and to the prompt.
 
-A task writes down when it began; it is a small static program, and alone it is the floor. "Bare Python" is this
-interpreter with nothing to do: no program in Python starts sooner. CPU is that of the command, without the daemons'.
-Then, with --live containers that sleep on a node of numbers (its vcores and memory are the scheduler's, not this
-machine's), what lists cost; and a shell loop of detached jobs, which are handed in one after another.
+The task is a small static program that records when it begins; alone, it is the floor. "Bare Python" is this
+interpreter with nothing to do: no program in Python starts sooner. The CPU is that of the command, without the daemons.
+Then the lists are timed with --live sleeping containers on a node with more vcores than the host has, and a shell loop
+submits detached jobs one after the other.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SUBMISSIONS = 'n=$1; shift; while [ $n -gt 0 ]; do "$@" >/dev/null || exit 1; n=
 
 
 def from_shell(words: Sequence[str], environment: dict[str, str] | None, file: Path | None = None) -> Sample:
-    """Run a command to its end; with ``file``, say when the task that writes to it began."""
+    """Run a command to its end; with ``file``, also measure when the task that writes to it began."""
     used, begun = reaped_seconds(), time.monotonic()
     subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     figures = {"prompt": 1000 * (time.monotonic() - begun), "cpu": 1000 * (reaped_seconds() - used)}
@@ -49,7 +49,7 @@ def from_shell(words: Sequence[str], environment: dict[str, str] | None, file: P
 
 
 def from_library(cluster: Cluster, file: Path) -> Sample:
-    """The same by calls over one connection: submit, register, ask, start, and wait for the end."""
+    """Run the task by calls over one connection: submit, register, ask, start, and wait for the end."""
     used, begun = time.process_time(), time.monotonic()
     master = Master(cluster.rm)
     master.start(master.acquire(1, ExecutionType.GUARANTEED), [*tool("task"), str(file)])
@@ -60,7 +60,7 @@ def from_library(cluster: Cluster, file: Path) -> Sample:
 
 
 def hosted(cluster: Cluster, file: Path) -> Sample | None:
-    """The same in two calls, with the job's master in the RM; None where the RM hosts none."""
+    """Run the task by two calls, with the job's master in the RM; None if the RM hosts no masters."""
     task = TaskSpec(1, SMALL, count=1)
     job = JobSpec("bench", "YARN", (PhaseSpec("run", (task,), (*tool("task"), str(file))),))
     context = ApplicationSubmissionContext(application_id="", name="bench")
@@ -115,7 +115,7 @@ def once(
 
 
 def first_table(rounds: Rounds) -> Table:
-    """One command a row."""
+    """One command for each row."""
     table = Table(
         "One command from the shell, ms",
         (
@@ -137,7 +137,7 @@ def first_table(rounds: Rounds) -> Table:
 
 
 def lists(live: int, rounds: int, define: Sequence[str]) -> Table:
-    """What lists take with so many live containers."""
+    """The times of lists with ``live`` live containers."""
     table = Table(
         f"Lists with {live:,} live containers, ms",
         ("command", "prompt", "smallest-largest", "of bare Python", "CPU of the command"),
@@ -209,14 +209,14 @@ def loops(number: int, define: Sequence[str]) -> Table:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--rounds", type=int, help="rounds (9; short 3)")
     parser.add_argument("--live", type=int, help="live containers for the lists, 0 for none (2,000; short 0)")
     parser.add_argument("--loop", type=int, help="detached submissions, 0 for none (100; short 0)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """Up to three tables."""
+    """Yield up to three tables."""
     count = given.rounds or (3 if given.short else 9)
     live = given.live if given.live is not None else 0 if given.short else 2000
     loop = given.loop if given.loop is not None else 0 if given.short else 100

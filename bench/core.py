@@ -1,9 +1,9 @@
-"""What the pure core costs a container, and whether that grows with the cluster, the queues or the jobs.
+"""The CPU of the pure core per container, and whether it grows with the cluster, the queues or the jobs.
 
-One ResourceManager, its NodeManagers and its masters run in virtual time without any I/O (``world.py``): CPU
-microseconds a container of all nodes' machines, of the RM's, the masters' and together, and the ratio to the first
-row of each part. A loop beside the work measures how fast this host is at that moment, and figures are given at the
-speed of the first row. The goal: within 1.5 of the first row from 1 to 10,000 nodes, from 10 to 50,000 queued
+One ResourceManager, its NodeManagers and its masters run in virtual time without any I/O (``world.py``). The tables
+have the CPU microseconds per container of the nodes' machines, the RM's, the masters' and of all, and the ratio to the
+first row of each part. A loop beside the work measures the speed of this host at that moment; figures are corrected to
+the speed of the first row. The goal: within 1.5 of the first row from 1 to 10,000 nodes, from 10 to 50,000 queued
 containers (in a node's queue, or as asks at the RM) and from 1 to 1,000 jobs. A row that takes more than ``--budget``
 CPU seconds is cut short: its queues were not emptied.
 """
@@ -30,14 +30,14 @@ from .world import Cluster, World, reading_ns
 TASK = Resource(1024, 1)
 VCORES = 4
 SHORT_TASKS = 4000
-"""The most in a row of the short form."""
+"""The most tasks in a row of the short form."""
 SLICE = 0.1
-"""CPU seconds after which the speed of the host is measured again."""
+"""The CPU seconds after which the speed of the host is measured again."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row: so many nodes and jobs, so many containers in all, and what the queue of a node holds."""
+    """One row: the number of nodes, jobs, and containers in all, and the capacity of a node's queue."""
 
     nodes: int = 1
     jobs: int = 1
@@ -60,7 +60,7 @@ PARTS: dict[str, tuple[list[tuple[int, Case]], tuple[int, Case]]] = {
         (1000, Case(nodes=10, jobs=1000, tasks=20_000)),
     ),
 }
-"""The rows of each part, and the one that is only made with ``--large``."""
+"""The rows of each part, and the one that is only run with ``--large``."""
 
 
 def spin() -> int:
@@ -74,7 +74,7 @@ def spin() -> int:
 
 
 def unit() -> float:
-    """CPU seconds of the loop."""
+    """The CPU seconds of the loop."""
     began = time.process_time()
     spin()
     return time.process_time() - began
@@ -82,7 +82,8 @@ def unit() -> float:
 
 @dataclass
 class Measured:
-    """CPU microseconds a container by machine, calls by machine, the speed's unit in seconds, and whether all ended."""
+    """For each container, CPU microseconds and calls by machine; the speed's unit in seconds, and whether all
+    jobs ended."""
 
     cpu: dict[str, float]
     calls: dict[str, float]
@@ -129,7 +130,7 @@ def measure(case: Case, kind: ExecutionType, budget: float, reading: float) -> M
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument(
         "parts", nargs="*", choices=[[], *PARTS], help="nodes, queued, asked, jobs; all by default"
     )
@@ -143,7 +144,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     profile = cProfile.Profile() if given.profile else None
     kind = ExecutionType.GUARANTEED if given.guaranteed else ExecutionType.OPPORTUNISTIC
     table = Table(

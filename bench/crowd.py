@@ -1,8 +1,8 @@
-"""How much slower a job is beside a crowd: many clients, followers of logs, stopped readers, REST at full speed.
+"""How much many callers slow a job down: clients, followers of logs, readers that read nothing, REST at full speed.
 
-The same job runs alone and beside each kind of crowd, and beside all of them, in turns. What the crowd asks for is told
-too: a daemon that answered nobody would be fast. Everything shares the processors of this machine, the crowd's own
-programs as well, so that they run with the lowest priority: what is measured is what daemons do for them.
+The same job runs alone, beside each kind of crowd, and beside all of them, in turns. The table also has the number of
+answers: a daemon that answers nobody is fast. The programs of the crowd share the CPUs with the daemons, so they run at
+the lowest priority: the measurement shows what the daemons do for them.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from .machine import pss_mb
 
 CLIENTS, FOLLOWERS, READERS, REST = 200, 50, 20, 20
 MOST = 1.3
-"""A job is to be at most so many times slower."""
+"""A job may become slower by at most this factor."""
 PAUSE_SECONDS = 1.0
-"""Between two calls of a client, as of a `top` or a `wait`."""
+"""The pause between two calls of a client, as in `top` or `wait`."""
 PATHS = ("/ws/v1/cluster/apps", "/ws/v1/cluster/metrics", "/ws/v1/cluster/nodes")
 WORD = "/bin/sh", "-c", "while :; do date; sleep 0.5; done"
 
 
 class Crowd:
-    """Programs that ask the daemons for something, of one kind."""
+    """Programs of one kind that send requests to the daemons."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -44,11 +44,11 @@ class Crowd:
         self._answered = cluster.path / f"answered-{id(self)}"
 
     def clients(self) -> None:
-        """Connections that ask for all applications and containers, one after the other."""
+        """Connections that ask for all applications and containers in turn."""
         self._child("clients", self.cluster.socket, CLIENTS)
 
     def rest(self) -> None:
-        """Connections to the REST API that ask as fast as they are answered."""
+        """Connections to the REST API that ask again as soon as they are answered."""
         self._child("rest", (self.cluster.path / "run" / "rm.http").read_text().strip(), REST)
 
     def readers(self) -> None:
@@ -63,7 +63,7 @@ class Crowd:
             self.processes.append(self.cluster.start("logs", "-f", job, preexec_fn=partial(os.nice, 19)))
 
     def all(self) -> None:
-        """All of these."""
+        """All of these kinds."""
         for one in (self.clients, self.followers, self.readers, self.rest):
             one()
 
@@ -72,17 +72,17 @@ class Crowd:
         self.processes.append(subprocess.Popen(words, cwd=ROOT, preexec_fn=partial(os.nice, 19)))
 
     def pause(self, on: bool) -> None:
-        """Have them stand still, or go on. Stopped programs ask for nothing."""
+        """Stop the programs, or continue them. Stopped programs send no requests."""
         for process in self.processes:
             process.send_signal(signal.SIGSTOP if on else signal.SIGCONT)
 
     def answered(self) -> int:
-        """How many answers they have had so far."""
+        """The number of answers that the programs have had so far."""
         found = self._answered.read_text().split() if self._answered.exists() else []
         return sum(map(int, found[-1:]))
 
     def close(self) -> None:
-        """End them."""
+        """End the programs."""
         for process in self.processes:
             process.kill()
         for process in self.processes:
@@ -93,20 +93,20 @@ class Crowd:
 
 
 class Asking:
-    """Counts answers, and writes the number down now and then."""
+    """Counts answers, and writes the number to a file regularly."""
 
     def __init__(self, file: str) -> None:
         self._file = Path(file)
         self.answers = 0
 
     async def tell(self) -> None:
-        """Until the process ends."""
+        """Write the number until the process ends."""
         while True:
             await asyncio.sleep(0.1)
             self._file.write_text(f"{self.answers}\n")
 
     async def client(self, path: str) -> None:
-        """Ask, wait, ask again."""
+        """Ask, wait, and ask again."""
         reader, writer = await asyncio.open_unix_connection(path, limit=64 << 20)
         lines = [encode_call(1, GetApplicationsRequest()), encode_call(2, GetContainersRequest())]
         while True:
@@ -117,7 +117,7 @@ class Asking:
                 await asyncio.sleep(PAUSE_SECONDS)
 
     async def rest(self, address: str, number: int) -> None:
-        """Ask as fast as it answers."""
+        """Ask again as soon as the answer is there."""
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         request = f"GET {PATHS[number % len(PATHS)]} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
@@ -128,7 +128,7 @@ class Asking:
             except (
                 asyncio.IncompleteReadError,
                 ConnectionError,
-            ):  # it stood still for so long that it was closed
+            ):  # it was stopped for so long that the connection was closed
                 reader, writer = await asyncio.open_connection(host, int(port))
                 continue
             length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
@@ -136,7 +136,7 @@ class Asking:
             self.answers += 1
 
     async def reader(self, path: str) -> None:
-        """Ask for more than anybody reads, and read nothing."""
+        """Ask for more than the kernel buffers, and read nothing."""
         _, writer = await asyncio.open_unix_connection(path)
         writer.transport.pause_reading()  # type: ignore[attr-defined]
         writer.write(encode_call(1, GetContainersRequest(finished=True)) * 2000)
@@ -144,7 +144,7 @@ class Asking:
 
 
 async def ask(kind: str, where: str, number: int, file: str) -> None:
-    """The life of one of the crowd's processes."""
+    """Run one of the crowd's processes."""
     asking = Asking(file)
     one: Callable[[int], object] = {
         "clients": lambda _: asking.client(where),
@@ -158,7 +158,7 @@ async def ask(kind: str, where: str, number: int, file: str) -> None:
 
 
 def job(cluster: Cluster, tasks: int, crowd: Crowd | None) -> Sample:
-    """One job; its seconds, and how many answers a second the crowd had meanwhile."""
+    """Run one job; measure its seconds, and how many answers a second the crowd had meanwhile."""
     if crowd is not None:
         crowd.pause(False)
     before = crowd.answered() if crowd is not None else 0
@@ -172,14 +172,14 @@ def job(cluster: Cluster, tasks: int, crowd: Crowd | None) -> Sample:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="tasks of the job (400; short 100)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
     parser.add_argument("--kinds", nargs="*", help="of clients followers readers rest all")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     tasks = given.tasks or (100 if given.short else 400)
     kinds = given.kinds or ["clients", "followers", "readers", "rest", "all"]
     with Cluster(*given.define) as cluster, ExitStack() as stack:

@@ -37,7 +37,7 @@ def preemptions(cluster: Cluster) -> int:
 
 
 def measure(name: str, tasks: int, seconds: float, define: list[str]) -> Sample:
-    """One cluster, one guaranteed job."""
+    """Run one guaranteed job in one cluster."""
     others, properties = CASES[name]
     with Cluster(QUEUE, *properties, *define, memory=2048) as cluster:
         job = None
@@ -55,14 +55,14 @@ def measure(name: str, tasks: int, seconds: float, define: list[str]) -> Sample:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="guaranteed tasks (100; short 30)")
     parser.add_argument("--seconds", type=float, default=0.05)
     parser.add_argument("--rounds", type=int, help="rounds (3; short 1)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     tasks = given.tasks or (30 if given.short else 100)
     cases = {name: partial(measure, name, tasks, given.seconds, given.define) for name in CASES}
     rounds = Rounds(cases, given.rounds or (1 if given.short else 3), warm=False)

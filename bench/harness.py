@@ -1,4 +1,4 @@
-"""What all programs here share: rounds in which the cases take turns, medians, one table, the command line."""
+"""What all programs here share: rounds in which the cases take turns, medians, tables, the command line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Sample:
 
 @dataclass
 class Table:
-    """The answer to one question. A cell is a text, a number or None for nothing; notes are printed below."""
+    """The answer to one question. A cell is a text, a number, or None for no value; notes are printed below."""
 
     question: str
     columns: Sequence[str]
@@ -35,7 +35,7 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """Markdown whose columns stand below each other."""
+        """The table as Markdown with aligned columns."""
         cells = [list(self.columns)] + [
             [*map(shown, row), *[""] * (len(self.columns) - len(row))] for row in self.rows
         ]
@@ -58,13 +58,13 @@ class Table:
         return "\n".join([f"{self.question}\n", first, rule, *rest, *notes])
 
     def document(self) -> dict[str, object]:
-        """The same for programs."""
+        """The table as a document for programs."""
         rows = [dict(zip(self.columns, row, strict=False)) for row in self.rows]
         return {"question": self.question, "rows": rows, "notes": self.notes}
 
 
 def shown(cell: Cell) -> str:
-    """A cell's text: three digits or so of a number."""
+    """A cell's text: about three digits of a number."""
     if cell is None:
         return "-"
     if isinstance(cell, str):
@@ -74,18 +74,18 @@ def shown(cell: Cell) -> str:
 
 
 def quantile(values: Sequence[float], share: float) -> float:
-    """The smallest value that at least this share of the values does not exceed."""
+    """The smallest value that at least ``share`` of the values do not exceed."""
     ordered = sorted(values)
     return ordered[max(0, min(len(ordered) - 1, -int(-len(ordered) * share // 1) - 1))]
 
 
 def spread(values: Sequence[float]) -> str:
-    """The smallest and the largest."""
+    """The smallest and the largest value."""
     return f"{shown(min(values))}-{shown(max(values))}"
 
 
 RATES = ("a second", "smallest-largest", "of the floor", "CPU ms a task")
-"""The columns behind the name in a table of rates."""
+"""The columns after the name in a table of rates."""
 
 
 class Rounds:
@@ -94,7 +94,7 @@ class Rounds:
     def __init__(
         self, cases: Mapping[str, Callable[[], Sample | None]], rounds: int, *, warm: bool = True
     ) -> None:
-        """Run every case once a round; with ``warm`` a round before, to fill caches, that is not counted.
+        """Run every case once in each round; with ``warm``, one uncounted round before, to fill caches.
 
         A case that returns None cannot run here, and is left out.
         """
@@ -109,16 +109,17 @@ class Rounds:
                     self.samples.setdefault(name, []).append(sample)
 
     def values(self, name: str, figure: str) -> list[float]:
-        """One figure of one case, round by round."""
+        """One figure of one case in each round."""
         return [sample.figures[figure] for sample in self.samples[name] if figure in sample.figures]
 
     def median(self, name: str, figure: str) -> float | None:
-        """The median over the rounds; None where the case has no such figure."""
+        """The median over the rounds; None if the case has no such figure."""
         values = self.values(name, figure) if name in self.samples else []
         return statistics.median(values) if values else None
 
     def ratio(self, name: str, figure: str, floor: str) -> float | None:
-        """The median of the ratios to another case in the same round: what another day's machine has, too."""
+        """The median of the ratios to another case in the same round, which can be compared between hosts and
+        days."""
         pairs = list(zip(self.values(name, figure), self.values(floor, figure), strict=False))
         return statistics.median([one / other for one, other in pairs if other]) if pairs else None
 
@@ -129,11 +130,11 @@ class Rounds:
         return self.label(name), self.median(name, "rate"), spread(rates), over, self.median(name, "cpu")
 
     def label(self, name: str) -> str:
-        """The case's name, with a tilde where other programs disturbed most of its rounds."""
+        """The case's name, with a tilde if other programs disturbed most of its rounds."""
         return f"{name} ~" if self._others(name) > NOISY else name
 
     def notes(self) -> list[str]:
-        """What is to be said about the machine."""
+        """Notes about the noise on the host."""
         disturbed = [self._others(name) for name in self.samples if self._others(name) > NOISY]
         return (
             [f"~ noisy: other programs used up to {max(disturbed):.1f} cores meanwhile"] if disturbed else []
@@ -146,7 +147,7 @@ class Rounds:
 def program(
     description: str | None, tables: Tables, options: Options | None = None, argv: Sequence[str] | None = None
 ) -> int:
-    """The ``main`` of every program: options, tables, and an end in order at SIGTERM."""
+    """The ``main`` of every program: parses options, prints tables, and ends in order at SIGTERM."""
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )

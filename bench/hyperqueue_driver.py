@@ -1,7 +1,7 @@
-"""HyperQueue in its own Python, for ``rivals.py``.
+"""Drives HyperQueue in HyperQueue's own Python, for ``rivals.py``.
 
 serve DIRECTORY SLOTS TASK...    a server and a worker until stdin ends; a line [number, command] runs a batch
-submit SERVER COMMAND...         hand one task to it, and wait for its end
+submit SERVER COMMAND...         submit one task to it, and wait for its end
 """
 
 import json
@@ -34,7 +34,7 @@ def serve(folder, slots, *task):
     from hyperqueue.cluster import LocalCluster, WorkerConfig
 
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # what the library prints is no answer
+    os.dup2(2, 1)  # the library's own output is not an answer
     with LocalCluster(folder, WorkerConfig(cores=int(slots))) as cluster:
         client = Client(cluster.cluster.server_dir)
         print(json.dumps(str(cluster.cluster.server_dir)), file=answers)
@@ -44,7 +44,7 @@ def serve(folder, slots, *task):
 
 
 def submit(server, *command):
-    """One task, from the start of this client to the task's end."""
+    """Run one task, from the start of this client to the task's end."""
     client = Client(server)
     job = Job()
     job.program(list(command), stdout=None, stderr=None)

@@ -1,7 +1,7 @@
-"""What the daemons cost while nothing happens, and while many containers wait and run.
+"""Memory and CPU of the daemons while nothing happens, and while many containers run and wait.
 
-Memory is PSS: what is shared is divided by who shares it. First an idle cluster that has run a job; then 200 containers
-that sleep on a node of numbers and 1,000 in its queue, alone and with `yopp top` looking on. CPU in % of one core.
+Memory is PSS: shared pages are divided among the processes that share them. First an idle cluster that has run a job;
+then a node with 200 sleeping and 1,000 queued containers, without and with `yopp top`. CPU is in % of one core.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .rivals import missing, rivals
 
 
 def daemons(cluster: Cluster) -> dict[str, set[int]]:
-    """The processes of the daemons themselves."""
+    """The pids of the daemons themselves."""
     return {
         name: {int(file.read_text().split()[0]) for file in (cluster.path / "run").glob(f"{start}*")}
         for name, start in (("ResourceManager", "rm.pid"), ("NodeManager", "nm-*.pid"))
@@ -49,7 +49,7 @@ def rows(groups: Mapping[str, set[int]], seconds: float) -> Iterator[Sequence[Ce
 
 @contextlib.contextmanager
 def top(cluster: Cluster, shows: bytes) -> Iterator[int]:
-    """The process of a `yopp top` that has drawn ``shows`` on a terminal of its own."""
+    """The pid of a `yopp top` that has drawn ``shows`` on a terminal of its own."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(ours, (40, 120))
     process = cluster.start("top", stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True)
@@ -59,7 +59,7 @@ def top(cluster: Cluster, shows: bytes) -> Iterator[int]:
 
     def drain() -> None:
         picture = b""
-        with contextlib.suppress(OSError):  # as the terminal's other end is closed
+        with contextlib.suppress(OSError):  # when the terminal's other end is closed
             while piece := os.read(ours, 65536):
                 picture = b"" if drawn.is_set() else picture + piece
                 if shows in picture:
@@ -78,7 +78,7 @@ def top(cluster: Cluster, shows: bytes) -> Iterator[int]:
 
 
 def idle(seconds: float, define: Sequence[str]) -> Table:
-    """A cluster in which nothing happens, and the others' daemons."""
+    """Measure a cluster in which nothing happens, and the daemons of other runners."""
     table = Table(
         f"Idle daemons over {seconds:g} s",
         ("daemons", "processes", "PSS, MB", "CPU, % of a core"),
@@ -91,7 +91,7 @@ def idle(seconds: float, define: Sequence[str]) -> Table:
         for one in others:
             one.batch(10, ["/bin/true"])
         cluster.until_empty()
-        cluster.rm.close()  # nobody looks
+        cluster.rm.close()  # no client is connected
         parents = {pid: found[0] for pid, found in processes().items()}
         groups = {one.name: tree(parents, one.roots()) for one in others}
         whole = tree(parents, cluster.pids())
@@ -110,7 +110,7 @@ def idle(seconds: float, define: Sequence[str]) -> Table:
 
 
 def crowd(running: int, queued: int, seconds: float, define: Sequence[str]) -> Table:
-    """Many containers that sleep and wait."""
+    """Measure many containers that sleep and wait."""
     table = Table(
         f"{running:,} containers run and {queued:,} wait at one node, over {seconds:g} s",
         ("process", "processes", "PSS, MB", "CPU, % of a core"),
@@ -125,7 +125,7 @@ def crowd(running: int, queued: int, seconds: float, define: Sequence[str]) -> T
                 groups = {**daemons(cluster), "yopp run, which waits": {job.pid}}
                 *one, together = rows(groups, seconds)
                 table.rows += [*one, together]
-                with top(cluster, b"RUNNING") as looker:  # its first picture is another question
+                with top(cluster, b"RUNNING") as looker:  # drawing its first picture is not measured
                     found = list(rows({**groups, "yopp top": {looker}}, seconds))
                 table.rows += [
                     (f"{row[0]}, with yopp top", *row[1:]) if row[0] != "yopp top" else row for row in found
@@ -136,7 +136,7 @@ def crowd(running: int, queued: int, seconds: float, define: Sequence[str]) -> T
 
 
 def until_queued(cluster: Cluster, number: int) -> None:
-    """Wait until so many containers are in the queue of the node."""
+    """Wait until ``number`` containers are in the queue of the node."""
     deadline = time.monotonic() + 120
     while True:
         found = cluster.call(GetContainersRequest()).containers
@@ -149,14 +149,14 @@ def until_queued(cluster: Cluster, number: int) -> None:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--seconds", type=float, help="how long to look (60; short 5)")
     parser.add_argument("--running", type=int, default=200)
     parser.add_argument("--queued", type=int, default=1000)
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """Two tables."""
+    """Yield two tables."""
     seconds = given.seconds or (5 if given.short else 60)
     yield idle(seconds, given.define)
     yield crowd(given.running, given.queued, seconds / 3, given.define)

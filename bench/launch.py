@@ -1,6 +1,6 @@
-"""What a container costs its node alone: the executor's library, /bin/true on two vcores, without a cluster.
+"""The cost of a container for its node alone: the executor's library, /bin/true on two vcores, without a cluster.
 
-With a pool of groups and without one, beside the floor; all take turns. CPU of this process and all that it started.
+With slots and without, compared with the floor; all take turns. CPU is that of this process and all that it started.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SIZE = Resource(64, 1)
 
 
 def containers(number: int, pooled: int) -> Sample:
-    """So many commands as containers of an executor that is warm."""
+    """Run ``number`` commands as containers of an executor that is warmed up."""
 
     async def scenario(directory: str) -> Meter:
         settings = ExecutorSettings(
@@ -45,13 +45,13 @@ def containers(number: int, pooled: int) -> Sample:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="tasks of a round (500; short 100)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     number = given.tasks or (100 if given.short else 500)
     cases = {
         floor_name(): partial(run, Floor(), number),

@@ -1,4 +1,4 @@
-"""Loads outside yopp: programs that spin, compile, wake up or take memory, and how much work each has done so far."""
+"""Loads outside yopp: programs that spin, compile, wake up or use memory, and how much work each has done so far."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ while True:
     report.write(f"{(clock() - due) * 1000:.3f}\\n")
     due = max(due + 0.01, clock())
 """
-"""Wakes every 10 ms, works for about one, and writes down how many milliseconds after it was due that was done."""
+"""Wakes every 10 ms, works for about one, and writes how many milliseconds after it was due the work was done."""
 
 NEEDED_MB = 256
-"""What the load that works in memory takes, again and again."""
+"""How much memory the load that works in memory allocates, again and again."""
 
 PASSES = 20
-"""How often it goes through it."""
+"""How often that load writes to all of its memory before it frees it."""
 
 HELD_MB = 256
-"""What each container beside it holds."""
+"""How much memory each container beside it holds."""
 
 TAKER = f"""
 import sys
@@ -51,7 +51,7 @@ while True:
         report.flush()
     del pages
 """
-"""Takes memory, writes to each page of it many times, gives it back; each pass leaves a character."""
+"""Allocates memory, writes to each page of it many times, and frees it; each pass writes one character."""
 
 HOLDER = [
     "python3", "-S", "-E", "-c",
@@ -65,23 +65,24 @@ unit%.o:
 \t@i=0; while [ $$i -lt 20000 ]; do i=$$((i+1)); done
 \t@head -c 400000 /dev/zero | od -v > $@.tmp; mv $@.tmp $@; echo >> done
 """
-"""Like a compiler: many short processes that compute, read and write files; each leaves a line when it is done."""
+"""Like a compiler: many short processes that compute, read and write files; each writes a line when it is done."""
 
 
 @dataclass
 class Load:
-    """A load outside yopp, under way: its processes, and how much work it has done so far."""
+    """A running load outside yopp: its processes, and how much work it has done so far."""
 
     roots: list[int]
     work: Callable[[], float]
     lateness: Callable[[], list[float]] = list
     settled: float = 0.5
-    """It is at work once it has done so much."""
+    """The work after which the load counts as started."""
 
 
 @contextlib.contextmanager
 def _running(*commands: list[str], **options: object) -> Iterator[list[int]]:
-    """Commands in sessions of their own, as programs of other terminals are; ended with all that they started."""
+    """Run commands in sessions of their own, like programs of other terminals, and end them with all their
+    descendants in the session."""
     started = [
         subprocess.Popen(words, start_new_session=True, stdout=subprocess.DEVNULL, **options)  # type: ignore[call-overload]
         for words in commands
@@ -97,14 +98,14 @@ def _running(*commands: list[str], **options: object) -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def spinners(number: int) -> Iterator[Load]:
-    """So many endless loops: their work is their CPU time."""
+    """Run ``number`` endless loops: their work is their CPU time."""
     with _running(*[SPIN] * number) as roots:
         yield Load(roots, lambda: own_seconds(roots))
 
 
 @contextlib.contextmanager
 def compiling() -> Iterator[Load]:
-    """``make -j2``, again and again: its work is what has been made."""
+    """Run ``make -j2`` again and again: its work is the number of targets made."""
     with tempfile.TemporaryDirectory(prefix="yobench-make") as folder:
         Path(folder, "Makefile").write_text(MAKEFILE)
         endless = "while :; do make -s -j2 all; rm -f unit*.o; done"
@@ -115,7 +116,7 @@ def compiling() -> Iterator[Load]:
 
 @contextlib.contextmanager
 def waking() -> Iterator[Load]:
-    """A process that wakes every 10 ms: its work is how often it was in time, before it is due again."""
+    """Run a process that wakes every 10 ms: its work is how often it was done before it was due again."""
     with tempfile.TemporaryDirectory(prefix="yobench-wake") as folder:
         path = Path(folder, "late")
         path.touch()
@@ -130,7 +131,7 @@ def waking() -> Iterator[Load]:
 
 @contextlib.contextmanager
 def taking() -> Iterator[Load]:
-    """A program that needs memory: its work is how often it had all that it needs."""
+    """Run a program that needs memory: its work is how often it went through all of it."""
     with tempfile.TemporaryDirectory(prefix="yobench-take") as folder:
         path = Path(folder, "done")
         path.touch()
@@ -140,7 +141,7 @@ def taking() -> Iterator[Load]:
 
 @contextlib.contextmanager
 def nothing() -> Iterator[Load]:
-    """No load: all is left."""
+    """No load: the whole host is left."""
     yield Load([], lambda: 0.0)
 
 

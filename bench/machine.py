@@ -1,4 +1,5 @@
-"""What processes use: CPU of trees with the children that they have reaped, memory, and what others use meanwhile."""
+"""Measures what processes use: CPU of trees with the children that they have reaped, memory, and what others
+use meanwhile."""
 
 from __future__ import annotations
 
@@ -11,21 +12,21 @@ from pathlib import Path
 TICK = os.sysconf("SC_CLK_TCK")
 CORES = os.cpu_count() or 1
 QUIET = 0.08
-"""The share of the machine that may be busy before a run that is called quiet."""
+"""The share of the host that may be busy before a run that counts as quiet."""
 NOISY = 0.15
-"""The cores that others may use during a run that is called quiet."""
+"""The cores that others may use during a run that counts as quiet."""
 
 Roots = Callable[[], Iterable[int]]
 
 
 def parse_stat(line: str) -> tuple[int, float, float]:
-    """The parent, the CPU seconds of its own and those of reaped children, of one line of /proc/PID/stat."""
+    """The parent, its own CPU seconds, and those of its reaped children, from one line of /proc/PID/stat."""
     words = line[line.rindex(")") + 2 :].split()
     return int(words[1]), (int(words[11]) + int(words[12])) / TICK, (int(words[13]) + int(words[14])) / TICK
 
 
 def processes() -> dict[int, tuple[int, float, float]]:
-    """What ``parse_stat`` reads, of every process."""
+    """The result of ``parse_stat`` for every process."""
     found = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -37,7 +38,7 @@ def processes() -> dict[int, tuple[int, float, float]]:
 
 
 def tree(parents: dict[int, int], roots: Iterable[int]) -> set[int]:
-    """The roots that are among ``parents``, and everything below them."""
+    """The roots that are among ``parents``, and all their descendants."""
     below: dict[int, list[int]] = {}
     for pid, parent in parents.items():
         below.setdefault(parent, []).append(pid)
@@ -52,20 +53,20 @@ def tree(parents: dict[int, int], roots: Iterable[int]) -> set[int]:
 
 
 def cpu_seconds(roots: Iterable[int]) -> float:
-    """The CPU seconds of these processes and of all below them so far, reaped ones included."""
+    """The CPU seconds of these processes and their descendants so far, reaped ones included."""
     seen = processes()
     members = tree({pid: one[0] for pid, one in seen.items()}, roots)
     return sum(seen[pid][1] + seen[pid][2] for pid in members)
 
 
 def reaped_seconds() -> float:
-    """The CPU seconds of this process's children that have ended, and of theirs."""
+    """The CPU seconds of this process's children that have ended, and of their reaped children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def pss_mb(pids: Iterable[int]) -> float:
-    """The memory of these processes, what they share divided by who shares it, in MB; nothing for one that is gone."""
+    """The memory of these processes in MB (PSS: shared pages are divided by their users); 0 for one that is gone."""
     total = 0
     for pid in pids:
         try:
@@ -77,19 +78,19 @@ def pss_mb(pids: Iterable[int]) -> float:
 
 
 def own_seconds(pids: Iterable[int]) -> float:
-    """The CPU seconds of these processes themselves; nothing for one that is gone."""
+    """The CPU seconds of these processes themselves; 0 for one that is gone."""
     seen = processes()
     return sum(seen[pid][1] for pid in pids if pid in seen)
 
 
 def busy_seconds() -> float:
-    """The seconds that all cores together were busy since the machine's start."""
+    """The seconds that all cores together were busy since boot."""
     words = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:8]]
     return (sum(words) - words[3] - words[4]) / TICK
 
 
 def busy_share(seconds: float = 0.5) -> float:
-    """The share of the machine that is busy, over the next seconds."""
+    """The share of the host that is busy during the next ``seconds``."""
     before, begun = busy_seconds(), time.monotonic()
     time.sleep(seconds)
     return (busy_seconds() - before) / ((time.monotonic() - begun) * CORES)
@@ -98,9 +99,9 @@ def busy_share(seconds: float = 0.5) -> float:
 class Meter:
     """What a piece of work uses: ``seconds`` of clock, ``cpu`` of our trees, ``others`` in cores.
 
-    ``cpu`` counts the processes below ``roots`` (a runner's daemons) and the children that this process has reaped.
-    With ``this``, also this process itself and those of its children that live. ``others`` is what the machine was busy
-    with besides, and this process.
+    ``cpu`` counts the processes below ``roots`` (a runner's daemons) and the children that this process has
+    reaped. With ``this``, it counts this process itself and its live children instead of ``roots``.
+    ``others`` is how busy the host was apart from these and this process.
     """
 
     def __init__(self, roots: Roots = tuple, *, this: bool = False) -> None:

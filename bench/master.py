@@ -1,4 +1,5 @@
-"""An application master of the bench's own, in this process: it asks, starts and releases, and makes no other calls."""
+"""An application master of the bench itself, in this process: it asks, starts and releases, and makes no
+other calls."""
 
 from __future__ import annotations
 
@@ -28,9 +29,11 @@ SMALL = Resource(32, 1)
 
 
 class Master:
-    """One attempt, connected to the RM or to an AMRMProxy (``scheduler``), and to nodes as it starts containers there.
+    """One attempt, connected to the RM or to an AMRMProxy (``scheduler``), and to each node on which it
+    starts containers.
 
-    ``seen`` are the containers that it was granted. Not for several threads. Raises YoppError, as the calls do.
+    ``seen`` are the containers that were allocated to it. Not for several threads. Raises YoppError, as the
+    calls do.
     """
 
     def __init__(self, rm: str | Connection, scheduler: str = "", name: str = "bench") -> None:
@@ -41,7 +44,7 @@ class Master:
         made = self.client.call(SubmitApplicationRequest(context))
         self._attempt = made.attempt_id
         token = made.am_token
-        assert token is not None  # an unmanaged master's is in the answer
+        assert token is not None  # the answer has the token of an unmanaged master
         registered = self.scheduler.call(RegisterApplicationMasterRequest(self._attempt, token))
         self._token = registered.token or token
         self._nodes: dict[str, Connection] = {}
@@ -61,7 +64,7 @@ class Master:
     def call(
         self, *asks: ResourceRequest, releases: Sequence[str] = (), wait_ms: int = 1000
     ) -> AllocateResponse:
-        """Make one allocate call; the RM holds its answer for so long until it has something to tell."""
+        """Make one allocate call; the RM holds its answer for up to ``wait_ms`` until it has news."""
         request = AllocateRequest(
             self._attempt,
             self._token,
@@ -83,14 +86,14 @@ class Master:
     def acquire(
         self, number: int, kind: ExecutionType, size: Resource = SMALL, releases: Sequence[str] = ()
     ) -> list[Container]:
-        """Ask for so many containers, give others back, and wait until all are granted."""
+        """Ask for ``number`` containers, release others, and wait until all are allocated."""
         got = self.new(self.call(self.ask(number, kind, size), releases=releases))
         while len(got) < number:
             got += self.new(self.call())
         return got
 
     def start(self, containers: Sequence[Container], command: Sequence[str]) -> None:
-        """Run a command in each of these."""
+        """Run a command in each of these containers."""
         launch = ContainerLaunchContext(tuple(command))
         by_node: dict[str, list[Container]] = {}
         for one in containers:
@@ -104,13 +107,13 @@ class Master:
                 raise RuntimeError(f"{failed[0].container_id}: {failed[0].message}")
 
     def until_completed(self, number: int) -> None:
-        """Wait until so many containers have ended."""
+        """Wait until ``number`` containers have ended."""
         done: set[str] = set()
         while len(done) < number:
             done.update(one.container_id for one in self.call().completed)
 
     def finish(self) -> None:
-        """Unregister, and close what was opened here."""
+        """Unregister, and close the connections that were opened here."""
         self.scheduler.call(
             FinishApplicationMasterRequest(self._attempt, self._token, FinalApplicationStatus.SUCCEEDED)
         )

@@ -1,11 +1,11 @@
-"""What programs outside yopp notice of opportunistic containers, and what these make of what is left.
+"""How much opportunistic containers disturb programs outside yopp, and how much of the rest of the CPU they use.
 
-A trial has a window in which the load outside runs alone, and one with opportunistic containers beside it, from the
-second second on. Trials of all cases take turns, in clusters with the site file that yopp ships. ``of alone`` is the
-work that the load outside got done, in parts of what it did alone; ``of what is left`` the CPU time of the containers,
-in parts of what the load had left of the machine. A process that wakes every 10 ms has a millisecond of work to do
-before it is due again; how much later that is done is told besides. The floor is the same without containers. Then
-short tasks beside a load are timed against GNU parallel.
+In each trial the load runs alone in one window and beside opportunistic containers in another, measured from the
+second second on. Trials of all cases take turns, in clusters with the shipped site file. ``of alone`` is the work that
+the load did beside containers, divided by what it did alone; ``of what is left`` is the CPU time of the containers,
+divided by what the load left of the host. A process that wakes every 10 ms has a millisecond of work to do; ``later
+by`` is how much later it finishes that. The floor is the same without containers. Then short tasks beside a load are
+timed, compared with GNU parallel.
 """
 
 from __future__ import annotations
@@ -33,15 +33,16 @@ SITE = str(ROOT / "configs" / "yarn-site.toml")
 SHIPPED = "yopp.nodemanager.pressure.enabled=true"
 FLOOR = "yopp.nodemanager.pressure.memory-available-mb"
 SETTLING_SECONDS = 1.5
-"""What is promised is promised from the second second on: so long after the submission the window begins."""
+"""The time between the submission and the start of the window: yopp's promise holds from the second second on."""
 
 NOISY_CORES = 0.08
-"""Other programs that use more than this spoil a trial."""
+"""A trial in which other programs use more cores than this is spoilt."""
 
 
 @dataclass
 class Window:
-    """What happened in some seconds: the work of the load, the CPU of containers, of the load and of all else."""
+    """What happened in some seconds: the work of the load, the CPU time of containers, of the load and of
+    everything else."""
 
     seconds: float
     work: float
@@ -54,7 +55,7 @@ class Window:
 
 
 def container_seconds(clusters: list[Cluster]) -> float:
-    """The CPU time of containers so far, with what they have reaped."""
+    """The CPU time of containers so far, including the children that they have reaped."""
     daemons = {pid for cluster in clusters for pid in cluster.pids()}
     seen = processes()
     below = tree({pid: one[0] for pid, one in seen.items()}, daemons) - daemons
@@ -62,7 +63,7 @@ def container_seconds(clusters: list[Cluster]) -> float:
 
 
 def until_at_work(load: Load, seconds: float = 10.0) -> None:
-    """Wait until all programs of the load do what they are to do, which takes some tenths of a second."""
+    """Wait until all programs of the load are at work, which takes some tenths of a second."""
     begun, deadline = load.work(), time.monotonic() + seconds
     while load.roots and load.work() < begun + load.settled:
         if time.monotonic() > deadline:
@@ -71,7 +72,7 @@ def until_at_work(load: Load, seconds: float = 10.0) -> None:
 
 
 def window(load: Load, clusters: list[Cluster], seconds: float) -> Window:
-    """Let that long pass."""
+    """Wait for ``seconds``, and return what happened meanwhile."""
 
     def now() -> tuple[float, float, float, float, float, int]:
         return (
@@ -108,7 +109,7 @@ class Case:
     clusters: int = 1
     detached: bool = False
     guaranteed: str = ""
-    """``idle`` or ``busy``: a guaranteed container of a vcore beside the opportunistic ones."""
+    """``idle`` or ``busy``: a guaranteed container with one vcore beside the opportunistic ones."""
     floor: bool = False
 
     def __str__(self) -> str:
@@ -134,11 +135,11 @@ CASES = [
 ]
 
 LEAST_MEDIAN, LEAST_WORST, LEAST_LEFT = 0.97, 0.90, 0.90
-"""What is aimed at: of what the load does alone, and of what it leaves."""
+"""The goals: of what the load does alone (median, worst), and of what it leaves."""
 
 
 def start_job(cluster: Cluster, case: Case, stack: ExitStack) -> None:
-    """Opportunistic spinners, as many as there are cores, until the stack is left."""
+    """Run opportunistic spinners, as many as there are cores, until the stack is closed."""
     memory, command = (HELD_MB + 64, HOLDER) if case.load == MEMORY else (32, SPIN)
     words = ["run", "-q", "-O", "-n", str(CORES), "--memory", str(memory)]
     if case.detached:
@@ -154,7 +155,7 @@ def _end(job: subprocess.Popen[bytes]) -> None:
 
 
 def trial(case: Case, clusters: Sequence[Cluster], seconds: float, attempts: int) -> Sample:
-    """One trial; it is repeated while other programs spoil it."""
+    """Run one trial; repeat it while other programs spoil it."""
     for _ in range(attempts):
         with ExitStack() as stack:
             if case.load == MEMORY:
@@ -166,12 +167,13 @@ def trial(case: Case, clusters: Sequence[Cluster], seconds: float, attempts: int
 
 
 def available_mb() -> float:
-    """The memory that is available now."""
+    """The memory that is available now, in MB."""
     return psutil.virtual_memory().available / (1 << 20)
 
 
 def short_of_memory() -> Cluster:
-    """A cluster whose machine is short of memory where the load has what it needs and more than one container runs."""
+    """A cluster whose host counts as short of memory while the load has what it needs and more than one
+    container runs."""
     floor = int(available_mb()) - NEEDED_MB - HELD_MB * 3 // 2
     return Cluster(SHIPPED, f"{FLOOR}={floor}", words=("--conf", SITE), vcores=CORES)
 
@@ -209,7 +211,7 @@ def _trial(case: Case, clusters: Sequence[Cluster], seconds: float) -> Sample:
 
 
 def _others(case: Case, windows: tuple[Window, Window]) -> float:
-    """Cores that other programs used meanwhile, where that can be known: a compiler's processes come and go."""
+    """The cores that other programs used meanwhile; unknown, and 0, for a compiler, whose processes come and go."""
     if case.load == COMPILING:
         return 0.0
     return max(0.0, *(one.busy - one.own - one.inside for one in windows))
@@ -258,7 +260,7 @@ def noticed(cases: list[Case], trials: int, seconds: float, attempts: int, defin
 
 
 def _verdicts(load: str, rounds: Rounds, names: list[str]) -> list[str]:
-    """Whether a load has what is aimed at, over all the ways in which yopp was used beside it."""
+    """Whether a load meets the goals, over all the ways in which yopp was used beside it."""
     done = [value for name in names for value in rounds.values(name, "of alone")]
     left = [value for name in names for value in rounds.values(name, "of what is left")]
     said = []
@@ -275,7 +277,7 @@ def _verdicts(load: str, rounds: Rounds, names: list[str]) -> list[str]:
 
 
 def short_tasks(load: str, tasks: int, trials: int, define: list[str]) -> Table:
-    """How long many short tasks take beside a load: with GNU parallel, and as opportunistic containers."""
+    """The times of many short tasks beside a load: with GNU parallel, and as opportunistic containers."""
     table = Table(
         f"{tasks} tasks beside a load outside: {load}",
         (
@@ -335,7 +337,7 @@ def short_tasks(load: str, tasks: int, trials: int, define: list[str]) -> Table:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument(
         "--trials", type=int, help="trials of each case (5, so 20 or more of each load; short 2)"
     )
@@ -349,7 +351,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """What is noticed, and short tasks beside each load."""
+    """Yield the table of what loads notice, and one of short tasks beside each load."""
     trials, seconds = given.trials or (2 if given.short else 5), given.seconds or (2 if given.short else 3)
     loads = given.load or list(LOADS)
     cases = [case for case in CASES if case.load in loads]

@@ -37,12 +37,13 @@ CASES = {
     "by killing": (f"{PAUSE}=false",),
 }
 SPINNERS = 2
-OFTEN = "yopp.am.max-preemptions-per-container=1000000"  # each newcomer kills both, and the bench asks for hundreds
+OFTEN = "yopp.am.max-preemptions-per-container=1000000"  # each newcomer kills both, hundreds of times
 BOTH = Resource(100, 2)
 
 
 def newcomer(cluster: Cluster, master: Master, file: Path) -> tuple[float, float]:
-    """Ask for a guaranteed container and start it; the ms to its first instruction from the call, and from the ask."""
+    """Ask for a guaranteed container and start it; return the ms to its first instruction from the start
+    call, and from the ask."""
     asked = time.monotonic()
     granted = master.acquire(1, ExecutionType.GUARANTEED, BOTH)
     called = time.monotonic()
@@ -53,7 +54,8 @@ def newcomer(cluster: Cluster, master: Master, file: Path) -> tuple[float, float
 
 
 def from_shell(cluster: Cluster, file: Path) -> float:
-    """The same by `yopp run`, in ms from its start."""
+    """Start a guaranteed container by `yopp run`; return the ms from the command's start to the first
+    instruction."""
     words = [*yopp(), "run", "-q", "--vcores", "2", "--memory", "100", "--", *tool("task"), str(file)]
     begun = time.monotonic()
     subprocess.run(words, env=cluster.environment, stdin=subprocess.DEVNULL, check=True, capture_output=True)
@@ -61,7 +63,8 @@ def from_shell(cluster: Cluster, file: Path) -> float:
 
 
 class Case:
-    """A cluster of one node in one of the cases, and its times in ms, of the node, the library and the shell."""
+    """A cluster of one node in one of the cases, and its times in ms: at the node, from the library and from
+    the shell."""
 
     def __init__(self, stack: ExitStack, properties: tuple[str, ...] | None, define: list[str]) -> None:
         self.cluster = stack.enter_context(Cluster(*(properties or ()), *define, memory=1024))
@@ -79,7 +82,7 @@ class Case:
             stack.callback(job.kill)
 
     def turn(self, files: Iterator[Path], *, shell: bool) -> None:
-        """One newcomer, of the library's or of the shell's."""
+        """Run one newcomer, from the library or from the shell."""
         if self.full:
             self.cluster.until_running(SPINNERS)
         if shell:
@@ -91,13 +94,14 @@ class Case:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--runs", type=int, help="newcomers of the library a case (200; short 10)")
     parser.add_argument("--shell", type=int, help="newcomers of the shell a case (20; short 2)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table. One case after the other: two would have their spinners beside each other."""
+    """Yield one table. The cases run one after the other, so that the spinners of two cases do not run at the
+    same time."""
     runs, shells = given.runs or (10 if given.short else 200), given.shell or (2 if given.short else 20)
     table = Table(
         f"A guaranteed newcomer on a full node, ms to its first instruction ({runs} runs, {shells} from the shell)",
@@ -117,7 +121,7 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
             files = (folder / str(turn) for turn in itertools.count())
             try:
                 case = Case(stack, properties, given.define)
-            except RuntimeError as error:  # no freezer here
+            except RuntimeError as error:  # there is no freezer on this host
                 table.notes.append(f"{name}: {str(error).splitlines()[0]}")
                 table.rows.append((name,))
                 continue

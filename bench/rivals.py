@@ -1,8 +1,8 @@
-"""Other runners of programs on one host, each with two slots, and yopp in the same words.
+"""Other runners of programs on one host, each with two slots, and yopp with the same interface.
 
-A runner runs ``batch(number, command)``: so many runs of one command, from before the first is handed in to the end of
-the last; it returns the seconds. None of the others limits what a command may use, counts what it has used, or could
-take its place for a more important one.
+A runner runs ``batch(number, command)``: ``number`` runs of one command. It returns the seconds from before
+the first submission to the end of the last run. None of the others limits what a command may use, counts what
+it has used, or could preempt it for a more important one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ HOW_TO_GET = {
 
 
 class Runner(ABC):
-    """One of them. ``roots`` are the daemons whose processes count."""
+    """One of the runners. ``roots`` are the daemons whose processes count."""
 
     name = ""
 
@@ -43,11 +43,11 @@ class Runner(ABC):
 
     @abstractmethod
     def batch(self, number: int, command: Sequence[str]) -> float:
-        """Run ``command`` so often; return the seconds that it took."""
+        """Run ``command`` ``number`` times; return the seconds that it took."""
 
 
 class Awaited(Runner):
-    """One that can be waited for: ``run`` returns at the end of the last."""
+    """A runner that can be waited for: ``run`` returns at the end of the last run."""
 
     def batch(self, number: int, command: Sequence[str]) -> float:
         """As for all."""
@@ -57,7 +57,7 @@ class Awaited(Runner):
 
     @abstractmethod
     def run(self, number: int, command: Sequence[str]) -> None:
-        """Run ``command`` so often, to the end of the last."""
+        """Run ``command`` ``number`` times, and wait for the end of the last run."""
 
 
 class Floor(Awaited):
@@ -76,7 +76,7 @@ class Xargs(Awaited):
     name = "xargs -P2"
 
     def run(self, number: int, command: Sequence[str]) -> None:
-        """As for all; each gets a number as one argument more."""
+        """As for all; each run gets a number as an additional argument."""
         numbers = "\n".join(map(str, range(number))).encode()
         subprocess.run(["xargs", f"-P{SLOTS}", "-n1", *command], input=numbers, check=True)
 
@@ -108,7 +108,7 @@ class TaskSpooler(Awaited):
         settings = {"TS_SOCKET": self._socket, "TMPDIR": self._home.name, "TS_MAXFINISHED": "100000"}
         self.environment = {**os.environ, **settings}
         subprocess.run(["tsp", "-S", str(SLOTS)], env=self.environment, check=True)
-        with socket.socket(socket.AF_UNIX) as client:  # who made the socket is the daemon
+        with socket.socket(socket.AF_UNIX) as client:  # the daemon is whoever made the socket
             client.connect(self._socket)
             peer = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
         self._daemon = struct.unpack("iII", peer)[0]
@@ -118,7 +118,7 @@ class TaskSpooler(Awaited):
         return (self._daemon,)
 
     def run(self, number: int, command: Sequence[str]) -> None:
-        """As for all: a shell loop, or several at once, as a user would. Each task's client outlives the loop."""
+        """As for all: by a shell loop, or several at once, as a user would. Each task's client outlives the loop."""
         jobs, each = str(self._submitters), str(number // self._submitters)
         words = [*tool("floor"), jobs, jobs, "/bin/sh", "-c", self.LOOP, "sh", each, *command]
         subprocess.run(words, env=self.environment, check=True)
@@ -148,14 +148,15 @@ class HyperQueue(Runner):
         return (self._process.pid,)
 
     def batch(self, number: int, command: Sequence[str]) -> float:
-        """As for all. Its client asks once a second for the end, so a last task that depends on all others tells it."""
+        """As for all. Its client polls once a second for the end, so a last task that depends on all others
+        reports it."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([number, list(command)]) + "\n")
         self._process.stdin.flush()
         return float(self._answer())
 
     def cold(self, command: Sequence[str]) -> list[str]:
-        """A command line that hands one task in, from nothing, and waits for its end."""
+        """A command line that submits one task, from a new client, and waits for its end."""
         driver = str(Path(__file__).with_name("hyperqueue_driver.py"))
         return [os.environ[PYTHON_OF_HYPERQUEUE], driver, "submit", self.server, *command]
 
@@ -175,7 +176,7 @@ class HyperQueue(Runner):
 
 
 class Yopp(Awaited):
-    """yopp with limits on, in a cluster that runs already; ``jobs`` run at once, each with its part."""
+    """yopp with limits on, in a cluster that is already running; ``jobs`` jobs run at once, each with its share."""
 
     def __init__(self, cluster: Cluster, kind: str = "-O", jobs: int = 1, detached: bool = False) -> None:
         self._cluster, self._kind, self._jobs, self._detached = cluster, kind, jobs, detached
@@ -187,7 +188,7 @@ class Yopp(Awaited):
         return self._cluster.pids()
 
     def run(self, number: int, command: Sequence[str]) -> None:
-        """As for all, the client's own start included."""
+        """As for all, including the client's own start."""
         words = ["run", "-q", self._kind, "-n", str(max(1, number // self._jobs)), "--memory", "32"]
         options = {"stdout": subprocess.PIPE} if self._detached else {}
         words += [*(["-d"] if self._detached else []), "--", *command]
@@ -200,7 +201,7 @@ class Yopp(Awaited):
 
 
 def missing() -> list[str]:
-    """Who is not installed here, and how to get him."""
+    """The runners that are not installed here, and how to install them."""
     there = {
         "task-spooler": shutil.which("tsp"),
         "GNU parallel": shutil.which("parallel"),
@@ -210,7 +211,7 @@ def missing() -> list[str]:
 
 
 def rivals(stack: ExitStack) -> list[Runner]:
-    """The floor, and everybody who is installed; ``stack`` ends their daemons. ``missing`` says who is not."""
+    """The floor, and every runner that is installed; ``stack`` ends their daemons. ``missing`` lists the others."""
     tool("floor"), tool("task")  # compiled before anything is timed
     found: list[Runner] = [Floor(), Xargs()]
     if shutil.which("tsp"):

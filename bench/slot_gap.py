@@ -1,7 +1,8 @@
 """How long a slot is idle between two tasks: 200 tasks of 0.1 s on two slots.
 
-The gap a task is (makespan - ideal) x slots / tasks. With the client: from before the first command of the batch to its
-end. Without: from the first task's first instruction to the last task's end, which the tasks write down themselves.
+The gap of a task is (makespan - ideal) x slots / tasks. With the client, the makespan is from before the first command
+of the batch to its end. Without, it is from the first task's first instruction to the last task's end, which the tasks
+record themselves.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ SHORT_SECONDS = 0.05
 
 
 def gap_ms(makespan: float, number: int, seconds: float, slots: int = SLOTS) -> float:
-    """The ms that a slot was idle for each task; a batch that does not fill the slots' last turn has one as ideal."""
+    """The ms that a slot was idle for each task; a last turn that does not fill all slots counts as a full
+    one in the ideal."""
     ideal = -(-number // slots) * seconds
     return 1000 * (makespan - ideal) * slots / number
 
 
 def run(runner: Runner, number: int, seconds: float, files: Iterator[Path]) -> Sample:
-    """One batch."""
+    """Run one batch."""
     file = next(files)
     with Meter(runner.roots) as meter:
         makespan = runner.batch(number, [*tool("task"), str(file), str(seconds)])
@@ -45,13 +47,13 @@ def run(runner: Runner, number: int, seconds: float, files: Iterator[Path]) -> S
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="tasks of a round (200; short 30)")
     parser.add_argument("--rounds", type=int, help="rounds (3; short 1)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     number = given.tasks or (30 if given.short else 200)
     seconds = SHORT_SECONDS if given.short else SECONDS
     with ExitStack() as stack:

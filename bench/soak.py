@@ -1,8 +1,8 @@
-"""Whether a cluster stays as it is: jobs for many minutes, while daemons die, are stopped, and containers give way.
+"""Whether a cluster stays the same over many minutes of jobs, kills of daemons, restarts, pauses and preemptions.
 
-Each round is a job of opportunistic tasks, each of which writes its number once, and something that disturbs it. In the
-first half of the time also daemons are killed; the second half is for what grows: memory and descriptors are taken
-after each round. Every task is accounted for. The exit code is 1 where something is off.
+Each round is a job of opportunistic tasks, each of which writes its number once, and one disturbance. Daemons are
+killed in the first half of the time only; the second half looks for growth: memory and descriptors are measured after
+each round. Every task is accounted for. The exit code is 1 if anything is wrong.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from .machine import processes, pss_mb, tree
 
 TASKS = 500
 SCRIPT = "trap '' TERM; echo $YOPP_TASK >>{}"
-"""What a task does. Whoever ends it in order cannot come between its line and its end."""
+"""The command of a task. It ignores SIGTERM, so that ending it in order cannot come between its line and its end."""
 GROWTH = 1.05
-"""The memory at the end, against that at the beginning of the second half."""
+"""The maximum ratio of the memory at the end to that at the beginning of the second half."""
 SMALL_MB = 3.0
-"""So much growth is none: what the last 200 jobs ran is kept."""
+"""Less growth than this is ignored: what the last 200 jobs ran is kept."""
 PROPERTIES = (
     "yarn.resourcemanager.recovery.enabled=true",
     "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption=true",
@@ -40,16 +40,16 @@ PROPERTIES = (
     "yopp.resourcemanager.event-history.size=4000",
     "yarn.resourcemanager.max-completed-applications=20",
 )
-"""What is remembered of the past is full after 20 rounds."""
+"""Everything that is remembered of the past is full after 20 rounds."""
 WARM = 24
 RECORDS = ("journal", "state.db", "state.db-wal")
 MOST = {"records, MB": 48.0}
-"""What may be more afterwards, up to so much: records are compacted when they have grown."""
+"""The figures that may grow up to this size: records are compacted once they have grown."""
 SIZES = {"nodes": 2, "vcores": 2, "memory": 1024}
 
 
 class Soak:
-    """A cluster, what is done to it, and what was seen."""
+    """A cluster, what disturbs it, and what was measured."""
 
     def __init__(self, cluster: Cluster, seed: int) -> None:
         self._cluster = cluster
@@ -61,7 +61,7 @@ class Soak:
         self.memory: dict[str, list[float]] = {}
 
     def round(self, disturb: Callable[[], None] | None) -> None:
-        """One job, and what disturbs it; all of its tasks are looked for."""
+        """Run one job and what disturbs it; check all of its tasks."""
         log = self._cluster.path / f"round-{self.done.total()}"
         words = ["run", "-q", "-d", "-O", "--memory", "32", "-n", str(TASKS), "sh", "-c", SCRIPT.format(log)]
         job = self._cluster.run(*words).strip()
@@ -93,24 +93,24 @@ class Soak:
     # -- what disturbs
 
     def guaranteed_work(self) -> None:
-        """Half of what runs is paused for it."""
+        """Half of the running containers are paused for it."""
         self._cluster.run("run", "-q", "-G", "-n", "2", "--memory", "600", "sleep", "0.2")
 
     def a_daemon_dies(self) -> None:
-        """By SIGKILL; it is started again."""
+        """A daemon is killed by SIGKILL, and started again."""
         self._kill([self._chance.choice(self._run_dir.daemons())])
 
     def all_daemons_die(self) -> None:
-        """At the same moment."""
+        """All daemons are killed at the same moment, and started again."""
         self._kill(self._run_dir.daemons())
 
     def a_node_is_stopped(self) -> None:
-        """In order, and started again."""
+        """A node is stopped in order, and started again."""
         self._cluster.run("nm", "stop", "45455")
         self._again()
 
     def the_rm_is_stopped(self) -> None:
-        """In order, and started again."""
+        """The RM is stopped in order, and started again."""
         self._cluster.run("rm", "stop")
         self._again()
 
@@ -128,7 +128,7 @@ class Soak:
     # -- what is measured
 
     def told(self, before: dict[str, float], after: dict[str, float]) -> Table:
-        """What was before the second half and after it; what has grown is a problem."""
+        """The figures before and after the second half; growth is a problem."""
         table = Table(
             f"{self.containers:,} containers: before and after the second half",
             ("what", "before", "after", "after/before"),
@@ -149,12 +149,12 @@ class Soak:
         return table
 
     def sample(self) -> None:
-        """The memory of each daemon now."""
+        """Record the present memory of each daemon."""
         for daemon in self._run_dir.daemons():
             self.memory.setdefault(daemon.name, []).append(pss_mb([daemon.process.pid]))
 
     def settled(self) -> dict[str, float]:
-        """What is held once nothing runs: descriptors of each daemon, processes, groups, files of records."""
+        """What is held once nothing runs: descriptors of each daemon, processes, cgroups, files of records."""
         self._cluster.rm.close()
         self._cluster.rm = Connection(self._cluster.socket)
         self._cluster.until_empty()
@@ -178,7 +178,7 @@ class Soak:
 
 
 def soak(seconds: float, seed: int) -> tuple[Table, list[str]]:
-    """Both halves: what was measured, and what is off."""
+    """Run both halves; return what was measured, and the problems."""
     with Cluster(
         *PROPERTIES, vcores=SIZES["vcores"], memory=SIZES["memory"], nodes=SIZES["nodes"]
     ) as cluster:
@@ -204,13 +204,13 @@ def soak(seconds: float, seed: int) -> tuple[Table, list[str]]:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--minutes", type=float, help="how long (20; short 1)")
     parser.add_argument("--seed", type=int, default=0, help="of what is chosen; 0 for any")
 
 
 def main() -> int:
-    """As every program; 1 if something was off."""
+    """The ``main`` of this program; returns 1 if there was a problem."""
     found: list[str] = []
 
     def tables(given: argparse.Namespace) -> Iterable[Table]:

@@ -1,7 +1,7 @@
-"""How long different command lines take as one job: yopp against GNU parallel and xargs, on two slots.
+"""How long many different command lines take as one job: yopp, GNU parallel and xargs, on two slots.
 
-The lines are the same for all, each with its own argument; yopp's client is started in each run. One row has what
-people add to a sweep: a log of the tasks, and their output in files.
+The lines are the same for all, each with its own argument; the start of yopp's client counts in each run. One row adds
+what people add to a sweep: a log of the tasks, and their output in files.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from .machine import Meter
 from .rivals import SLOTS, missing
 
 KINDS = {"true": ("true",), "sleep 0.03": ("sh", "-c", "sleep 0.03")}
-"""What each line runs, with its number behind it: nothing, and something short."""
+"""The command of each line, to which its number is appended: nothing, and something short."""
 
 
 def xargs(command: tuple[str, ...], values: Path) -> None:
-    """``xargs -P2``, the least that can be done."""
+    """Run ``xargs -P2``, the simplest runner."""
     with values.open() as lines:
         subprocess.run(["xargs", f"-P{SLOTS}", "-n1", *command], stdin=lines, check=True)
 
 
 def parallel(command: tuple[str, ...], values: Path, *more: str) -> None:
-    """GNU parallel."""
+    """Run GNU parallel."""
     quoted = ["--quote"] if command[0] == "sh" else []
     words = ["parallel", "--will-cite", f"-j{SLOTS}", *quoted, *more, *command, "{}", "::::", str(values)]
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
 
 
 def yopp(cluster: Cluster, command: tuple[str, ...], values: Path, *more: str) -> None:
-    """One job."""
+    """Run one yopp job."""
     words = ["run", "-q", "-O", "--memory", "32", *more, *command, "{}", "::::", str(values)]
     with cluster.start(*words) as process:
         if process.wait():
@@ -47,7 +47,7 @@ def yopp(cluster: Cluster, command: tuple[str, ...], values: Path, *more: str) -
 
 
 def run(case: Callable[[], None], roots: Callable[[], Iterable[int]], number: int) -> Sample:
-    """One sweep."""
+    """Run one sweep."""
     with Meter(roots) as meter:
         begun = time.monotonic()
         case()
@@ -56,13 +56,13 @@ def run(case: Callable[[], None], roots: Callable[[], Iterable[int]], number: in
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="lines of a sweep (300; short 100)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
 
 
 def table(kind: str, number: int, rounds: int, define: Iterable[str]) -> Table:
-    """All of them with one kind of line."""
+    """The table of all runners for one kind of line."""
     command = KINDS[kind]
     with tempfile.TemporaryDirectory(prefix="yobench") as directory, Cluster(*define) as cluster:
         values = Path(directory) / "values"
@@ -103,7 +103,7 @@ def table(kind: str, number: int, rounds: int, define: Iterable[str]) -> Table:
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """A table for each kind of line."""
+    """Yield a table for each kind of line."""
     for kind in KINDS:
         yield table(
             kind,

@@ -1,8 +1,8 @@
 """How many containers a second two slots run, and what one costs: /bin/true, which does nothing.
 
-All runners take turns in each round. The ratio to the floor, in the same round, is what may be compared between
-machines and days. CPU is that of the runner, its daemons and the commands themselves, per task. yopp's own client is
-started in each run, and every container has its limits and its usage.
+All runners take turns in each round. Compare ratios to the floor of the same round between machines and days, not
+rates. CPU is per task, of the runner, its daemons and the commands themselves. The start of yopp's client counts in
+each run, and every container has limits and measured usage.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from .rivals import Floor, Runner, TaskSpooler, Yopp, missing, rivals
 
 COMMAND = (shutil.which("true") or "/bin/true",)
 ROOM_FOR_TASKS = "yarn.scheduler.capacity.maximum-am-resource-percent=0.5"
-"""Where each detached job has a master in a container, masters must not take all the memory."""
+"""Each detached job has a master in a container; masters must not take all the memory."""
 
 
 def run(runner: Runner, number: int) -> Sample:
-    """One batch."""
+    """Run one batch."""
     with Meter(runner.roots) as meter:
         seconds = runner.batch(number, COMMAND)
     return Sample({"rate": number / seconds, "cpu": 1000 * meter.cpu / number}, meter.others)
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 100)")
     parser.add_argument("--rounds", type=int, help="rounds (5; short 2)")
     parser.add_argument("--submitters", type=int, nargs="*", help="jobs at once (10 100; short none)")
 
 
 def table(question: str, runners: Sequence[Runner], number: int, rounds: Rounds) -> Table:
-    """The fastest first."""
+    """The table of these runners, the fastest first."""
     made = Table(
         f"{question}, {number} tasks a round",
         ("runner", *RATES),
@@ -52,7 +52,7 @@ def table(question: str, runners: Sequence[Runner], number: int, rounds: Rounds)
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One submitter and, unless it is to be short, many."""
+    """Yield a table for one submitter and, without ``--short``, one for many."""
     number = given.tasks or (100 if given.short else 1000)
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(*given.define))

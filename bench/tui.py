@@ -39,7 +39,7 @@ async def frames(rows: int, count: int) -> tuple[float, float, float]:
         await driver.press("2", "C")
         taken, keys = [], []
         for number in range(count):
-            source.later(1.0, busy=0.3 + (number % 7) / 10)  # not what is measured
+            source.later(1.0, busy=0.3 + (number % 7) / 10)  # this is not measured
             begin = time.process_time()
             app._took(source.picture(finished=False))
             await pilot.pause()
@@ -71,14 +71,14 @@ async def idle(rows: int, seconds: float) -> float:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--rows", type=int, nargs="*", help="containers (20 200 1000; short 20 200)")
     parser.add_argument("--frames", type=int, help="frames of each (40; short 10)")
     parser.add_argument("--idle", type=float, help="seconds without a key (10; short 3)")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     table = Table(
         "yopp top, ms of CPU", ("containers", "frame", "largest", "key", "floor: a million additions")
     )

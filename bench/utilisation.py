@@ -1,11 +1,11 @@
-"""What queueing at nodes is good for: how much of their time slots run tasks, by the length of the tasks.
+"""What queueing at nodes gains: the share of time in which slots run tasks, by the length of the tasks.
 
-Guaranteed containers wait for heartbeats: at its next one their node tells the RM that a task has ended, which gives
-the room to an ask that waits, and the ask's master hears of it at its own next one. Opportunistic containers wait at
-the node, so that a slot has the next task at once, up to the length of the queue (here for each slot; YARN's property
-counts a node's). Three clusters at once: heartbeats of 3 s and of 1 s, as YARN has them, and when there is something to
-say, as yopp has them unless it is told otherwise. The masters are the bench's own, with heartbeats of the same period
-and of various phases. The tasks sleep and write down when. "Model" is what bench/model.py says of such heartbeats.
+Guaranteed containers wait for heartbeats: the node reports the end of a task at its next one, the RM then allocates the
+room to a waiting request, and the master learns of that at its own next one. Opportunistic containers wait at the node,
+so a slot has the next task at once, as long as the queue lasts (here per slot; YARN's property counts per node). Three
+clusters run at once: with heartbeats of 3 s and of 1 s, as in YARN, and at each change, as in yopp by default. The
+masters are the bench's own, with heartbeats of the same period and of various phases. The tasks sleep, and record when.
+"Model" is the utilisation that bench/model.py computes for such heartbeats.
 
 --plot FILE draws the curves as SVG (with matplotlib: pip install -e '.[report]').
 """
@@ -36,9 +36,9 @@ from .native import tool
 LENGTHS = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0)
 QUEUES = (0, 1, 2, 5, 10)
 CALM = 0.5
-"""The shortest tasks of which many slots together leave the machine idle."""
+"""The shortest tasks that leave the host idle when many slots run them."""
 VCORES = 72
-"""Of each node; a slot of a cell is a part of them."""
+"""The vcores of each node; a slot of a cell is a part of them."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +51,24 @@ class Kind:
 
     @property
     def slots(self) -> int:
-        """How many a cell has: where the phase counts, enough for many phases."""
+        """The slots of a cell: if the phase matters, enough for many phases."""
         return 4 if self.queue or not self.beat else 12
 
     @property
     def outstanding(self) -> int:
-        """What a master has asked for at any time: a guaranteed ask waits at the RM while all slots are taken."""
+        """How many tasks a master has asked for at any time: a guaranteed ask waits at the RM while all slots
+        are taken."""
         return 2 if self.execution is ExecutionType.GUARANTEED else 1 + self.queue
 
     def model(self, seconds: float) -> float:
-        """The utilisation that heartbeats allow."""
+        """The utilisation that heartbeats allow, according to the model."""
         if self.execution is ExecutionType.GUARANTEED:
             return waiting(seconds, self.beat, self.beat)
         return utilisation(seconds, self.beat, self.beat, self.queue, self.slots)
 
     @property
     def name(self) -> str:
-        """What the table and the plot call it."""
+        """The name in the table and the plot."""
         when = f"heartbeats of {self.beat:g} s" if self.beat else "heartbeats at once"
         if self.execution is ExecutionType.GUARANTEED:
             return f"guaranteed, {when}"
@@ -82,14 +83,14 @@ Found = dict[Cell, float]
 def measured(lines: Iterable[Sequence[int]], slots: int, begin: float, end: float) -> float:
     """The share of time between ``begin`` and ``end``, in seconds, that tasks ran on ``slots`` slots.
 
-    ``lines`` are what tasks write, the ns of their first and of their last instruction.
+    ``lines`` are those that tasks write: the ns of their first and of their last instruction.
     """
     ran = sum(max(0.0, min(last / 1e9, end) - max(first / 1e9, begin)) for first, last in lines)
     return ran / (slots * (end - begin))
 
 
 class Slot(threading.Thread):
-    """A master that keeps one slot busy, and ``queue`` tasks more at its node."""
+    """A master that keeps one slot busy, and ``queue`` more tasks at its node."""
 
     def __init__(
         self, socket: str, node: str, kind: Kind, seconds: float, number: int, file: Path, until: float
@@ -101,7 +102,7 @@ class Slot(threading.Thread):
         self.error: BaseException | None = None
 
     def run(self) -> None:
-        """Until the time is over."""
+        """Run tasks until the time is over."""
         try:
             master = Master(self._socket, name=f"slot {self._number}")
             try:
@@ -144,19 +145,19 @@ def cell(cluster: Cluster, node: str, kind: Kind, seconds: float, span: float, f
         slot.join()
         if slot.error is not None:
             raise slot.error
-    # which slot a task ran on does not matter; those that still run are never written
+    # Which slot a task ran on does not matter; tasks that still run have not written a line.
     lines = [line for slot in slots for line in stamps(slot.file)]
     return measured(lines, kind.slots, begun + warm, until - seconds)
 
 
 def span_of(kind: Kind, seconds: float, *, short: bool) -> float:
-    """The seconds that a cell is measured: some turns of its slots, and all its phases."""
-    turns = 2 if short else 5 if kind.beat > 1 else 3  # the slowest cluster has fewer cells and so more time
+    """How many seconds a cell is measured: some turns of its slots, and all its phases."""
+    turns = 2 if short else 5 if kind.beat > 1 else 3  # the slowest cluster has fewer cells, and so more time
     return max(turns * (seconds + kind.beat), 1.0 if short else 4.0) + seconds
 
 
 def one_cluster(beat: float, turns: Sequence[Sequence[Cell]], given: argparse.Namespace) -> Found:
-    """The cells of each turn at once, on a node each; one turn after the other."""
+    """Measure the cells of each turn at once, each on its own node; one turn after the other."""
     properties = ["yarn.nodemanager.opportunistic-containers-max-queue-length=1000", *given.define]
     if beat:
         properties.append(f"yarn.resourcemanager.nodemanagers.heartbeat-interval-ms={round(1000 * beat)}")
@@ -181,7 +182,7 @@ def one_cluster(beat: float, turns: Sequence[Sequence[Cell]], given: argparse.Na
 
 
 def plot(target: Path, found: Found) -> None:
-    """Draw the curves: measured as points and lines, the model of those that wait for heartbeats as dashes."""
+    """Draw the curves: measured values as points and lines, the model of kinds that wait for heartbeats as dots."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -213,7 +214,7 @@ def plot(target: Path, found: Found) -> None:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument(
         "--lengths", type=float, nargs="*", help="seconds of a task (0.1 to 10; short 0.5 and 1)"
     )
@@ -221,14 +222,14 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table, of all clusters."""
+    """Yield one table of all clusters."""
     lengths = sorted(given.lengths or ((0.5, 1.0) if given.short else LENGTHS))
     guaranteed, opportunistic = ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC
     slow = [Kind(guaranteed, 3.0)]
     fast = [Kind(guaranteed, 1.0), *(Kind(opportunistic, 1.0, queue) for queue in QUEUES)]
     event = [Kind(guaranteed, 0.0), Kind(opportunistic, 0.0, 2)]
     by_beat = {3.0: slow, 1.0: fast, 0.0: event}
-    # The shortest tasks would keep this machine busy and not their slots: one cell of them at a time.
+    # Together, the shortest tasks would keep the host busy and not their slots: run one cell of them at a time.
     busy, calm = [one for one in lengths if one < CALM], [one for one in lengths if one >= CALM]
     found: Found = {}
     for beat, kinds in by_beat.items():

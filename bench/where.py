@@ -1,7 +1,7 @@
 """Where the CPU of a container goes: the client, the RM, the NM, and what the NM starts, for each of many /bin/true.
 
-What the NM starts is the command with all that is made for it: launchers, shells and what they fork. The floor's loop
-around the same command is what no runner can save.
+What the NM starts is the command and all processes made for it: launchers, shells and what they fork. The floor is a
+loop in C around the same command: no runner can use less.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ def used(cluster: Cluster) -> dict[str, float]:
 
 
 def once(cluster: Cluster, runner: Yopp, number: int) -> dict[str, float]:
-    """The CPU ms of each part, for each of so many tasks."""
+    """The CPU ms of each part, for each of ``number`` tasks."""
     before = used(cluster)
     runner.batch(number, COMMAND)
     return {name: 1000 * (seconds - before[name]) / number for name, seconds in used(cluster).items()}
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    """What this program takes besides what all do."""
+    """Add the options of this program to the common ones."""
     parser.add_argument("--tasks", type=int, help="tasks of a round (1,000; short 200)")
     parser.add_argument("--rounds", type=int, help="rounds (3; short 1)")
     parser.add_argument("-G", "--guaranteed", action="store_true", help="instead of opportunistic ones")
 
 
 def tables(given: argparse.Namespace) -> Iterable[Table]:
-    """One table."""
+    """Yield one table."""
     number, kind = given.tasks or (200 if given.short else 1000), "-G" if given.guaranteed else "-O"
     rounds: list[dict[str, float]] = []
     floor: list[float] = []

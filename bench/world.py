@@ -1,8 +1,8 @@
-"""A cluster in virtual time: the machines that the daemons run, a heap of what happens when, and nothing else.
+"""A cluster in virtual time: the machines that the daemons run, and a heap of future events, without any I/O.
 
-Messages travel as objects and arrive ``delay`` seconds later; processes are a time at which they end. ``World`` knows
-time and order, ``Actor`` drives one machine, ``Cluster`` connects a ResourceManager, NodeManagers and masters as their
-daemons do. What a machine costs is measured around its calls alone (``Meter``).
+Messages travel as objects and arrive ``delay`` seconds later; a process is represented by the time at which it ends.
+``World`` knows time and order, ``Actor`` drives one machine, ``Cluster`` connects a ResourceManager, NodeManagers
+and masters as their daemons do. What a machine costs is measured around its calls alone (``Meter``).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.declarations import NodeManagerSettings, ResourceManagerSettings
 
 TIMESTAMP = 1_765_400_000_000
-"""When the cluster starts, epoch milliseconds: the virtual time 0."""
+"""When the cluster starts, in epoch milliseconds: the virtual time 0."""
 IDENTITY = Identity(
     cluster_timestamp=TIMESTAMP,
     wall_offset=TIMESTAMP / 1000,
@@ -45,13 +45,13 @@ IDENTITY = Identity(
     version="0.1.0",
     properties={},
 )
-"""Who an RM without a daemon is, here and in the tests."""
+"""The identity of an RM without a daemon, here and in the tests."""
 
 _clock = time.process_time_ns
 
 
 def reading_ns(number: int = 20_000) -> float:
-    """What one reading of the CPU clock costs, nanoseconds."""
+    """What one reading of the CPU clock costs, in nanoseconds."""
     began = _clock()
     for _ in range(number):
         _clock()
@@ -59,19 +59,20 @@ def reading_ns(number: int = 20_000) -> float:
 
 
 class Meter:
-    """The CPU time, in nanoseconds, and the calls of all machines of one kind."""
+    """The CPU time, in nanoseconds, and the number of calls of all machines of one kind."""
 
     def __init__(self) -> None:
         self.ns = 0
         self.calls = 0
 
     def reset(self) -> None:
-        """Count from nothing."""
+        """Set both to zero."""
         self.ns = self.calls = 0
 
 
 class World:
-    """Virtual time in seconds, and what happens next. Equal times keep the order in which they were set."""
+    """Virtual time in seconds, and the events to come. Events at the same time keep the order in which they
+    were set."""
 
     def __init__(self, *, delay: float = 0.0005, seed: int = 1) -> None:
         self.now = 0.0
@@ -81,15 +82,15 @@ class World:
         self._order = itertools.count()
 
     def at(self, moment: float, what: Callable[..., None], *arguments: Any) -> None:
-        """Let ``what`` happen at ``moment``."""
+        """Call ``what`` at ``moment``."""
         heapq.heappush(self._heap, (moment, next(self._order), what, arguments))
 
     def send(self, what: Callable[..., None], *arguments: Any) -> None:
-        """Let a message arrive."""
+        """Deliver a message after ``delay``."""
         self.at(self.now + self.delay, what, *arguments)
 
     def step(self) -> bool:
-        """Let the next thing happen; False if there is none."""
+        """Run the next event; False if there is none."""
         if not self._heap:
             return False
         self.now, _, what, arguments = heapq.heappop(self._heap)
@@ -98,7 +99,7 @@ class World:
 
 
 class Actor:
-    """Drives one machine: hands it events, performs its commands, and wakes it at its deadlines."""
+    """Drives one machine: passes it events, performs its commands, and wakes it at its deadlines."""
 
     def __init__(self, world: World, machine: Any, perform: Callable[[Any], None], meter: Meter) -> None:
         self._world = world
@@ -110,7 +111,8 @@ class Actor:
         self._wakes_at: float | None = None
 
     def tell(self, event: Any) -> None:
-        """Something happened. What follows from its commands at once waits until they have been performed."""
+        """Pass an event to the machine. Events that its commands cause at once wait until all commands have
+        been performed."""
         self._inbox.append(event)
         if self._busy:
             return
@@ -127,7 +129,7 @@ class Actor:
         self._set_alarm()
 
     def _set_alarm(self) -> None:
-        """One alarm at a time: one that comes too early finds out, as in the daemons' driver."""
+        """Set one alarm at a time: an alarm that fires too early is set again, as in the daemons' driver."""
         began = _clock()
         due = self.machine.next_deadline()
         self._meter.ns += _clock() - began
@@ -156,7 +158,7 @@ class Actor:
 
 
 class Node:
-    """One NodeManager and the processes on its machine."""
+    """One NodeManager and the processes on its host."""
 
     def __init__(self, cluster: Cluster, number: int, size: Resource, settings: ExecutorSettings) -> None:
         self._cluster = cluster
@@ -174,7 +176,7 @@ class Node:
             log_dir="/var/log/x",
             facts=NodeFacts(pid=1000 + number),
         )
-        #: when each process ends; what it has left while it is stopped
+        #: when each process ends, and the time left to each stopped process
         self._ends: dict[str, float] = {}
         self._left: dict[str, float] = {}
         self.actor = Actor(self._world, machine, self._perform, cluster.meters["nm"])
@@ -243,7 +245,7 @@ _ACTS: dict[type, Callable[[Node, Any], None]] = {
 
 
 class Cluster:
-    """One ResourceManager, its nodes, and jobs whose masters live beside it, as a client's does."""
+    """One ResourceManager, its nodes, and jobs whose masters run beside it, as those of a client do."""
 
     def __init__(
         self,
@@ -281,7 +283,7 @@ class Cluster:
         answered: Callable[[Any, Any], None],
         user: str = "ada",
     ) -> None:
-        """Make a call; ``answered`` is told the response and the error, of which one is None."""
+        """Make a call; ``answered`` is called with the response and the error, of which one is None."""
         number = next(self._call_ids)
         self._answers[number] = answered
         self.world.send(target.tell, CallReceived(number, connection, request, 1000, user))
@@ -299,7 +301,7 @@ class Cluster:
     # -- nodes and jobs
 
     def add_nodes(self, number: int, size: Resource, settings: ExecutorSettings) -> None:
-        """Start so many nodes, each a moment after the one before, and run until all have registered."""
+        """Start ``number`` nodes, each a moment after the one before, and run until all have registered."""
         for index in range(number):
             node = Node(self, len(self.nodes), size, settings)
             self.nodes[node.address] = node
@@ -338,7 +340,7 @@ class Cluster:
         actor.tell(m.MasterStarted())
 
     def machines(self) -> Iterable[Any]:
-        """The RM's and all nodes' machines."""
+        """The machines of the RM and of all nodes."""
         yield self.rm.machine
         for node in self.nodes.values():
             yield node.actor.machine

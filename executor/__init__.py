@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from .settings import ExecutorSettings
 
 __distribution__ = "yopp"
-"""Which distribution this package belongs to: PyPI has another one that installs a package of this name."""
+"""The distribution that this package belongs to: PyPI has another one that installs a package of this name."""
 
 _MODULES = {
     "causes": "Cause CauseKind",

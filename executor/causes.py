@@ -15,37 +15,37 @@ from .hints import TypeGuard
 from .light import Record
 
 ENDED_WELL = "It ended by itself with exit code 0 before it was killed."
-"""Said after why a container was to be killed, of one that did its work all the same."""
+"""Added to why a container was to be killed, if it completed its work all the same."""
 
 
 class CauseKind(enum.StrEnum):
     """The kinds of causes. The comment above each names the fields of ``Cause`` that belong to it."""
 
     # Of a pause; also of an end if pausing is impossible or not wanted.
-    #: a person asked for it; ``by``
+    #: a user asked for it; ``by``
     PERSON = "PERSON"
-    #: a guaranteed container needs the room; ``for_container``, and if a pause would not have sufficed ``for_memory``
-    #: or ``for_resource``
+    #: a guaranteed container needs the room; ``for_container``, and ``for_memory`` or ``for_resource`` if a
+    #: pause would not have sufficed
     MAKE_ROOM = "MAKE_ROOM"
     #: processes outside yopp need the CPU; ``cores``
     OUTSIDE_CPU = "OUTSIDE_CPU"
-    #: guaranteed containers use the CPU that it had borrowed
+    #: guaranteed containers use the CPU that the container had borrowed
     LENT_CPU = "LENT_CPU"
-    #: the machine runs out of memory; ``measured`` bytes are available, ``limit`` must stay available
+    #: the host runs out of memory; ``measured`` bytes are available, ``limit`` must stay available
     MACHINE_MEMORY = "MACHINE_MEMORY"
-    #: other containers use the memory that it had borrowed
+    #: other containers use the memory that the container had borrowed
     LENT_MEMORY = "LENT_MEMORY"
 
     #: opportunistic containers may not run at this time of day; ``until_ms``
     OUTSIDE_WINDOW = "OUTSIDE_WINDOW"
 
-    #: its pause was ended, and it waits for room; ``by``, empty if it was paused for pressure
+    #: its pause was ended, and it waits for room; ``by``, empty if it was paused because of pressure
     RESUMED = "RESUMED"
 
     # Of a refusal: a request was not fulfilled.
-    #: a pause failed, and it still runs; ``text``
+    #: a pause failed, and the container still runs; ``text``
     PAUSE_FAILED = "PAUSE_FAILED"
-    #: its node has no room for the new type or size; ``version``, that of the update
+    #: its node has no room for the new type or size; ``version`` of the update
     UPDATE_REFUSED = "UPDATE_REFUSED"
 
     # Of an end that its node decided, or noticed.
@@ -57,27 +57,27 @@ class CauseKind(enum.StrEnum):
     TOO_LARGE = "TOO_LARGE"
     #: ended by the kernel's OOM killer; ``measured`` bytes used at the peak, ``limit`` allowed
     OOM_KILLED = "OOM_KILLED"
-    #: measured above its memory; ``measured`` and ``limit`` in bytes
+    #: measured above its memory limit; ``measured`` and ``limit`` in bytes
     OVER_MEMORY = "OVER_MEMORY"
-    #: measured above its virtual memory; ``measured`` and ``limit`` in bytes
+    #: measured above its virtual memory limit; ``measured`` and ``limit`` in bytes
     OVER_VIRTUAL_MEMORY = "OVER_VIRTUAL_MEMORY"
     #: wrote more output than is allowed; ``measured`` and ``limit`` in bytes
     EXCESS_LOGS = "EXCESS_LOGS"
-    #: has more in its own directory than is allowed; ``measured`` and ``limit`` in bytes
+    #: has more in its private directory than is allowed; ``measured`` and ``limit`` in bytes
     EXCESS_DISK = "EXCESS_DISK"
     #: ran for longer than ``limit`` milliseconds
     TIMED_OUT = "TIMED_OUT"
     #: could not be started; ``text``
     LAUNCH_FAILED = "LAUNCH_FAILED"
-    #: its node could not start it, for want of disk space, memory or processes; ``text``
+    #: its node could not start it, because disk space, memory or processes are short; ``text``
     NODE_FAULT = "NODE_FAULT"
     #: its processes are gone, and left no exit code
     LOST = "LOST"
 
     # Of an end that the cluster decided.
-    #: its master ended it
+    #: its application master ended it
     MASTER = "MASTER"
-    #: its master gave it back
+    #: its application master released it
     RELEASED = "RELEASED"
     #: its application has ended
     APPLICATION_ENDED = "APPLICATION_ENDED"
@@ -91,30 +91,31 @@ class CauseKind(enum.StrEnum):
     NODE_STOPPED = "NODE_STOPPED"
     #: its node is drained
     NODE_DRAINED = "NODE_DRAINED"
-    #: its node is lost, or does not know it any more
+    #: its node is lost, or no longer knows it
     NODE_LOST = "NODE_LOST"
 
 
 CPU_PRESSURE = frozenset({CauseKind.OUTSIDE_CPU, CauseKind.LENT_CPU})
-"""The processors are needed for work with a better claim; the container resumes when that is over."""
+"""Higher-priority work needs the CPU; the container resumes when that is over."""
 
 MEMORY_PRESSURE = frozenset({CauseKind.MACHINE_MEMORY, CauseKind.LENT_MEMORY})
-"""Memory is needed for work with a better claim; the container resumes when that is over."""
+"""Higher-priority work needs the memory; the container resumes when that is over."""
 
 WINDOW = frozenset({CauseKind.OUTSIDE_WINDOW})
-"""The container resumes when the window for opportunistic ones opens."""
+"""The container resumes when the window for opportunistic containers opens."""
 
 STANDS_BACK = CPU_PRESSURE | MEMORY_PRESSURE | WINDOW
-"""Causes that are over without anybody's doing, by measurement or by the clock."""
+"""Causes that end by themselves, by measurement or by the clock."""
 
 
 class Cause(Record):
-    """Why: a kind, and the fields that belong to it, as ``CauseKind`` says; the others are empty.
+    """A reason: a kind, and the fields that belong to it, as ``CauseKind`` says; the others are empty.
 
-    ``by`` is the user who asked; ``for_container`` the id of the container that needs the room; ``for_resource`` the
-    countable resource type that a pause would not have freed; ``cores`` how many cores processes outside yopp need;
-    ``until_ms`` (epoch) when it may go on; ``measured`` and ``limit`` what was found and what was allowed; ``version``
-    that of an update; ``text`` what the operating system or the ResourceManager said, for people.
+    ``by`` is the user who asked; ``for_container`` the id of the container that needs the room;
+    ``for_resource`` the countable resource type that a pause would not have freed; ``cores`` how many cores
+    processes outside yopp need; ``until_ms`` (epoch) when the container may continue; ``measured`` and
+    ``limit`` what was found and what was allowed; ``version`` that of an update; ``text`` what the operating
+    system or the ResourceManager reported, for people.
     """
 
     kind: CauseKind
@@ -131,7 +132,7 @@ class Cause(Record):
 
 
 def of_kind(cause: Cause | None, *kinds: CauseKind) -> TypeGuard[Cause]:
-    """Whether there is a cause, and it is of one of these kinds."""
+    """Whether ``cause`` is set, and of one of these kinds."""
     return cause is not None and cause.kind in kinds
 
 
@@ -147,6 +148,6 @@ _PAUSED_FOR = {
 
 
 def paused_for(cause: Cause) -> str:
-    """A cause in one of the five words by which jobs count paused time: LOAD of processes outside, MEMORY, GUARANTEED
-    containers, a closed WINDOW of time or a PERSON; "" for other causes."""
+    """The category in which jobs count paused time: LOAD of processes outside yopp, MEMORY, GUARANTEED
+    containers, a closed WINDOW of time, or a PERSON; "" for other causes."""
     return _PAUSED_FOR.get(cause.kind, "")

@@ -1,4 +1,4 @@
-"""A machine on an asyncio loop: what ``runner.py`` runs, with one timer for its next deadline."""
+"""A machine on an asyncio loop: ``runner.py`` with one timer for the machine's next deadline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class Driver(MachineRunner[EventT, CommandT]):
     """Runs one machine on one loop; the arguments are MachineRunner's."""
 
     loop: asyncio.AbstractEventLoop | None = None
-    """The loop of the timer, None for the running one."""
+    """The loop of the timer; None for the running loop."""
     _timer: asyncio.TimerHandle | None = None
     _timer_at: float | None = None
 

@@ -54,7 +54,7 @@ class InvalidResourceError(ExecutorError):
 
 
 class InvalidTransitionError(ExecutorError):
-    """An event or command contradicts a container's state: a bug, with the container's story."""
+    """An event or command that contradicts a container's state: a bug, reported with the container's history."""
 
     def __init__(
         self, container_id: str, state: object, event: object, story: tuple[object, ...] = ()

@@ -1,7 +1,7 @@
 """The executor as a library: submit commands, wait for them, promote, pause and kill them.
 
-It connects the machine of ``core``, the driver and the Linux executor, and adds nothing to what they decide and do. It
-belongs to one event loop, and must not be used from several threads.
+It connects the machine of ``core``, the driver and the Linux executor, and adds nothing to their decisions
+and actions. It belongs to one event loop, and must not be used from several threads.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ KILLED_AT_CLOSE = "Container killed because its executor was closed."
 
 
 class ExecutorStats(Record):
-    """What an executor holds: ``allocated`` to containers of both types, ``available`` the rest."""
+    """The resources and containers of an executor: ``allocated`` to containers of both types, ``available``
+    the rest."""
 
     total: Resource
     allocated: Resource
@@ -65,43 +66,43 @@ class Job:
         self._ended: asyncio.Future[ContainerStatus] = asyncio.get_running_loop().create_future()
 
     async def wait(self) -> ContainerStatus:
-        """Wait for its end. Raises ExecutorError only if the executor itself failed."""
+        """Wait until the job has ended. Raises ExecutorError only if the executor itself failed."""
         return await asyncio.shield(self._ended)
 
     @property
     def done(self) -> bool:
-        """Whether it has ended."""
+        """Whether the job has ended."""
         return self._ended.done()
 
     @property
     def status(self) -> ContainerStatus:
-        """Its status now."""
+        """The job's present status."""
         if self._ended.done():
             return self._ended.result()
         return self._executor.status(self.container_id)
 
     def kill(self, *, force: bool = False) -> None:
-        """End it: SIGTERM, then SIGKILL after the configured delay; ``force`` goes straight to SIGKILL."""
+        """End the job: SIGTERM, then SIGKILL after the configured delay; ``force`` sends SIGKILL at once."""
         self._executor.kill(self.container_id, force=force)
 
     def signal(self, number: int) -> None:
-        """Send a signal to every process of it."""
+        """Send a signal to every process of the job."""
         self._executor.signal(self.container_id, number)
 
     def promote(self) -> None:
-        """Make it guaranteed."""
+        """Make the job's container guaranteed."""
         self._executor.promote(self.container_id)
 
     def demote(self) -> None:
-        """Make it opportunistic."""
+        """Make the job's container opportunistic."""
         self._executor.demote(self.container_id)
 
     def pause(self) -> None:
-        """Pause it until ``resume``."""
+        """Pause the job until ``resume``."""
         self._executor.pause(self.container_id)
 
     def resume(self) -> None:
-        """Resume it as soon as there is room for it."""
+        """Resume the job as soon as there is room for it."""
         self._executor.resume(self.container_id)
 
     def _end(self, status: ContainerStatus) -> None:
@@ -113,16 +114,16 @@ class Job:
             broken = ExecutorError("the executor failed", because=f"{type(error).__name__}: {error}")
             broken.__cause__ = error
             self._ended.set_exception(broken)
-            self._ended.exception()  # retrieved, so that asyncio does not complain if nobody waits for it
+            self._ended.exception()  # retrieved, so that asyncio does not warn if nobody waits for it
 
 
 class Executor:
     """Runs commands as containers within ``total``.
 
-    ``work_dir`` holds private directories while containers run, and their output under ``logs``, which stays. It is
-    locked against a second executor; what a killed executor left in it is ended and removed. ``cgroups`` None uses
-    what the host offers (see ``describe``). The machine is measured below ``proc``. Use it as ``async with``, which
-    ends what still runs.
+    ``work_dir`` holds private directories while containers run, and their output under ``logs``, which stays.
+    It is locked against a second executor; containers that a killed executor left in it are ended and
+    removed. With ``cgroups`` None, the executor uses what the host offers (see ``describe``). The host is
+    measured below ``proc``. Use it as ``async with``, which ends running containers.
     """
 
     def __init__(
@@ -152,8 +153,8 @@ class Executor:
         self._open = False
 
     async def __aenter__(self) -> Executor:
-        """Lock the directory, choose cgroups, remove what an earlier executor left. Raises ExecutorError if it
-        cannot."""
+        """Lock the directory, choose cgroups, and remove what an earlier executor left. Raises ExecutorError
+        if that fails."""
         self._take_lock()
         try:
             self._start()
@@ -203,7 +204,7 @@ class Executor:
         return ExecutorError(f"{self.work_dir} cannot be used", because=error.strerror or str(error))
 
     async def __aexit__(self, *_: object) -> None:
-        """End what still runs, wait for that, and remove cgroups and private directories; logs stay."""
+        """End running containers, wait for their end, and remove cgroups and private directories; logs stay."""
         self._open = False
         try:
             if self._driver.crash is None:
@@ -235,11 +236,12 @@ class Executor:
         log_directory: str | Path | None = None,
         application_id: str = "",
     ) -> Job:
-        """Submit a command (an argument vector, no shell); it starts, queues, or is refused, as its type says.
+        """Submit a command (an argument vector, no shell); its container starts, queues, or is refused,
+        depending on its type.
 
-        ``resource`` None is one vcore and 1024 MiB, or all the memory if there is less. ``application_id`` is its job,
-        for policies that look at jobs. Raises InvalidResourceError for what this executor can never give;
-        ExecutorError for no command, an id in use, or a closed executor.
+        ``resource`` None is one vcore and 1024 MiB, or all the memory if there is less. ``application_id``
+        names the job that policies count the container to. Raises InvalidResourceError for more than this
+        executor can ever give; ExecutorError for no command, an id in use, or a closed executor.
         """
         self._check_open()
         if not command or isinstance(command, str):
@@ -281,7 +283,8 @@ class Executor:
             raise ContainerNotFoundError(f"there is no container {container_id!r}") from None
 
     def status(self, container_id: str) -> ContainerStatus:
-        """A container as it is now. Raises ContainerNotFoundError if it is unknown, or already forgotten."""
+        """The present status of a container. Raises ContainerNotFoundError if it is unknown, or already
+        forgotten."""
         self.job(container_id)
         status = self._machine.status(container_id)
         if status is None:
@@ -293,7 +296,7 @@ class Executor:
         return self._machine.statuses()
 
     def stats(self) -> ExecutorStats:
-        """Resources and counts."""
+        """The resources, and the numbers of containers."""
         statuses = self._machine.statuses()
         states = [status.state for status in statuses]
         paused = states.count(ContainerState.PAUSED) + states.count(ContainerState.RESUMING)
@@ -310,7 +313,7 @@ class Executor:
         )
 
     def describe(self) -> CgroupReport:
-        """What enforces limits on this host, and what is weaker than it could be."""
+        """What enforces limits on this host, and its limitations."""
         self._check_open()
         assert self._cgroups is not None
         return self._cgroups.describe()
@@ -361,7 +364,8 @@ class Executor:
         if job is not None:
             job._end(status)
             self._ended.append(status.container_id)
-            # A job that its caller holds still answers; only its id is forgotten, when the machine forgets it.
+            # A job whose caller still holds it remains usable; only its id is forgotten, when the machine
+            # forgets it.
             while len(self._ended) > self.settings.retain_finished:
                 del self._jobs[self._ended.popleft()]
         self._driver.step(lambda _: self._machine.forget([status.container_id]))

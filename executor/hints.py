@@ -1,7 +1,7 @@
-"""The names of ``typing`` that are needed while a program runs, without the 4 ms that its import takes.
+"""The names of ``typing`` that programs need at run time, without the 4 ms that importing it takes.
 
-To type checkers they are typing's own. At run time annotations are not evaluated, and these names mean nothing;
-``Generic[...]`` remembers in ``__orig_bases__`` what it was given.
+To type checkers they are typing's own. At run time annotations are not evaluated, and these names have no
+meaning; ``Generic[...]`` keeps its arguments in ``__orig_bases__``.
 
 Decisions: fast-start.
 """
@@ -23,25 +23,25 @@ else:
     Any = object
 
     class ClassVar:
-        """What may stand before a type in brackets."""
+        """Accepts a type in brackets, and ignores it."""
 
         __class_getitem__ = classmethod(lambda cls, _: cls)
 
     Final = TypeAlias = TypeGuard = ClassVar
 
     class Generic:
-        """A base that may be given types."""
+        """A base class that accepts types in brackets."""
 
         __slots__ = ()
         __class_getitem__ = classmethod(type(list[int]))
 
     class Protocol:
-        """A base of what nobody asks whether something is one of."""
+        """A base class for protocols that are never used with isinstance."""
 
     def TypeVar(name, *_, **__):
-        """Nothing but a name."""
+        """Return the name: at run time a type variable is nothing else."""
         return name
 
     def cast(kind, value):
-        """The value as it is."""
+        """Return the value unchanged."""
         return value

@@ -1,13 +1,13 @@
-"""Records: frozen dataclasses with slots, whose declaration costs some microseconds.
+"""Records: frozen dataclasses with slots, whose declaration takes some microseconds.
 
     class Resource(Record, order=True):
         memory: int = 0
 
-The standard decorator compiles six methods for each class in some 0.6 ms, and its module imports a quarter of what a
-command imports; a command that declares a hundred messages paid both at every start. Here a method is compiled when a
-record of that class first needs it. To mypy a record is a frozen dataclass; at run time an assignment to a field does
-not fail. To msgspec and to the functions of ``dataclasses`` it is a dataclass: what they look for is made when they
-first look.
+The standard decorator compiles six methods for each class in some 0.6 ms, and importing its module loads a
+quarter of what a command imports; a command that declares a hundred messages would pay for both at every
+start. Here a method is compiled when a record of its class first needs it. To mypy a record is a frozen
+dataclass; at run time an assignment to a field does not fail. To msgspec and to the functions of
+``dataclasses`` it is a dataclass: the attributes that they look for are made when they first look.
 
 Decisions: fast-start.
 """
@@ -30,7 +30,7 @@ else:  # importing typing takes as long as declaring fifty records
 
 
 class _Declared:
-    """What ``field`` says of a field."""
+    """The default and the note of a field, as given to ``field``."""
 
     __slots__ = ("default", "default_factory", "note")
 
@@ -41,7 +41,7 @@ class _Declared:
 
 
 class _Missing:
-    """Stands for an argument that is not given."""
+    """The type of ``MISSING``, which stands for an argument that is not given."""
 
     def __repr__(self) -> str:
         return "…"
@@ -54,29 +54,30 @@ MISSING = _Missing()
 def field(
     *, default: Any = MISSING, default_factory: Callable[[], Any] | None = None, note: Any = None
 ) -> Any:
-    """The default of a field: a value, or what makes one anew for each record; with a ``note`` for ``notes_of``."""
+    """The default of a field: a value, or a factory that is called for each record; with a ``note`` for
+    ``notes_of``."""
     return _Declared(default, default_factory, note)
 
 
 def names_of(kind: type[Record]) -> tuple[str, ...]:
-    """The names of a class's fields, in their order."""
+    """The names of a class's fields, in order."""
     return tuple(defaults_of(kind))
 
 
 def defaults_of(kind: type[Record]) -> dict[str, Any]:
-    """The defaults of a class's fields by their names, in their order: MISSING where there is none."""
+    """The defaults of a class's fields by name, in order; MISSING for a field without one."""
     declared: Any = kind
     return declared.__defaults__  # type: ignore[no-any-return]
 
 
 def notes_of(kind: type[Record]) -> dict[str, Any]:
-    """The notes on a class's own fields, by their names."""
+    """The notes on a class's own fields, by name."""
     declared: Any = kind
     return declared.__notes__  # type: ignore[no-any-return]
 
 
 def replace(record: RecordT, **changes: Any) -> RecordT:
-    """The record with other values in these fields. Raises TypeError for a field that there is not."""
+    """A copy of the record with other values in these fields. Raises TypeError for an unknown field."""
     kind: Any = type(record)
     for name in kind.__defaults__:
         if name not in changes:
@@ -85,9 +86,9 @@ def replace(record: RecordT, **changes: Any) -> RecordT:
 
 
 def made_of(kind: type[RecordT], *sources: object, **more: Any) -> RecordT:
-    """A record whose fields are what ``more`` says, else what the last of ``sources`` has that has that name, else the
-    default. What is to be read of sources of these types is found out once, and compiled.
-    """
+    """A record whose fields come from ``more``, else from the last of ``sources`` that has an attribute of
+    that name, else from the default. Which attributes to read from sources of these types is determined once,
+    and compiled."""
     key = (kind, tuple(more), *map(type, sources))
     make = _MAKERS.get(key)
     if make is None:
@@ -114,7 +115,7 @@ _MAKERS: dict[tuple[Any, ...], Any] = {}
 
 
 class _Fields:
-    """``__dataclass_fields__`` of a record's class, made of its declaration when it is first read."""
+    """``__dataclass_fields__`` of a record's class, made from its declaration when it is first read."""
 
     def __get__(self, instance: object, kind: Any) -> dict[str, Field[Any]]:
         import dataclasses
@@ -132,7 +133,7 @@ class _Fields:
 
 
 def _annotation(kind: type, name: str) -> str:
-    """What the class, or the base that declares the field, says of its type."""
+    """The annotation of a field in the class, or in the base that declares it."""
     for one in kind.__mro__:
         if name in (found := vars(one).get("__annotations__", {})):
             return found[name]  # type: ignore[no-any-return]
@@ -166,7 +167,7 @@ def pattern(text: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def _compiled(kind: Any, name: str) -> Any:
-    """Write the method ``name`` for ``kind``, put it there, and return it."""
+    """Compile the method ``name`` for ``kind``, set it on the class, and return it."""
     fields: dict[str, Any] = kind.__defaults__
     scope: dict[str, Any] = {"_missing": MISSING}
     if name == "__init__":
@@ -203,10 +204,10 @@ def _compiled(kind: Any, name: str) -> Any:
 
 
 def _pending(name: str) -> Any:
-    """A method that has itself compiled for the class that it is called for."""
+    """A method that compiles itself, on its first call, for the class that it is called on."""
 
     def method(self: Any, *arguments: Any, **named: Any) -> Any:
-        for kind in type(self).__mro__:  # the class that has not got it yet, below it one may have its own
+        for kind in type(self).__mro__:  # find the class that still lacks it; a class below may have its own
             if kind.__dict__.get(name) is method:
                 return _compiled(kind, name)(self, *arguments, **named)
         raise AttributeError(name)
@@ -216,7 +217,7 @@ def _pending(name: str) -> Any:
 
 
 def _begin(self: Any, *arguments: Any, **named: Any) -> None:
-    """``__init__`` of a class until it has made some records: to compile one takes as long as that."""
+    """The ``__init__`` of a class until it has made some records: compiling one takes as long as making those."""
     kind: Any = next(one for one in type(self).__mro__ if vars(one).get("__init__") is _begin)
     kind.__made__ += 1
     fields, positional = kind.__defaults__, kind.__match_args__
@@ -234,7 +235,7 @@ def _begin(self: Any, *arguments: Any, **named: Any) -> None:
                 setattr(self, name, value)
             else:
                 return
-    _compiled(kind, "__init__")(self, *arguments, **named)  # which says what is wrong with the arguments, too
+    _compiled(kind, "__init__")(self, *arguments, **named)  # this also reports errors in the arguments
 
 
 _MADE_PLAINLY = 20
@@ -246,8 +247,8 @@ _FIELDS = _Fields()
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 class _Declaring(type):
-    """Makes a record of each class below Record, which may take ``kw_only``, ``order`` and ``frozen`` as keyword
-    arguments; the last is for mypy alone."""
+    """Makes a record of each class below Record, which may take ``kw_only``, ``order`` and ``frozen`` as
+    keyword arguments; ``frozen`` is for mypy alone."""
 
     def __new__(
         cls,

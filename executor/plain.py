@@ -1,6 +1,7 @@
-"""Records to and from what ``json`` writes and reads, with nothing but the standard library. Never does IO.
+"""Converts records to and from what ``json`` writes and reads, with nothing but the standard library. Does no I/O.
 
-Fields by name, enums by value, tuples as arrays, a missing field is its default, an unknown one is ignored.
+Fields are stored by name, enums by value, tuples as arrays; a missing field gets its default, an unknown one
+is ignored.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ _Converters = tuple[_Converter | None, _Converter]
 
 
 class MismatchError(ValueError):
-    """A value is not of its declared type. Raised deep inside it; every level on the way out adds its own name to
-    ``path``."""
+    """A value is not of its declared type. Raised where the value is; every enclosing level adds its own name
+    to ``path``."""
 
     def __init__(self, expected: str, found: Any) -> None:
         super().__init__(expected)
@@ -35,14 +36,14 @@ class MismatchError(ValueError):
 
 
 def encode(value: Any) -> Any:
-    """A record (with all it holds) as dicts, lists and scalars that ``json.dumps`` takes."""
+    """Encode a record (with everything in it) as dicts, lists and scalars that ``json.dumps`` takes."""
     kind: Any = type(value)
     encoder, _ = _converters(kind)
     return value if encoder is None else encoder(value)
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """The inverse of ``encode``, for what ``json.loads`` gave. Raises MismatchError."""
+    """The inverse of ``encode``, for the result of ``json.loads``. Raises MismatchError."""
     hint: Any = kind
     decoded: T = _converters(hint)[1](value)
     return decoded
@@ -50,7 +51,8 @@ def decode(kind: type[T], value: Any) -> T:
 
 @cache
 def _converters(hint: Any) -> _Converters:
-    """What turns a value of this type into JSON's types, None where it is one already; and what turns it back."""
+    """The function that converts a value of this type into JSON's types, None if it already is one; and its
+    inverse."""
     if hint in _SCALARS:
         return None, _SCALARS[hint]
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
@@ -59,7 +61,7 @@ def _converters(hint: Any) -> _Converters:
         return _record(hint)
     if isinstance(hint, types.UnionType):
         others = [item for item in hint.__args__ if item is not types.NoneType]
-        if len(others) == 1 and len(hint.__args__) == 2:  # no union but ``X | None`` occurs in messages
+        if len(others) == 1 and len(hint.__args__) == 2:  # no union except ``X | None`` occurs in messages
             return _optional(*_converters(others[0]))
     origin = getattr(hint, "__origin__", None)
     if origin in (tuple, list, frozenset):
@@ -89,7 +91,7 @@ def _enum(kind: type[enum.Enum]) -> _Converters:
 
 
 def _hints(kind: type[Record]) -> dict[str, Any]:
-    """The types of a record's fields by their names, without the cost of ``typing``."""
+    """The types of a record's fields by name, without the cost of ``typing``."""
     hints: dict[str, Any] = {}
     for one in reversed(kind.__mro__):
         scope = vars(sys.modules[one.__module__])
@@ -103,7 +105,7 @@ def _record(kind: type[Record]) -> _Converters:
     converters = {name: _converters(hints[name]) for name in defaults}
     plain = [name for name, (encoder, _) in converters.items() if encoder is None]
     encoders = [(name, encoder) for name, (encoder, _) in converters.items() if encoder is not None]
-    # a scalar of its very type, as nearly all are, is taken as it is
+    # a scalar of exactly its type, as nearly all are, is taken as it is
     decoders = {name: (hints[name], decoder) for name, (_, decoder) in converters.items()}
     required = [name for name, default in defaults.items() if default is MISSING]
 
@@ -135,13 +137,13 @@ def _record(kind: type[Record]) -> _Converters:
 
 
 _MANY = 50
-"""How many records of a class make it worth while to compile a decoder of them, which takes a millisecond."""
+"""From how many records on it is worth compiling a decoder for their class, which takes a millisecond."""
 
 
 @cache
 def _quick(kind: type[Record]) -> _Converter:
-    """The decoder of a record, compiled: four times as fast for one with every field, of its very type. Any other is
-    left to the decoder as it is."""
+    """The compiled decoder of a record: four times as fast if every field is present and has exactly its
+    type. All other records are left to the normal decoder."""
     decoder, hints = _converters(kind)[1], _hints(kind)
     scope: dict[str, Any] = {
         "new": object.__new__,

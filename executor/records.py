@@ -1,7 +1,7 @@
 """The plain data that the executor, its callers and the cluster around it exchange.
 
-Frozen, slotted dataclasses and enums, with YARN's names. They have no behaviour beyond arithmetic, read neither clock
-nor file, and import nothing but the standard library, so that any layer may use them.
+Frozen records with slots, and enums, with YARN's names. They have no behaviour beyond arithmetic, read neither clock
+nor file, and import nothing but the standard library and this package's own basics, so that any layer may use them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ContainerState(enum.StrEnum):
 
 
 class ContainerSubState(enum.StrEnum):
-    """What YARN reports beside RUNNING or COMPLETE (``ContainerSubState``)."""
+    """The substate that YARN reports besides RUNNING or COMPLETE (``ContainerSubState``)."""
 
     SCHEDULED = "SCHEDULED"
     RUNNING = "RUNNING"
@@ -61,7 +61,7 @@ SUB_STATES: dict[ContainerState, ContainerSubState] = {
     ContainerState.RESUMING: ContainerSubState.PAUSED,
     ContainerState.DONE: ContainerSubState.DONE,
 }
-"""YARN's sub-state for each of our states (``ContainerImpl.getContainerSubState``)."""
+"""YARN's substate for each of our states (``ContainerImpl.getContainerSubState``)."""
 
 
 class ContainerExitStatus(enum.IntEnum):
@@ -88,7 +88,7 @@ PREEMPTION_STATUSES = frozenset(
         ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER,
     }
 )
-"""Exit statuses that say nothing about the work itself: it is requested again, at no cost to its job."""
+"""Exit statuses that are not the work's fault: the container is requested again, at no cost to its job."""
 
 
 def exit_status_name(status: int) -> str:
@@ -110,7 +110,7 @@ VCORES = "vcores"
 """YARN's names of the two resource types that every node has (``ResourceInformation.MEMORY_URI``, ``VCORES_URI``)."""
 
 GPU = "yarn.io/gpu"
-"""YARN's name of the resource type whose units are the graphics processors of a node."""
+"""YARN's name of the resource type that counts the GPUs of a node."""
 
 
 class ResourceInformation(Record, order=True):
@@ -121,7 +121,7 @@ class ResourceInformation(Record, order=True):
 
 
 Others = tuple[ResourceInformation, ...]
-"""Countable resources beside memory and vcores: by name, each once, none of 0. Empty for most containers."""
+"""Countable resources besides memory and vcores: sorted by name, each once, none of 0. Empty for most containers."""
 
 
 _new = object.__new__
@@ -130,7 +130,8 @@ _new = object.__new__
 class Resource(Record, order=True):
     """An amount of a node's resources: ``memory`` in MiB, ``vcores`` in virtual cores; both whole numbers.
 
-    ``others`` are all further types (``yarn.resource-types``), made by ``counted``. A type that is not among them is 0.
+    ``others`` are all further types (``yarn.resource-types``), made by ``counted``. A type that is not in it
+    has the amount 0.
     """
 
     memory: int = 0
@@ -140,7 +141,7 @@ class Resource(Record, order=True):
     def __add__(self, other: Resource) -> Resource:
         if self.others or other.others:
             return self._joined(other, int.__add__)
-        made: Any = _new(Resource)  # a call of the class takes as long again
+        made: Any = _new(Resource)  # calling the class takes twice as long
         made.memory, made.vcores = self.memory + other.memory, self.vcores + other.vcores
         made.others = ()
         return made  # type: ignore[no-any-return]
@@ -148,7 +149,7 @@ class Resource(Record, order=True):
     def __sub__(self, other: Resource) -> Resource:
         if self.others or other.others:
             return self._joined(other, int.__sub__)
-        made: Any = _new(Resource)  # a call of the class takes as long again
+        made: Any = _new(Resource)  # calling the class takes twice as long
         made.memory, made.vcores = self.memory - other.memory, self.vcores - other.vcores
         made.others = ()
         return made  # type: ignore[no-any-return]
@@ -158,25 +159,25 @@ class Resource(Record, order=True):
         return Resource(self.memory * number, self.vcores * number, others)
 
     def _joined(self, other: Resource, operation: Callable[[int, int], int]) -> Resource:
-        """What ``operation`` makes of each type's two amounts."""
+        """Apply ``operation`` to the two amounts of each type."""
         names = {one.name for one in (*self.others, *other.others)}
         others = counted({name: operation(self.amount(name), other.amount(name)) for name in names})
         return Resource(operation(self.memory, other.memory), operation(self.vcores, other.vcores), others)
 
     def lesser(self, other: Resource) -> Resource:
-        """Of each type the smaller amount of the two."""
+        """The smaller of the two amounts of each type."""
         if self.others or other.others:
             return self._joined(other, min)
         return Resource(min(self.memory, other.memory), min(self.vcores, other.vcores))
 
     def greater(self, other: Resource) -> Resource:
-        """Of each type the larger amount of the two."""
+        """The larger of the two amounts of each type."""
         if self.others or other.others:
             return self._joined(other, max)
         return Resource(max(self.memory, other.memory), max(self.vcores, other.vcores))
 
     def fits_in(self, other: Resource) -> bool:
-        """Whether ``other`` has as much of memory, of vcores, and of each further type that this names."""
+        """Whether ``other`` has at least as much memory, vcores, and of each further type in this resource."""
         return (
             self.memory <= other.memory
             and self.vcores <= other.vcores
@@ -187,7 +188,7 @@ class Resource(Record, order=True):
         return all(one.value <= other.amount(one.name) for one in self.others)
 
     def at_least_zero(self) -> Resource:
-        """This with negative amounts raised to zero."""
+        """This resource with negative amounts raised to zero."""
         if self.memory >= 0 and self.vcores >= 0 and not self.others:
             return self
         return self.greater(_NONE) if self.is_negative else self
@@ -198,7 +199,7 @@ class Resource(Record, order=True):
         return self.memory < 0 or self.vcores < 0 or any(one.value < 0 for one in self.others)
 
     def amount(self, name: str) -> int:
-        """How much it has of one type, by YARN's name of that."""
+        """The amount of one type, by YARN's name of the type."""
         if name == MEMORY_MB:
             return self.memory
         if name == VCORES:
@@ -220,8 +221,8 @@ class Resource(Record, order=True):
         )
 
     def delays(self, waiting: Resource, free: Resource) -> bool:
-        """Whether giving this away of what is ``free`` keeps ``waiting`` from starting: not while that lacks countable
-        resources, none of which this takes."""
+        """Whether giving this away from what is ``free`` keeps ``waiting`` from starting. It does not if
+        ``waiting`` lacks countable resources anyway, and this takes none of those."""
         lacking = [one.name for one in waiting.others if one.value > free.amount(one.name)]
         return not lacking or any(self.amount(name) > 0 for name in lacking)
 
@@ -231,7 +232,7 @@ class Resource(Record, order=True):
 
 
 def counted(amounts: Mapping[str, int]) -> Others:
-    """Amounts of countable types by name, as ``Resource.others`` holds them."""
+    """Amounts of countable types by name, in the form of ``Resource.others``."""
     return tuple(ResourceInformation(name, value) for name, value in sorted(amounts.items()) if value)
 
 
@@ -239,19 +240,21 @@ _NONE = Resource()
 
 
 class ContainerSpec(Record):
-    """All that an executor needs to run one container (YARN's ``ContainerLaunchContext`` and parts of its token).
+    """Everything that an executor needs to run one container (YARN's ``ContainerLaunchContext`` and parts of
+    its token).
 
-    ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's creator asked
-    for; the executor adds YARN's own variables, and with ``own_account`` keeps HOME, USER and LOGNAME of
-    ``environment``, which YARN overrides. ``working_directory`` None means the container's private directory, which is
-    removed at its end. ``files`` are written into that private directory first (name -> text, mode 0700), as YARN
-    localises a script. ``log_directory`` None means one under the executor's log directory; standard output and error
-    go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` limits the running time, 0 for no limit. ``duration_hint_ms``
-    is the expected running time if the creator knows it, else 0. ``waiting_since_ms`` (epoch milliseconds) is when its
-    work began to wait elsewhere: it queues before all that arrived later than that; 0 if it begins to wait here.
-    ``least_vcores`` is the least CPU weight of a guaranteed container, in vcores, even if it is accounted with fewer.
-    ``application_priority``: of opportunistic containers that wait, those of the larger one go first. ``devices`` are
-    the GPUs that its node has given it (``index:minor``), from its start on.
+    ``command`` is an argument vector, executed without a shell. ``environment`` is what the container's
+    creator asked for; the executor adds YARN's own variables, and with ``own_account`` keeps HOME, USER and
+    LOGNAME of ``environment``, which YARN overrides. ``working_directory`` None means the container's private
+    directory, which is removed at its end. ``files`` are written into that private directory first (name ->
+    text, mode 0700), as YARN localises a script. ``log_directory`` None means one under the executor's log
+    directory; standard output and error go to ``stdout`` and ``stderr`` in it. ``timeout_ms`` limits the
+    running time, 0 for no limit. ``duration_hint_ms`` is the expected running time if the creator knows it,
+    else 0. ``waiting_since_ms`` (epoch milliseconds) is when its work began to wait elsewhere: the container
+    queues before all that arrived later than that; 0 if it begins to wait here. ``least_vcores`` is the least
+    CPU weight of a guaranteed container, in vcores, even if it is accounted with fewer.
+    ``application_priority``: of waiting opportunistic containers, those with the larger value start first.
+    ``devices`` are the GPUs that its node has assigned to it (``index:minor``), from its start on.
     """
 
     container_id: str
@@ -285,12 +288,12 @@ class ContainerUsage(Record):
     """What one container has used, measured from its cgroup (or by psutil if it has none).
 
     ``cpu_seconds`` counts from the start of the container. ``memory_bytes`` is the current memory,
-    ``memory_peak_bytes`` the highest so far. ``throttled_seconds`` is how long its CPU quota stopped it; ``oom_kills``
-    how often the kernel's OOM killer struck in it. ``processes`` is the number of processes. ``sampled_at`` is the
-    executor's clock, in seconds. ``virtual_bytes`` is the address space of its processes, 0 if it is not measured.
-    ``runnable`` is how many of its threads run, or wait for a processor, at that moment; it is counted while the
-    machine is watched. ``log_bytes`` is the size of its output, ``disk_bytes`` what its own directory takes of the
-    disk, 0 if they are not measured.
+    ``memory_peak_bytes`` the highest so far. ``throttled_seconds`` is how long its CPU quota stopped it;
+    ``oom_kills`` how often the kernel's OOM killer killed in it. ``processes`` is the number of processes.
+    ``sampled_at`` is the executor's clock, in seconds. ``virtual_bytes`` is the address space of its
+    processes, 0 if not measured. ``runnable`` is how many of its threads run, or wait for the CPU, at that
+    moment; it is counted while the host is watched. ``log_bytes`` is the size of its output, ``disk_bytes``
+    the disk space of its private directory, 0 if not measured.
     """
 
     cpu_seconds: float = 0.0
@@ -307,20 +310,20 @@ class ContainerUsage(Record):
 
 
 class ContainerFacts(Record, kw_only=True):
-    """What the node of a container knows of it, in its status and in the reports made of that.
+    """What a container's node knows about it, in its status and in the reports made from that.
 
     Times are epoch milliseconds, 0 for "not yet". ``exit_status`` is YARN's number: the process's own code, or a
-    negative ``ContainerExitStatus``. ``exit_code`` is the process's own code as in a shell (128+n for signal n), None
-    while it has none: a container over its memory limit has exit_status -104 and exit_code 137. ``pid`` is the
-    container's own process if its node was asked for it, else that of the shim above it. ``position`` is its place in
-    its queue, 1 for the head, 0 if it is not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is when
-    its work began to wait, here or elsewhere: a container that was shed is requested again with its age.
-    ``duration_hint_ms`` is its spec's. ``stood_ms`` is how long it was paused before it last resumed or ended: for the
-    rest of the time since its start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, or if it
-    never was. ``cause`` is why it is paused or being paused, has ended or is being ended; None while it queues or
-    runs, or if it ended by itself. ``refusal`` is why the last request was not fulfilled. ``diagnostics`` tells both
-    to people. ``devices`` are the GPUs that it has or had (``index:minor``). ``stood_for`` is why it was last paused,
-    in one word (``causes.paused_for``); "" if it never was, or if that is not known any more.
+    negative ``ContainerExitStatus``. ``exit_code`` is the process's own code as in a shell (128+n for signal n),
+    None while it has none: a container over its memory limit has exit_status -104 and exit_code 137. ``pid`` is the
+    container's own process if its node was asked for it, else that of the shim above it. ``position`` is its place
+    in its queue, 1 for the head, 0 if it is not queued. ``usage`` is the last measurement. ``waiting_since_ms`` is
+    when its work began to wait, here or elsewhere: a container that was shed is requested again with its age.
+    ``duration_hint_ms`` is its spec's. ``stood_ms`` is how long it was paused before it last resumed or ended: for
+    the rest of the time since its start it ran. ``resumed_at_ms`` is when it last resumed; 0 while it is paused, or
+    if it never was. ``cause`` is why it is paused or being paused, has ended or is being ended; None while it queues
+    or runs, or if it ended by itself. ``refusal`` is why the last request was not fulfilled. ``diagnostics`` states
+    both for people. ``devices`` are the GPUs that it has or had (``index:minor``). ``stood_for`` is the category of
+    its last pause (``causes.paused_for``); "" if it was never paused, or if that is no longer known.
     """
 
     exit_status: int = int(ContainerExitStatus.INVALID)
@@ -359,7 +362,7 @@ class ContainerStatus(ContainerFacts):
 
     @property
     def was_shed(self) -> bool:
-        """Whether its node shed it before it ever ran: YARN has one exit status for that and for preemption."""
+        """Whether its node shed it before it ever ran: YARN has one exit status for both shedding and preemption."""
         return (
             self.exit_status == ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER and not self.started_at_ms
         )
@@ -376,16 +379,16 @@ class ContainerStatus(ContainerFacts):
 
 
 class ContainerRecord(Record):
-    """What is stored of one container, so that a new executor finds it again after a crash.
+    """What is stored about one container, so that a new executor finds it again after a crash.
 
-    ``process_start`` is the start time of ``pid`` in clock ticks after boot (field 22 of /proc/PID/stat): pid and
-    start time together identify one process forever. ``exit_status`` and ``diagnostics`` are set once the container is
-    being killed, and say what is to be reported when it has ended. ``exit_code`` and ``finished_at_ms`` are set in the
-    record of a finished container, which is kept until its end has been reported. ``ran_ms`` is how long it had run
-    when it entered ``state``, at ``state_since_ms``, without the time it was paused. ``held`` is set while a person,
-    and not the scheduler, keeps it paused. ``paused_memory`` is the memory in MiB that a paused container has kept, -1
-    for all of it. ``cause`` is as in ContainerStatus. ``passing_diagnostics`` are the lines of ``diagnostics`` that
-    tell of pauses.
+    ``process_start`` is the start time of ``pid`` in clock ticks after boot (field 22 of /proc/PID/stat): pid
+    and start time together identify one process until the next boot. ``exit_status`` and ``diagnostics`` are
+    set once the container is being killed, and are reported when it has ended. ``exit_code`` and
+    ``finished_at_ms`` are set in the record of a finished container, which is kept until its end has been
+    reported. ``ran_ms`` is how long it had run when it entered ``state``, at ``state_since_ms``, without the
+    time it was paused. ``held`` is set while a user, and not the scheduler, keeps it paused.
+    ``paused_memory`` is the memory in MiB that a paused container has kept, -1 for all of it. ``cause`` is as
+    in ContainerStatus. ``passing_diagnostics`` are the lines of ``diagnostics`` about pauses.
     """
 
     spec: ContainerSpec
@@ -428,8 +431,8 @@ class CgroupLimits(Record):
 class ResourceUtilization(Record):
     """Measured use of a node or of all its containers: memory in bytes, ``cpu`` in cores (2.0: two whole cores).
 
-    ``load1`` is the machine's load average over a minute, -1 if it has no meaning; ``memory_total_bytes`` and
-    ``cores`` are what the machine has, 0 if that has no meaning.
+    ``load1`` is the host's load average over a minute, -1 if it has no meaning; ``memory_total_bytes`` and
+    ``cores`` are those of the host, 0 if that has no meaning.
     """
 
     memory_bytes: int = 0
@@ -440,15 +443,15 @@ class ResourceUtilization(Record):
 
 
 class HostUtilization(Record):
-    """The whole machine between two readings, by which containers have to give way.
+    """The whole host between two readings, which decide when opportunistic containers are paused or killed.
 
-    In cores: ``cpu`` is what all processes used, ``idle`` what was not used, ``yopp_cpu`` the part of ``cpu`` used by
-    containers of all nodes and by yopp's own daemons and clients, ``daemons_cpu`` the part used by the latter.
-    ``runnable`` is how many threads ran, or waited for a processor, at the moment of the reading; 0 if unknown;
-    ``runnable_others`` how many of them belong to containers of other nodes; -1 if unknown. ``outside_waiting`` is how
-    many cores processes outside yopp waited for in vain; -1 if unknown. Memory in bytes. ``memory_stalled`` is the part
-    of the time, 0 to 1, in which all tasks waited for memory (PSI ``full``); -1 if unknown. ``yields``: opportunistic
-    containers have so little weight that the kernel itself gives them what others leave.
+    In cores: ``cpu`` is what all processes used, ``idle`` what was not used, ``yopp_cpu`` the part of ``cpu`` used
+    by containers of all nodes and by yopp's own daemons and clients, ``daemons_cpu`` the part used by the latter.
+    ``runnable`` is how many threads ran, or waited for the CPU, at the moment of the reading; 0 if unknown;
+    ``runnable_others`` how many of them belong to containers of other nodes; -1 if unknown. ``outside_waiting`` is
+    how many cores processes outside yopp waited for in vain; -1 if unknown. Memory in bytes. ``memory_stalled`` is
+    the fraction of the time, 0 to 1, in which all tasks waited for memory (PSI ``full``); -1 if unknown. ``yields``:
+    opportunistic containers have so little weight that the kernel gives them only what others leave.
     """
 
     cores: int
@@ -472,17 +475,17 @@ class HostUtilization(Record):
 
 
 class OpportunisticContainersStatus(Record):
-    """What a node reports of its opportunistic containers in each heartbeat (YARN's record of that name).
+    """What a node reports about its opportunistic containers in each heartbeat (YARN's record of that name).
 
     ``memory_used`` is in MiB, and exact (YARN's is in whole GB). ``wait_queue_length`` counts queued containers of
     both types. ``estimated_queue_wait_ms`` is -1 if unknown. ``paused`` containers are not counted in the queue.
     ``lent_memory`` and ``lent_vcores`` are what may start here in addition to what is not allocated; below zero, the
-    part of that which may not start because the machine is busy. ``queued_memory`` and ``queued_vcores`` are what the
-    queued opportunistic containers ask for together. ``wait_estimates`` counts those that have started after their
-    wait was estimated; for the last hundred of them ``wait_error_ms`` is the mean error of the estimate,
+    part of that which may not start because the host is busy. ``queued_memory`` and ``queued_vcores`` are what the
+    queued opportunistic containers ask for together. ``wait_estimates`` counts the containers that have started
+    after their wait was estimated; for the last hundred of them ``wait_error_ms`` is the mean error of the estimate,
     ``mean_wait_ms`` the mean wait, -1 for none. ``shed`` counts those that were shed to keep a limit of the RM.
-    ``closed_until_ms`` (epoch) is until when none may run, by the time of day; 0 while they may.
-    ``others_used`` and ``queued_others`` are the same as those of memory, of countable resources.
+    ``closed_until_ms`` (epoch) is until when none may run because of the time of day; 0 while they may.
+    ``others_used`` and ``queued_others`` are the same for countable resources as those for memory.
     """
 
     running: int = 0
@@ -507,7 +510,7 @@ class OpportunisticContainersStatus(Record):
 
 
 class ContainerQueuingLimit(Record):
-    """The greatest queue length (or wait) that the RM allows a node; -1 for no limit.
+    """The maximum queue length (or wait) that the RM allows a node; -1 for no limit.
 
     If both are given, containers within either limit may stay.
     """

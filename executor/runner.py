@@ -1,7 +1,8 @@
 """Runs a machine: an inbox, a clock, the order of its commands, and the report of a crash.
 
-It knows neither containers nor how its owner waits: ``driver.py`` waits with asyncio, a loop over ``poll`` asks for
-``next_deadline``. What a machine raises is a bug: the last events are written down, and the machine runs no further.
+It knows neither containers nor how its owner waits: ``driver.py`` waits with asyncio, a loop over ``poll``
+asks for ``next_deadline``. An exception of a machine is a bug: the last events are written to a file, and the
+machine is stopped.
 
 Decisions: pure-machines.
 """
@@ -28,10 +29,11 @@ KEPT_EVENTS = 200
 
 
 class MachineRunner(Generic[EventT, CommandT]):
-    """Runs one machine. ``perform`` carries out its commands: it may post, but never waits.
+    """Runs one machine. ``perform`` carries out its commands: it may post events, but never waits.
 
-    ``crash_dir``: where ``crash-<time>.jsonl`` is written if the machine raises. ``on_crash`` is then given the error
-    and the file (None if there is none); a daemon ends in it. ``validate`` checks every invariant after each step.
+    If the machine raises, ``crash-<time>.jsonl`` is written in ``crash_dir``, and ``on_crash`` is called with
+    the error and the file (None if there is none); a daemon ends in it. ``validate`` checks every invariant
+    after each step.
     """
 
     def __init__(
@@ -55,15 +57,15 @@ class MachineRunner(Generic[EventT, CommandT]):
         self._draining = False
         self._closed = False
         self.crash: BaseException | None = None
-        """What the machine raised, if it did. A crashed runner takes no more events."""
+        """The machine's exception, if it raised one. A crashed runner takes no more events."""
 
     def post(self, event: EventT) -> None:
-        """Tell the machine what happened. Returns when it, and all that is posted meanwhile, is handled."""
+        """Pass an event to the machine. Returns once it, and all events posted meanwhile, are handled."""
         self._inbox.append(event)
         self._drain()
 
     def step(self, decide: Callable[[float], Iterable[CommandT]]) -> None:
-        """Perform the commands that ``decide``, a method of the machine, answers with; it is given the time."""
+        """Perform the commands that ``decide``, a method of the machine, returns; it is called with the time."""
         self._inbox.append(_Step(decide))
         self._drain()
 
@@ -106,7 +108,8 @@ class MachineRunner(Generic[EventT, CommandT]):
             self._draining = False
 
     def _drained(self) -> None:
-        """The inbox is empty, and ``next_deadline`` may have changed. For owners that wait by a timer."""
+        """Called when the inbox is empty, and ``next_deadline`` may have changed; for owners that wait by a
+        timer."""
 
     def _crashed(self, error: Exception) -> None:
         self.crash = error
@@ -126,7 +129,7 @@ def _log() -> logging.Logger:
 
 
 class _Step(Generic[CommandT]):
-    """A call of the machine that is not an event."""
+    """A call of a method of the machine, instead of an event."""
 
     __slots__ = ("decide",)
 
@@ -140,7 +143,8 @@ class _Step(Generic[CommandT]):
 def write_crash_report(
     directory: str | Path, error: BaseException, history: Iterable[tuple[float, object]]
 ) -> Path | None:
-    """Write the last events, oldest first, then the error, one JSON object a line; None if that fails."""
+    """Write the last events, oldest first, then the error, as one JSON object for each line. Returns None if
+    that fails."""
     import json
     import traceback
 

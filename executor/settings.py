@@ -1,7 +1,7 @@
-"""Settings as declarations: each property is a dataclass field with its YARN name, default, bounds and document.
+"""Settings as declarations: each property is a field of a record with its YARN name, default, bounds and document.
 
-Everything that lists properties (loading, ``yopp config``, man pages, sample files) reads these declarations, so
-nothing about a property is written twice. This module reads no file and no environment.
+Everything that lists properties (loading, ``yopp config``, man pages, sample files) reads these declarations,
+so nothing about a property is written twice. This module reads no file and no environment.
 
 Decisions: pausing-is-shipped.
 """
@@ -21,7 +21,7 @@ LARGEST_LONG = 2**63 - 1
 class Property(Record, frozen=False):
     """One declared property. ``type`` is int, float, bool or str; bounds are inclusive, None for none.
 
-    It is the field ``attribute`` of the dataclass ``declared_in``.
+    It is the field ``attribute`` of the record ``declared_in``.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Property(Record, frozen=False):
 
 @cache
 def _documents(settings: type) -> dict[str, str]:
-    import ast  # manuals alone need documents: the source is read then, as no program keeps such docstrings
+    import ast  # only manuals need documents: they read the source, because no program keeps such docstrings
     import inspect
 
     (declared,) = ast.parse(inspect.getsource(settings)).body
@@ -64,13 +64,13 @@ def setting(
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a property on a dataclass field; the docstring below the field is its document."""
+    """Declare a property as a field of a record; the docstring below the field is its document."""
     declared = Property(name, type(default), default, at_least, at_most, choices)
     return field(default=default, note=declared)
 
 
 def properties_of(settings: type) -> tuple[Property, ...]:
-    """The properties that a settings record declares, in order of declaration; each learns where that is."""
+    """The properties that a settings record declares, in order of declaration; each is told where it is declared."""
     found = [(name, one) for name, one in notes_of(settings).items() if isinstance(one, Property)]
     for name, one in found:
         one.declared_in, one.attribute = settings, name

@@ -12,10 +12,11 @@ _DEEPEST = 64
 
 
 def remove_tree(path: str) -> list[OSError]:
-    """Remove a directory with all that is in it, links as links; why what is left is left. It raises nothing.
+    """Remove a directory with everything in it, links as links. Returns the errors for what is left. Raises nothing.
 
-    A tree can be nested deeper than a path, a stack or the open descriptors reach. What is too deep is moved to the top
-    and removed from there: a way back through ``..`` could lead elsewhere when somebody moves a directory meanwhile.
+    A tree can be nested deeper than a path, a stack or the open descriptors reach. Directories that are too
+    deep are moved to the top and removed from there: going back through ``..`` could lead elsewhere if
+    somebody moves a directory meanwhile.
     """
     failed: list[OSError] = []
     try:
@@ -33,7 +34,8 @@ def remove_tree(path: str) -> list[OSError]:
 
 
 def _empty(here: int, path: str, top: int, depth: int, names: Iterator[str], failed: list[OSError]) -> bool:
-    """Remove what is in a directory; whether some of it was moved to the top. Raises OSError if it cannot be read."""
+    """Remove the entries of a directory. Returns whether some were moved to the top. Raises OSError if it
+    cannot be read."""
     moved = False
     with os.scandir(here) as entries:
         found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries]
@@ -58,7 +60,7 @@ def _empty(here: int, path: str, top: int, depth: int, names: Iterator[str], fai
 
 
 def last_written(path: str) -> float:
-    """When anything in this tree was last written (epoch seconds), as far as a path reaches; 0 if nothing is there."""
+    """When anything in this tree was last written (epoch seconds), as far as a path reaches; 0 if nothing exists."""
     newest, waiting = 0.0, [path]
     while waiting:
         directory = waiting.pop()

@@ -15,7 +15,8 @@ _WEEK = 7 * _DAY
 
 
 class Window(Record):
-    """From minute ``start`` of each of ``days`` (0 is Monday), for ``minutes``; it may reach into the next day."""
+    """The ``minutes`` from minute ``start`` of each of ``days`` (0 is Monday); a window may reach into the
+    next day."""
 
     days: tuple[int, ...]
     start: int
@@ -23,7 +24,7 @@ class Window(Record):
 
 
 def parse(text: str) -> tuple[Window, ...]:
-    """The windows in ``text``, none if it is empty. Raises ValueError that says what is wrong with it."""
+    """The windows in ``text``, none if it is empty. Raises ValueError if the text is invalid."""
     return tuple(_window(one) for one in text.split(",") if one.strip())
 
 
@@ -59,7 +60,8 @@ def _days_of(text: str) -> tuple[int, ...]:
 
 
 def next_change(windows: tuple[Window, ...], now: datetime) -> tuple[bool, datetime | None]:
-    """Whether a window is open at ``now``, a local time, and when that changes; None for never. No windows: always."""
+    """Whether a window is open at ``now``, a local time, and when that changes; None for never. Without
+    windows it is always open."""
     if not windows:
         return True, None
     monday = (now - timedelta(days=now.weekday())).replace(hour=0, minute=0, second=0, microsecond=0)

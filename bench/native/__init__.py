@@ -1,4 +1,4 @@
-"""The floor and the task whose start is timed, compiled where there is a C compiler."""
+"""The floor and the task whose start is timed, compiled if there is a C compiler."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def tool(name: str) -> tuple[str, ...]:
     target = Path(_built.name) / name
     if compiler is None:
         return (sys.executable, "-S", "-E", str(HERE / f"{name}.py"))
-    for static in (["-static"], []):  # not everybody has a static libc
+    for static in (["-static"], []):  # not every host has a static libc
         words = [compiler, "-O2", *static, "-o", str(target), str(HERE / f"{name}.c")]
         if not subprocess.run(words, capture_output=bool(static), check=not static).returncode:
             break
@@ -28,5 +28,5 @@ def tool(name: str) -> tuple[str, ...]:
 
 
 def floor_name() -> str:
-    """What the floor is here."""
+    """The name of the floor on this host."""
     return "floor (vfork in C)" if shutil.which("cc") else "floor (posix_spawn in Python: no C compiler)"

@@ -1,1 +1,1 @@
-"""The half of the executor that acts: processes, cgroups, files. It decides nothing; ``executor.core`` does."""
+"""The part of the executor that acts on processes, cgroups and files. ``executor.core`` makes the decisions."""

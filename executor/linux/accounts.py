@@ -1,7 +1,9 @@
-"""As which user of this host a container runs (YARN's ``LinuxContainerExecutor`` and its container-executor.cfg).
+"""Chooses the user of this host that a container runs as (YARN's ``LinuxContainerExecutor`` and its
+container-executor.cfg).
 
-Only root's node can start processes as another user. There a container runs as the user who submitted its application,
-or as one user for all. Who is not known, or must not run containers, gets none: never one as root.
+Only root's node can start processes as another user. There a container runs as the user who submitted its
+application, or as one user for all. Containers of a user who is unknown, or must not run containers, are
+refused: they never run as root instead.
 
 Decisions: run-as.
 """
@@ -16,14 +18,15 @@ from collections.abc import Callable
 from ..light import Record
 from ..settings import ExecutorSettings
 from .shim import CannotLaunchError
+from .users import look_up
 
 MOST_KNOWN = 1000
 
 
 class Account(Record):
-    """A user as the kernel takes it: ids, supplementary groups; ``home`` is the directory of passwd(5).
+    """A user as the kernel knows it: ids and supplementary groups; ``home`` is the directory of passwd(5).
 
-    With ``strict``, no program can give its processes other rights (no_new_privs).
+    With ``strict``, its processes cannot gain privileges from a program (no_new_privs).
     """
 
     name: str
@@ -35,7 +38,7 @@ class Account(Record):
 
     @property
     def ids(self) -> tuple[int, int, list[int], bool]:
-        """What a launcher is told of it."""
+        """The part of the account that a launcher gets."""
         return self.uid, self.gid, list(self.groups), self.strict
 
 
@@ -51,7 +54,7 @@ class Accounts:
         self._known: dict[str, Account] = {}
 
     def of(self, user: str) -> Account | None:
-        """The account for a container of ``user`` ("": of the node's own); None for the node's own.
+        """The account for a container of ``user`` ("": the node's own user); None for the node's own.
 
         Raises CannotLaunchError if that user may run no container here.
         """
@@ -75,9 +78,11 @@ class Accounts:
 
     def _account(self, name: str, refused: str) -> Account:
         try:
-            entry = pwd.getpwnam(name)
-        except (KeyError, ValueError, UnicodeEncodeError):
+            entry = look_up(lambda: pwd.getpwnam(name))
+        except (KeyError, ValueError):
             raise CannotLaunchError(refused, because="this host has no user with that name") from None
+        except OSError as error:
+            raise _not_known_now(refused, error) from error
         least = self._settings.min_user_id
         if entry.pw_uid == 0 or (entry.pw_uid < least and name not in self._allowed):
             raise CannotLaunchError(
@@ -86,23 +91,32 @@ class Accounts:
                 if entry.pw_uid == 0
                 else f"its uid {entry.pw_uid} is below yopp.nodemanager.linux-container-executor.min-user-id = {least}",
             )
-        groups = tuple(os.getgrouplist(name, entry.pw_gid))
+        try:
+            groups = tuple(look_up(lambda: os.getgrouplist(name, entry.pw_gid)))
+        except OSError as error:
+            raise _not_known_now(refused, error) from error
         strict = self._settings.confined_containers
         return Account(name, entry.pw_uid, entry.pw_gid, groups, entry.pw_dir, strict)
 
 
+def _not_known_now(refused: str, error: OSError) -> CannotLaunchError:
+    return CannotLaunchError(refused, because=f"the users of this host cannot be read: {error.strerror}")
+
+
 def user_id(name: str) -> int | None:
-    """The uid of a user of this host, None if there is none of that name."""
+    """The uid of a user of this host, None if there is no user of that name. Raises OSError if that cannot be
+    read."""
     try:
-        return pwd.getpwnam(name).pw_uid
+        return look_up(lambda: pwd.getpwnam(name)).pw_uid
     except (KeyError, ValueError):
         return None
 
 
 def _own_name() -> str:
-    """As the kernel and passwd(5) tell it, never the environment: containers of that name run as this process."""
+    """The user name from the kernel and passwd(5), never from the environment: containers of that user run as
+    this process."""
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name
+        return look_up(lambda: pwd.getpwuid(os.geteuid())).pw_name
     except KeyError:
         return str(os.geteuid())
 
@@ -114,8 +128,8 @@ def _names(text: str) -> list[str]:
 def refuse_unreachable(
     account: Account, path: str, stat_of: Callable[[str], os.stat_result] = os.stat
 ) -> None:
-    """Raise CannotLaunchError unless the account may go through ``path`` and every directory above it; OSError if one
-    is not there."""
+    """Raise CannotLaunchError unless the account may search ``path`` and every directory above it; OSError if
+    one does not exist."""
     parts = path.strip("/").split("/") if path != "/" else []
     for count in range(len(parts) + 1):
         here = "/" + "/".join(parts[:count])

@@ -1,12 +1,13 @@
-"""Finds the containers that an earlier run of a node left, and removes what has no record.
+"""Finds the containers that an earlier run of a node left, and removes those that have no record.
 
-It tells what is true (``ContainerRecovered``); ``executor.core.recovery`` decides what that means. The only thing that
-it does to a container is to end what outlived its shim, since its end could not be reported.
+It reports their state (``ContainerRecovered``); ``executor.core.recovery`` decides what follows. The only
+thing that it does to a container is to end what outlived its shim, since its end could not be reported.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import signal
 
 from ..core.events import ContainerRecovered
@@ -14,19 +15,20 @@ from ..light import replace
 from ..records import ContainerRecord, ContainerState, ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
-from .shim import exit_file_of, is_shim, kill_shim, read_exit_file
+from .shim import exit_file_of, is_shim, kill_identified, kill_shim, read_exit_file
 from .slots import Begun, journal_path, journals, remove_journal, surely, survey
+from .zygotes import marked_below
 
 LOG = logging.getLogger(__name__)
 
 KILLED = 128 + signal.SIGKILL
 
 FIRST_LINE_SECONDS = 0.5
-"""How long a shim that has created its exit file may take to write its pid into it."""
+"""How long a shim that has created its exit file may take to write its pid into the file."""
 
 
 class Finder:
-    """Looks for containers by their records. Blocks: it is used while a node starts."""
+    """Finds containers by their records. Blocks: it is used while a node starts."""
 
     def __init__(self, context: ExecutorContext) -> None:
         self._context = context
@@ -36,11 +38,12 @@ class Finder:
         self._journals: dict[str, set[str]] = {}
 
     def survey(self) -> None:
-        """Look at the journals of launchers, before anything is asked."""
+        """Read the journals of launchers, before any other call."""
         self._begun = survey(self._directories.state)
 
     def cleaned(self, container_id: str) -> None:
-        """A container was removed, and its end need not be known any more: a journal goes with its last one."""
+        """Note that a container was removed, and that its end is no longer needed: a journal is removed with
+        its last container."""
         for path, told in list(self._journals.items()):
             told.discard(container_id)
             if not told:
@@ -48,7 +51,7 @@ class Finder:
                 remove_journal(path)
 
     def find(self, record: ContainerRecord) -> tuple[ContainerRecovered, LiveContainer | None]:
-        """What is true of a container, and what is to be watched if it is alive.
+        """The state of a recorded container, and what to watch if it is alive.
 
         The record in the answer has the pid and start time that were found, if it had none.
         """
@@ -60,7 +63,7 @@ class Finder:
         path = self._cgroups.path(container_id)
         if record.pid:
             self._trace(container_id, record.pid, record.process_start)
-        # Its own, which it may not have made yet: what is there may be that of an earlier attempt.
+        # The shim's own exit file, which may not exist yet: an existing file may be that of an earlier attempt.
         exit_file = exit_file_of(record.pid) if record.pid else ""
         alive = bool(record.pid) and is_alive(record.pid, record.process_start)
         files = self._directories.exit_files(container_id)
@@ -75,10 +78,10 @@ class Finder:
         left = read_exit_file(files[-1]) if files else None
         usage = self._cgroups.usage(container_id, self._context.clock())
         if record.state is ContainerState.DONE:
-            # Its end was recorded, so its exit code is not needed any more.
+            # Its end was recorded, so its exit code is no longer needed.
             self._remove(container_id)
         elif record.state is ContainerState.SCHEDULED:
-            # What was prepared for it (``preparing.py``): its figures begin at zero when it is started.
+            # Remove what was prepared for it (``preparing.py``): its figures begin at zero when it is started.
             self._remove(container_id)
             self._directories.remove_empty_logs(record.spec)
         return ContainerRecovered(record, False, False, left.exit_code if left else None, usage, path), None
@@ -86,13 +89,14 @@ class Finder:
     def _find_in_slot(
         self, record: ContainerRecord, begun: Begun
     ) -> tuple[ContainerRecovered, LiveContainer | None]:
-        """What is true of a container that a launcher began. The slot is its own from now on, and goes with it."""
+        """The state of a container that a launcher began. The slot belongs to the container from now on, and
+        is removed with it."""
         container_id = record.spec.container_id
         path = journal_path(self._directories.state, begun.slot)
         if not begun.pid:
             wait_until(lambda: self._has_pid(path, begun), FIRST_LINE_SECONDS, 0.005)
         alive = is_alive(begun.launcher, begun.launcher_start)
-        if not (begun.pid and alive):  # after that: what has ended since the survey has written its code
+        if not (begun.pid and alive):  # after is_alive: what has ended by then has written its code
             begun = next(
                 (one for one in reversed(surely(path).begun) if one.container_id == container_id), begun
             )
@@ -115,13 +119,13 @@ class Finder:
             held.paused = held.frozen or all_stopped(self._context.processes(held))
             return ContainerRecovered(record, True, held.paused, None, usage, group), held
         slot.close()
-        # Its launcher has ended: the group goes with those that nobody knows.
+        # Its launcher has ended: the cgroup is removed with those that have no record.
         self._context.kill(slot.name)
         if record.state is ContainerState.DONE:
             self._directories.remove_private(container_id, thoroughly=True)
         code = begun.code
         if code is None and record.state is ContainerState.LAUNCHING:
-            code = KILLED  # it has begun, and must not again
+            code = KILLED  # it has begun, and must not begin again
         return ContainerRecovered(record, False, False, code, usage, group), None
 
     def _has_pid(self, path: str, begun: Begun) -> bool:
@@ -132,8 +136,8 @@ class Finder:
     def _identify(self, record: ContainerRecord) -> ContainerRecord:
         """The record with the identity of its shim, which a crash may have kept from being recorded.
 
-        If no shim has begun, its exit file is created, so that none can begin any more: the container can be started
-        again without ever running twice.
+        If no shim has begun, its exit file is created, so that none can begin any more: the container can be
+        started again without ever running twice.
         """
         container_id = record.spec.container_id
         if record.pid or record.state not in (ContainerState.LAUNCHING, ContainerState.KILLING):
@@ -145,7 +149,7 @@ class Finder:
 
         def has_begun() -> (
             bool
-        ):  # else its shim has not reached its first line, or an earlier crash left our own file
+        ):  # otherwise its shim has not reached its first line, or an earlier crash left our own file
             written = read_exit_file(path)
             return written is None or written.pid != 0
 
@@ -157,7 +161,7 @@ class Finder:
         return record if start is None else replace(record, pid=pid, process_start=start)
 
     def remove_strangers(self, known: set[str]) -> None:
-        """End and remove all containers of this node except these."""
+        """End and remove all containers of this node except ``known``."""
         shims = self._directories.shims()
         for path in journals(self._directories.state):
             told = {one.container_id for one in surely(path).begun} & known
@@ -165,6 +169,7 @@ class Finder:
                 self._journals[path] = told
             else:
                 remove_journal(path)
+        self._end_pool()
         self._directories.remove_earlier_spares()
         there = self._directories.known_containers() | set(self._cgroups.stale_groups()) | set(shims)
         for container_id in there - known:
@@ -176,6 +181,17 @@ class Finder:
             self._context.kill(container_id)
             self._remove(container_id)
 
+    def _end_pool(self) -> None:
+        """End the remaining processes of an earlier run's pool, such as a stopped zygote, except a launcher
+        that has a journal and the process that it is about to start. A launcher without a journal was sent
+        nothing, and has begun nothing."""
+        state = self._directories.state
+        spared = {surely(path).launcher for path in journals(state)} - {0} | {os.getpid()}
+        for one in marked_below(state):
+            if one.pid not in spared and one.parent not in spared:
+                LOG.info("ending process %d of an earlier run's pool", one.pid)
+                kill_identified(one.pid, one.start)
+
     def _trace(self, container_id: str, pid: int, start: int) -> None:
         self._cgroups.started(container_id, self._directories.traces(container_id, pid, start))
 
@@ -185,7 +201,7 @@ class Finder:
 
 
 def _is_of(begun: Begun, record: ContainerRecord) -> bool:
-    """Whether a launcher began the container of a record, and not an earlier one of the same name."""
+    """Whether a launcher began the container of this record, and not an earlier one with the same id."""
     if record.state is ContainerState.SCHEDULED:
         return False
     return not record.pid or not begun.pid or (begun.pid, begun.start) == (record.pid, record.process_start)

@@ -1,4 +1,4 @@
-"""What the containers of a node that root runs may only read (``launcher.confine`` sees to it).
+"""The paths that the containers of a node run by root may only read (``launcher.confine`` enforces it).
 
 Decisions: confined.
 """
@@ -12,7 +12,7 @@ from .cgroups.files import CGROUP_ROOT, read_mounts
 
 
 def kept_from_containers(state: str | Path) -> tuple[str, ...]:
-    """What a container may only read: the file systems of cgroups, and the node's records in ``state``."""
+    """The paths that a container may only read: the cgroup file systems, and the node's records in ``state``."""
     try:
         mounts = read_mounts("/proc", CGROUP_ROOT)
     except OSError:

@@ -1,7 +1,7 @@
-"""Performs the commands of a ContainerScheduler on this host, and posts what came of them.
+"""Performs the commands of a ContainerScheduler on this host, and posts the resulting events.
 
-Everything here runs on one asyncio loop; what blocks for more than about a millisecond runs in a worker thread that
-touches no state. It decides nothing: ``executor.core`` decides which containers run, pause or end.
+Everything here runs on one asyncio loop; work that blocks for more than about a millisecond runs in a worker thread
+that touches no state. Nothing is decided here: ``executor.core`` decides which containers run, pause or end.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ LOG = logging.getLogger(__name__)
 class LinuxContainerExecutor:
     """The executor of real containers (YARN's ``LinuxContainerExecutor`` and ``DefaultContainerExecutor``).
 
-    ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and ``state_dir``
-    belong to this node alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST, NM_PORT and NM_HTTP_PORT,
-    ``device_vendor`` whose GPUs the node gives one by one, "" for none, ``device_groups`` what keeps the others from
-    containers.
-    The machine is measured below ``proc``; processes that run one of ``own_markers`` as a program or module do not
-    count as pressure, nor do ``own_pids``. Raises OSError or StateStoreError if a directory cannot be made.
+    ``post`` takes its events; ``report``, if given, the statuses of ReportStatus. ``work_dir`` and
+    ``state_dir`` belong to this node alone; logs stay in ``log_dir``. ``node_environment`` holds NM_HOST,
+    NM_PORT and NM_HTTP_PORT. ``device_vendor`` is the vendor of the GPUs that the node assigns one by one, ""
+    for none; ``device_groups`` keeps containers from opening other GPUs. The host is measured below ``proc``;
+    processes that run one of ``own_markers`` as a program or module do not count as pressure, nor do
+    ``own_pids``. Raises OSError or StateStoreError if a directory cannot be made.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class LinuxContainerExecutor:
         self._node_environment = dict(node_environment or {})
         self._device_vendor = device_vendor
         self._device_groups = device_groups
-        # Once: each access to os.environ encodes and decodes.
+        # Read once: each access to os.environ encodes and decodes.
         self._inherited = whitelisted(os.environ)
         self._user, self._home = _account()
         self._accounts = Accounts(settings)
@@ -158,7 +158,7 @@ class LinuxContainerExecutor:
         self._pauser = Pauser(context, freezes=settings.pause_mechanism == "freezer")
         self._pool = Pool(
             context,
-            # Who starts a container in a slot cannot put it into the group of its GPUs.
+            # A launcher cannot put the container that it starts into the cgroup of the container's GPUs.
             most_slots(settings.pooled_groups if device_groups is None else 0, os.uname().release),
             began=self._began,
             ended=self._ended_in_slot,
@@ -168,7 +168,7 @@ class LinuxContainerExecutor:
         )
         self._ender = Ender(context)
         self._unrecorded: dict[str, ExecutorError] = {}
-        #: by container, "" for those of none: commands for which the host is short of something, in their order
+        #: commands that wait because the host is short of a resource, in order, by container ("" for the node)
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
         self._window = WindowKeeper(settings.opportunistic_window, post)
@@ -188,11 +188,11 @@ class LinuxContainerExecutor:
         self._wall_clock.start()
 
     def expect_containers(self) -> None:
-        """A container will come soon: what its start needs and takes long is begun."""
+        """Prepare for a container that will come soon: begin the parts of its start that take long."""
         self._pool.warm()
 
     async def close(self) -> None:
-        """Finish what is under way, and watch nothing any more. Containers that still run continue."""
+        """Finish the work under way, and stop watching. Running containers continue."""
         await self._monitor.stop()
         self._health.stop()
         self._window.stop()
@@ -212,7 +212,7 @@ class LinuxContainerExecutor:
             set_subreaper(False)
 
     def remove_everything(self) -> None:
-        """Remove this node's cgroup and its directories except logs. All containers have ended."""
+        """Remove this node's cgroup and its directories except logs, once all containers have ended."""
         self._cgroups.remove_parent()
         self._weights.removed()
         self._store.remove()
@@ -228,7 +228,7 @@ class LinuxContainerExecutor:
         return self._store.complaints
 
     def log_directory(self, spec: ContainerSpec) -> str:
-        """Where a container's output goes."""
+        """The directory of a container's output."""
         return self._directories.log(spec)
 
     def _host_reader(self, counted: Callable[[], float]) -> HostReader:
@@ -273,8 +273,8 @@ class LinuxContainerExecutor:
     def perform(self, command: commands.Command) -> None:
         """Begin to perform one command. At most one event is posted for it, now or later.
 
-        While the host is short of descriptors, memory or processes it is tried again, and those that come after it for
-        the same container wait behind it: an older record never overwrites a newer one.
+        While the host is short of descriptors, memory or processes, the command is retried, and later
+        commands for the same container wait behind it: an older record never overwrites a newer one.
         """
         if self._late and (waiting := self._late.get(_container_of(command))) is not None:
             waiting.append(command)
@@ -293,7 +293,7 @@ class LinuxContainerExecutor:
         del self._late[container_id]
 
     def _performed(self, command: commands.Command) -> bool:
-        """Perform it, unless the host is short of what that takes."""
+        """Perform the command. Returns False if the host is short of a resource that it needs."""
         try:
             self._perform(command)
         except OSError as error:
@@ -343,12 +343,12 @@ class LinuxContainerExecutor:
             if record.state is ContainerState.SCHEDULED:
                 if not (
                     self._device_vendor and record.spec.resource.others
-                ):  # else it learns its GPUs at its start
+                ):  # otherwise its GPUs are assigned at its start
                     self._preparer.waits(record.spec)
             elif record.state is not ContainerState.LAUNCHING:
                 self._preparer.gone(container_id)
         except ExecutorError as error:
-            # Running containers continue; but nothing is started that a restart would not find again.
+            # Running containers continue, but no container is started that a restart would not find again.
             LOG.error("%s", error)
             self._unrecorded[container_id] = error
 
@@ -390,12 +390,13 @@ class LinuxContainerExecutor:
         number = 0
         if said is not None:
             path = os.fsdecode(said.filename or "/sys/")
-            # A directory that somebody named for its logs is not the node's; its own are, and the kernel's.
+            # A log directory that the user named is not the node's; the node's own directories are, and the
+            # kernel's.
             if said.errno in SHORT or path.startswith("/sys/") or self._directories.has(path):
                 number = said.errno or 0
         reason = str(error)
         if files and number in NO_ROOM:
-            # What there is of them must not be what makes the node ill.
+            # The files written so far must not be what makes the node unhealthy.
             self._directories.remove_private(container_id, thoroughly=True)
             if because := self._health.too_large(files.values()):
                 number, reason = 0, f"{reason}\n  because: {because}"
@@ -408,7 +409,7 @@ class LinuxContainerExecutor:
             self._health.suspect(reason)
 
     def _launch_in_slot(self, spec: ContainerSpec, limits: CgroupLimits) -> bool:
-        """Whether the pool starts it. What came of that is posted later."""
+        """Return whether the pool starts the container. The result is posted later."""
         if not self._pool.used or self._preparer.has(spec.container_id):
             return False
         check_words(spec.command)
@@ -435,7 +436,7 @@ class LinuxContainerExecutor:
         self._tell_launch_failed(held.container_id, code, reason, number if ours else 0)
 
     def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
-        """The pool could not begin it."""
+        """Start by a shim a container that the pool could not start."""
         del self._held[held.container_id]
         try:
             request, launched = self._launch_by_shim(request, limits)
@@ -465,14 +466,14 @@ class LinuxContainerExecutor:
         self._post(
             ContainerLaunched(container_id, launched.pid, launched.start, self._cgroups.path(container_id))
         )
-        # Only now: an exit that is instant must not overtake the launch.
+        # Only now: an immediate exit must not overtake the launch.
         if ready is None:
             self._watch(held, is_child=True)
         else:
             ready.on_end = lambda end: self._ender.shim_ended(held, end)
 
     def _begin_prepared(self, spec: ContainerSpec, limits: CgroupLimits) -> Ready | None:
-        """Let a prepared container begin, within its limits; None if it was not prepared."""
+        """Start a prepared container, within its limits. Returns None if it was not prepared."""
         ready = self._preparer.take(spec)
         if ready is None:
             return None
@@ -484,7 +485,7 @@ class LinuxContainerExecutor:
         return ready if ready.prepared.release() else None
 
     def _request(self, spec: ContainerSpec, join: tuple[str, ...] | None = None) -> LaunchRequest:
-        """How to start it; by a shim, if the files that it joins are given."""
+        """The request to start a container. It is for a shim if the files to join are given."""
         private = self._directories.private(spec.container_id)
         working = os.path.abspath(spec.working_directory) if spec.working_directory is not None else private
         logs = self._directories.log(spec)
@@ -493,7 +494,7 @@ class LinuxContainerExecutor:
             container_id=spec.container_id,
             command=spec.command,
             environment=container_environment(
-                # Its creator's HOME is not that of the user as whom it runs.
+                # Its creator's HOME is not the home of the user that it runs as.
                 spec if account is None else replace(spec, own_account=False),
                 node_environment=self._node_environment,
                 inherited=self._inherited,
@@ -513,13 +514,12 @@ class LinuxContainerExecutor:
         )
 
     def _gpu_groups(self, spec: ContainerSpec) -> tuple[str, ...]:
-        """The file to join for the GPUs that it has, where the kernel keeps the others from it."""
+        """The file to join for the container's GPUs, where the kernel denies it the others."""
         return () if self._device_groups is None else (self._device_groups.join_file(spec.devices),)
 
     def _live(self, container_id: str) -> LiveContainer | None:
-        """A container whose end is not reported yet. Others take no signals, which is no error: a container may end
-        while a command for it is under way.
-        """
+        """The container, if its end is not reported yet. Others take no signals, which is no error: a
+        container may end while a command for it is under way."""
         held = self._held.get(container_id)
         return None if held is None or held.ended else held
 
@@ -536,7 +536,8 @@ class LinuxContainerExecutor:
         self._pool.adopt(held)
 
     def _watch_launcher(self, held: LiveContainer) -> None:
-        """The launcher of an earlier run ends after its container, whose code it has written by then."""
+        """Watch the launcher of an earlier run. It ends after its container, whose exit code it has written
+        by then."""
         container_id = held.container_id
 
         def ended(end: Ended) -> None:
@@ -564,7 +565,7 @@ class LinuxContainerExecutor:
         held = self._held.pop(container_id, None)
         self._finder.cleaned(container_id)
         if held is not None and held.pooled and not held.journal:
-            # Its slot is another's by now. Most leave nothing in their directory.
+            # Its slot is in use by another container by now. Most containers leave nothing in their directory.
             self._directories.remove_bar(container_id)
             if not self._directories.keep_private(container_id):
                 self._cleaner.clean(container_id)
@@ -575,10 +576,11 @@ class LinuxContainerExecutor:
     # ---- after a crash
 
     def recover(self) -> list[ContainerRecovered]:
-        """Find the containers of this node's earlier run, in order of arrival, and remove what has no record.
+        """Find the containers of this node's earlier run, in order of arrival, and remove those that have no record.
 
-        Those alive are watched from now on. Their exits come from the loop, so a caller that posts the answer before it
-        returns to the loop keeps the order. May block for a while if many have to be killed: call it before serving.
+        Live containers are watched from now on. Their exits come from the loop, so a caller that posts the
+        answer before it returns to the loop keeps the order. May block for a while if many have to be killed:
+        call it before serving.
         """
         rebooted = self._store.rebooted()
         records = self._begin_with_records()
@@ -588,7 +590,7 @@ class LinuxContainerExecutor:
         return found
 
     def _begin_with_records(self) -> list[ContainerRecord]:
-        """The records of the earlier run. After a reboot, none names a process."""
+        """Load the records of the earlier run. After a reboot, none of them names a process."""
         rebooted = self._store.rebooted()
         records = self._store.load_all()
         if rebooted:
@@ -601,7 +603,7 @@ class LinuxContainerExecutor:
         """End and remove all containers, known or left by an earlier run, and their records. Blocks."""
         known = list(self._held.values())
         for held in known:
-            # One of this very moment has no command line yet, by which strangers are found.
+            # Strangers are found by their command line, which a shim that was just started does not have yet.
             kill_shim(held.pid, held.start)
         for record in self._begin_with_records():
             self._forget(record.spec.container_id)
@@ -612,7 +614,7 @@ class LinuxContainerExecutor:
             reap(held.pid)
 
     def find(self, record: ContainerRecord) -> ContainerRecovered:
-        """What is true of a recorded container (``adoption.py``). From now on it is watched, if it is alive."""
+        """Find out the state of a recorded container (``adoption.py``), and watch it from now on if it is alive."""
         found, held = self._finder.find(record)
         if held is not None:
             held.logs = self._directories.log(record.spec)
@@ -625,7 +627,7 @@ class LinuxContainerExecutor:
 
 
 def _container_of(command: commands.Command) -> str:
-    """Whom a command is about, "" for the node."""
+    """The id of the container that a command is about; "" for the node."""
     match command:
         case commands.StoreContainer(record):
             return record.spec.container_id
@@ -635,7 +637,7 @@ def _container_of(command: commands.Command) -> str:
 
 
 def _account() -> tuple[str, str]:
-    """The name and the home directory of the user who runs this."""
+    """The name and home directory of the user who runs this process."""
     try:
         entry = pwd.getpwuid(os.geteuid())
         return entry.pw_name, entry.pw_dir

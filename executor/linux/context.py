@@ -18,17 +18,17 @@ from .shim import RETRY_SECONDS
 LOG = logging.getLogger(__name__)
 
 CLOSE_SECONDS = 0.5
-"""How long an executor that closes goes on killing what does not die: its next run finds that again."""
+"""How long an executor that closes continues to kill what does not die. The node's next run finds the rest."""
 
 
 @dataclass(slots=True)
 class LiveContainer:
     """A container that was started and is not removed yet. ``pid`` and ``start`` are its shim's.
 
-    One that is ``pooled`` has no shim: they are its own, 0 until it has begun. ``launcher`` is the pid and start time
-    of the process that tells its end, and ``journal`` what that writes to if an earlier run of the node started it.
-    ``frozen`` is set while the freezer may hold it, ``pausing`` while a pause is under way beside the loop; ``logs`` is
-    its log directory.
+    A ``pooled`` container has no shim: ``pid`` and ``start`` are its own, 0 until it has begun. ``launcher``
+    is the pid and start time of the process that reports its end, and ``journal`` the file that process
+    writes to if an earlier run of the node started it. ``frozen`` is set while the freezer may hold the
+    container, ``pausing`` while a pause is under way beside the loop; ``logs`` is its log directory.
     """
 
     container_id: str
@@ -48,7 +48,7 @@ class LiveContainer:
 
 
 class ExecutorContext:
-    """A node's groups and directories, the loop, where events go, and the work that runs beside the loop."""
+    """A node's cgroups and directories, the loop, the receiver of events, and the work that runs beside the loop."""
 
     def __init__(
         self,
@@ -68,13 +68,13 @@ class ExecutorContext:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run work beside the loop."""
+        """Run work as a task beside the loop."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._task_done)
 
     def spawn_until_done(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Run work beside the loop, and begin it again while the system lacks what it needs."""
+        """Run work as a task, and restart it while the system lacks a resource that it needs."""
 
         async def again_and_again() -> None:
             while True:
@@ -92,13 +92,14 @@ class ExecutorContext:
     def _task_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            # Tasks do not raise for what the world does: this is a bug, and the owner of the loop ends.
+            # Tasks raise nothing for expected failures: this is a bug, and the owner of the loop ends.
             self.loop.call_exception_handler(
                 {"message": "performing a command failed", "exception": error, "task": task}
             )
 
     async def finish(self) -> None:
-        """Wait for all work that is under way; ``CLOSE_SECONDS`` for what depends on processes that do not die."""
+        """Wait for all work under way; at most ``CLOSE_SECONDS`` for work that depends on processes that do
+        not die."""
         hurry = self.loop.call_later(CLOSE_SECONDS, self._hurry)
         while self._tasks:
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -109,19 +110,20 @@ class ExecutorContext:
         self.cgroups.kill_seconds = 0.0
 
     def processes(self, held: LiveContainer) -> list[int]:
-        """The processes of a container. One that has not reached its cgroup yet is the shim's child."""
+        """The processes of a container. A process that has not joined its cgroup yet is found as the shim's
+        child."""
         found = self.cgroups.processes(held.container_id)
         return found if found or held.pooled else children(held.pid)
 
     def kill(self, container_id: str) -> None:
-        """SIGKILL all that is in a container's group, until nothing is left. Blocks."""
+        """Send SIGKILL to everything in a container's cgroup until nothing is left. Blocks."""
         try:
             self.cgroups.kill(container_id)
         except (CgroupError, OSError) as error:
             LOG.warning("%s", error)
 
     def remove(self, container_id: str, seconds: float) -> None:
-        """Remove a container's private directory and its group, which may be busy for ``seconds``. Blocks."""
+        """Remove a container's private directory and its cgroup, which may be busy for ``seconds``. Blocks."""
         self.directories.remove_private(container_id, thoroughly=True)
         if not self.cgroups.remove(container_id, seconds):
             path = self.cgroups.path(container_id)

@@ -1,7 +1,7 @@
-"""How many files this process may have open, and what it starts.
+"""The limits on open files of this process and of its children.
 
-A daemon takes as many as it may: an idle slot holds several, each connection one. What it starts has the limit that it
-would have without that, since programs that use select(2) fail with descriptors beyond 1,023.
+A daemon raises its limit as far as it may: an idle slot holds several files open, each connection one. Its
+children get the limit from before, since programs that use select(2) fail with descriptors beyond 1,023.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _before = 0
 
 
 def raise_limit() -> None:
-    """Have this process open as many files as it may."""
+    """Raise this process's limit on open files as far as it may."""
     global _before
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MOST if hard == resource.RLIM_INFINITY else min(MOST, hard)
@@ -24,5 +24,5 @@ def raise_limit() -> None:
 
 
 def limit_of_children() -> int:
-    """The soft limit that what is started is to have, 0 for this process's own."""
+    """The soft limit for child processes; 0 means this process's own."""
     return _before

@@ -1,8 +1,8 @@
-"""Where the files of one node's containers are; makes and removes a container's private directory.
+"""The directories of one node's containers; makes and removes a container's private directory.
 
-A private directory that is as it was made serves the next container, under another name. ext4 without a journal gives
-the inode of what was removed to nobody for a minute, and passes over all of them whenever it makes something: where
-each container removes a directory, all files of the machine are made the slower, the more containers there were.
+A private directory that is still as it was made is renamed for the next container. ext4 without a journal does not
+reuse the inode of a removed file for a minute, and skips all such inodes whenever it makes a file: if each container
+removed a directory, creating files would become slower on the whole host as more containers run.
 
 Decisions: prepared-containers.
 """
@@ -29,25 +29,26 @@ from .shim import CannotLaunchError, claim_exit_file, shims_of
 LOG = logging.getLogger(__name__)
 
 SPARE_PREFIX = f"{SLOT_PREFIX}directory-"
-"""How the names of spare directories begin, which are kept beside the records. No container may be called so."""
+"""The prefix of the names of spare directories, which are kept beside the records. No container may use it."""
 
 MOST_SPARES = 100
-"""How many are kept: one for each of as many slots as there usually are."""
+"""How many spare directories are kept: one for each of the usual number of slots."""
 
 MOST_KNOWN_LOGS = 1000
 
 _EXIT_FILE = re.compile(r"(.+)\.exit(\d+)\Z", re.DOTALL)
 
 LOG_MODE = 0o750
-"""Of the log directories of applications and containers (container-executor.c, ``create_container_log_dirs``)."""
+"""The mode of the log directories of applications and containers (container-executor.c,
+``create_container_log_dirs``)."""
 
 
 class Directories:
     """Private directories (``work``), logs, and exit files beside the records (``state``) of one node.
 
-    ``work`` and ``state`` belong to the node alone: what is in them without a record is removed at its next start.
-    What is a container's own belongs to the user of ``accounts`` as whom it runs.
-    Raises PermissionError if another user may have a hand in one of them, and OSError if one cannot be made.
+    ``work`` and ``state`` belong to the node alone: entries without a record are removed at its next start. A
+    container's own files belong to the user of ``accounts`` that it runs as. Raises PermissionError if
+    another user can change one of the directories, and OSError if one cannot be made.
     """
 
     def __init__(
@@ -63,14 +64,15 @@ class Directories:
         self._spares: list[str] = []
         self._numbers = itertools.count(1)
         self._fresh: tuple[object, ...] = ()
-        """What is true of a directory that nobody has touched; nothing if none was made yet."""
+        """The properties of an untouched directory; empty if none was made yet."""
         self._keeps = True
         self._barred: set[str] = set()
         self._known_logs: set[str] = set()
-        """The log directories of applications that were found to be this user's: nobody else can exchange them."""
+        """The log directories of applications that were found to belong to this user: nobody else can replace
+        them."""
 
     def private(self, container_id: str) -> str:
-        """A container's own directory, and its working directory unless it asked for another."""
+        """A container's private directory, which is its working directory unless it asked for another."""
         return os.path.join(self.work, container_id)
 
     def traces(self, container_id: str, pid: int, start: int) -> Traces:
@@ -78,17 +80,17 @@ class Directories:
         return Traces(pid, start, b"LOCAL_DIRS=" + os.fsencode(self.private(container_id)))
 
     def log(self, spec: ContainerSpec) -> str:
-        """Where ``stdout`` and ``stderr`` of a container go, as in YARN."""
+        """The directory of a container's ``stdout`` and ``stderr``, as in YARN."""
         if spec.log_directory is not None:
             return _absolute(spec.log_directory)
         return os.path.join(self.logs, spec.application_id, spec.container_id)
 
     def has(self, path: str) -> bool:
-        """Whether a file is, or would be, in one of these directories."""
+        """Whether a path is, or would be, in one of these directories."""
         return f"{path}/".startswith((f"{self.work}/", f"{self.logs}/", f"{self.state}/"))
 
     def logs_are_its_own(self, spec: ContainerSpec) -> bool:
-        """Whether a container's logs go where YARN puts them, and not into a directory that was asked for."""
+        """Whether a container's logs are in YARN's place, and not in a directory that was asked for."""
         return self.log(spec) == os.path.join(self.logs, spec.application_id, spec.container_id)
 
     def prepare(self, spec: ContainerSpec) -> None:
@@ -113,13 +115,14 @@ class Directories:
                     if account is not None:
                         os.fchown(fd, account.uid, account.gid)
             if account is not None:
-                # Last: from now on that user may do there as he likes, and nothing of ours is written any more.
+                # Last: from now on that user may change the directory, and this process writes nothing more into it.
                 os.chown(private, account.uid, account.gid, follow_symlinks=False)
         except (OSError, UnicodeEncodeError) as error:
             raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
 
     def _clear_for(self, account: Account, private: str) -> None:
-        """What is that user's already may hold links: it is made anew. Raises CannotLaunchError or OSError."""
+        """Check that the user can reach the node's directories, and remove an existing private directory: it
+        may be the user's already, and hold links. Raises CannotLaunchError or OSError."""
         reachable = (account.uid, account.gid)
         if reachable not in self._reachable:
             for path in (self.work, self.logs):
@@ -129,13 +132,13 @@ class Directories:
             self.remove_private(os.path.basename(private), thoroughly=True)
 
     def are_there(self, spec: ContainerSpec) -> bool:
-        """Whether a container has what ``prepare`` makes. What files are in it is not looked at."""
+        """Whether the directories that ``prepare`` makes for a container exist. Files in them are not checked."""
         return os.path.isdir(self.private(spec.container_id)) and os.path.isdir(self.log(spec))
 
     def _make(self, private: str) -> None:
         try:
             os.mkdir(private, 0o700)
-        except OSError:  # it is there, or its parent is not
+        except OSError:  # it exists, or its parent does not
             make_safe(self.work, self.modes[self.work])
             with contextlib.suppress(FileExistsError):
                 os.mkdir(private, 0o700)
@@ -145,20 +148,20 @@ class Directories:
                 self._fresh = _properties(private)
 
     def _take_spare(self, private: str) -> bool:
-        """Give a spare directory the name of a private one that is not there; False if there is none to give."""
+        """Rename a spare directory to a private one that does not exist; False if there is no spare."""
         if not self._spares or os.path.lexists(private):
             return False
         try:
             os.rename(self._spares.pop(), private)
             return True
-        except OSError as error:  # somebody has taken it away
+        except OSError as error:  # somebody has removed it
             LOG.debug("%s is created again: %s", private, error.strerror)
             return False
 
     def keep_private(self, container_id: str) -> bool:
-        """Keep a private directory as a spare, or remove it; False if something is in it.
+        """Keep a private directory as a spare, or remove it; False if it is not empty.
 
-        What makes it another than a new one makes it no spare: its owner, mode, size, attributes, entries.
+        A directory becomes a spare only if its owner, mode, size, attributes and entries are those of a new one.
         """
         private = self.private(container_id)
         if self._keeps and self._fresh and len(self._spares) < MOST_SPARES:
@@ -170,13 +173,13 @@ class Directories:
                     return True
             except FileNotFoundError:
                 return True
-            except OSError as error:  # another file system, for instance
+            except OSError as error:  # e.g. another file system
                 LOG.debug("private directories are not kept: %s", error.strerror)
                 self._keeps = False
         return self.remove_private(container_id, thoroughly=False)
 
     def close(self) -> None:
-        """Remove the spare directories, and keep no more."""
+        """Remove the spare directories, and keep no more of them."""
         self._keeps = False
         for spare in self._spares:
             try:
@@ -194,8 +197,8 @@ class Directories:
 
     def _make_log(self, spec: ContainerSpec, account: Account | None) -> None:
         path = self.log(spec)
-        if not self.logs_are_its_own(spec):  # it was asked for, with whatever it is in
-            if account is None:  # another user makes it himself, where he may
+        if not self.logs_are_its_own(spec):  # the directory was asked for, with its parents
+            if account is None:  # another user makes it, where that user may
                 os.makedirs(path, mode=LOG_MODE, exist_ok=True)
             return
         application = os.path.dirname(path)
@@ -205,15 +208,16 @@ class Directories:
             os.mkdir(path, LOG_MODE)
         except FileExistsError:
             refuse_others(path, None if account is None else account.uid)
-        except FileNotFoundError:  # somebody has removed the application's
+        except FileNotFoundError:  # somebody has removed the application's directory
             self._make_application_log(application, account)
             os.mkdir(path, LOG_MODE)
         if account is not None:
-            os.chmod(path, LOG_MODE)  # whatever the umask; nobody else can have put another in its place
+            os.chmod(path, LOG_MODE)  # whatever the umask; nobody else can have replaced the directory
             os.chown(path, account.uid, -1, follow_symlinks=False)
 
     def _make_application_log(self, path: str, account: Account | None) -> None:
-        """It stays this user's: who may write to it could put links in the place of what is in it."""
+        """Make an application's log directory. It stays this user's: whoever may write to it could replace
+        its entries by links."""
         make_safe(self.logs, self.modes[self.logs])
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, LOG_MODE)
@@ -226,7 +230,7 @@ class Directories:
         self._known_logs.add(path)
 
     def remove_private(self, container_id: str, *, thoroughly: bool) -> bool:
-        """Remove a private directory; only an empty one, unless ``thoroughly``. Whether it is gone."""
+        """Remove a private directory; only if it is empty, unless ``thoroughly``. Returns whether it is gone."""
         path = self.private(container_id)
         try:
             os.rmdir(path)
@@ -242,7 +246,7 @@ class Directories:
     def remove_empty_logs(self, spec: ContainerSpec) -> None:
         """Remove the empty logs of a container that never began, and its log directory if it is empty.
 
-        Its application's directory stays: another node may be making one in it.
+        The application's directory stays: another node may be making a log directory in it.
         """
         logs = self.log(spec)
         for name in ("stdout", "stderr"):
@@ -258,7 +262,7 @@ class Directories:
             LOG.debug("%s stays: %s", logs, error.strerror)
 
     def exit_files(self, container_id: str) -> list[str]:
-        """The exit files of a container's attempts, oldest first. More than one only after a crash."""
+        """The exit files of a container's attempts, oldest first. There is more than one only after a crash."""
         found: list[str] = []
         for number in itertools.count(1):
             path = os.path.join(self.state, f"{container_id}.exit{number}")
@@ -268,16 +272,17 @@ class Directories:
         return found
 
     def next_exit_file(self, container_id: str) -> str:
-        """The name for another attempt."""
+        """The name of the exit file of the next attempt."""
         return os.path.join(self.state, f"{container_id}.exit{len(self.exit_files(container_id)) + 1}")
 
     def bar_earlier_attempt(self, container_id: str) -> bool:
-        """Take the name that an attempt of an earlier run would use, so that it cannot begin any more."""
+        """Claim the exit file that a pending attempt of an earlier run would use, so that the attempt cannot
+        begin."""
         self._barred.add(container_id)
         return claim_exit_file(self.next_exit_file(container_id))
 
     def remove_bar(self, container_id: str) -> None:
-        """Remove what ``bar_earlier_attempt`` has made for a container without exit files of its own."""
+        """Remove the exit file that ``bar_earlier_attempt`` has made for a container that has none of its own."""
         if container_id in self._barred:
             self.remove_exit_files(container_id)
 
@@ -313,18 +318,19 @@ def _absolute(path: str) -> str:
 
 @lru_cache(maxsize=1000)
 def _normal(path: str) -> str:
-    """A path that depends on no working directory. It is asked for some ten times while a container is there."""
+    """Normalise an absolute path. This is called some ten times in the life of a container."""
     return os.path.abspath(path)
 
 
 def make_safe(path: str, mode: int) -> None:
-    """Make a directory in which no other user has a hand. Raises PermissionError if one has, else OSError."""
+    """Make a directory that no other user can change. Raises PermissionError if one can, else OSError."""
     refuse_unsafe(path)
     os.makedirs(path, mode=mode, exist_ok=True)
 
 
 def _properties(directory: str) -> tuple[object, ...]:
-    """What tells a directory that somebody has changed from a new one, besides what is in it. Raises OSError."""
+    """What distinguishes a directory that somebody has changed from a new one, besides its entries. Raises
+    OSError."""
     found = os.stat(directory, follow_symlinks=False)
     return (
         found.st_dev,

@@ -1,4 +1,4 @@
-"""Ends containers, reports with which code they ended, and removes their groups and private directories.
+"""Ends containers, reports their exit codes, and removes their cgroups and private directories.
 
 A container has ended when its shim has ended, and nothing is left in its cgroup.
 
@@ -23,11 +23,11 @@ from .threads import beside
 LOG = logging.getLogger(__name__)
 
 SHIM_GRACE_SECONDS = 0.1
-"""How long a shim whose container is gone may take to write the exit code before it is killed, too."""
+"""How long a shim whose container is gone may take to write the exit code before the shim is killed, too."""
 
 
 LAUNCHER_GRACE_SECONDS = 2.0
-"""How long a launcher may take to tell the end: it has the weight of its container, which may be the least."""
+"""How long a launcher may take to report the end: it has the weight of its container, which may be the least."""
 
 
 class Ender:
@@ -39,14 +39,14 @@ class Ender:
         self._loop = context.loop
 
     def kill(self, held: LiveContainer, *, force: bool) -> None:
-        """Begin to end it: SIGTERM to all its processes, or with ``force`` SIGKILL until nothing is left.
+        """Begin to end the container: SIGTERM to all its processes, or with ``force`` SIGKILL until nothing is left.
 
-        ``shim_ended`` then posts ContainerExited.
+        ``shim_ended`` or ``pooled_ended`` then posts ContainerExited.
         """
         if held.killed:
             return
         if held.pooled and not held.pid:
-            return  # once it has begun, this is asked for again
+            return  # the kill is asked for again once it has begun
         held.ending = True
         if force:
             held.killed = True
@@ -56,10 +56,10 @@ class Ender:
             self._context.spawn(self._terminate_soon(held))
 
     def _terminate(self, held: LiveContainer) -> bool:
-        """SIGTERM to all processes; False if the command has not begun, and the signal may have been lost.
+        """Send SIGTERM to all processes; False if the command has not begun, and the signal may have been lost.
 
-        A stopped process takes it only after a SIGCONT. For a moment after the fork, a shell's child catches what its
-        parent caught, and forgets it.
+        A stopped process receives it only after a SIGCONT. For a moment after the fork, a shell's child still
+        has its parent's signal handlers, and loses what they catch.
         """
         targets = self._context.processes(held)
         begun = held.pooled or len(targets) > 1 or any(not is_shim(pid, held.exit_file) for pid in targets)
@@ -71,7 +71,7 @@ class Ender:
         return begun
 
     async def _terminate_soon(self, held: LiveContainer) -> None:
-        # Killed in the few milliseconds in which the shim has not started the command yet.
+        # For a kill in the few milliseconds before the shim has started the command.
         deadline = self._loop.time() + 1.0
         while not held.ended and not held.killed and self._loop.time() < deadline:
             await asyncio.sleep(0.002)
@@ -79,10 +79,10 @@ class Ender:
                 return
 
     async def _kill_surely(self, held: LiveContainer) -> None:
-        """SIGKILL until the shim has reported, or has to be killed itself."""
+        """SIGKILL until the shim has reported the end, or has to be killed itself."""
         alone_since: float | None = None
         while not held.ended and not self._context.in_a_hurry and is_alive(held.pid, held.start):
-            # A shim that its container has stopped or frozen does not take leave of the dead.
+            # A shim that its container has stopped or frozen does not reap its children.
             offspring = [pid for pid in children(held.pid) if is_running(pid)]
             if offspring or self._cgroups.processes(held.container_id):
                 alone_since = None
@@ -96,8 +96,8 @@ class Ender:
             await asyncio.sleep(0.002)
 
     async def _kill_in_slot(self, held: LiveContainer) -> None:
-        """SIGKILL until nothing is left and its launcher has told its end, or has to be killed itself."""
-        self._cgroups.thaw(held.container_id)  # a frozen launcher tells nothing
+        """SIGKILL until nothing is left and the launcher has reported the end, or has to be killed itself."""
+        self._cgroups.thaw(held.container_id)  # a frozen launcher reports nothing
         self._cgroups.hasten(held.container_id)
         held.frozen = False
         alone_since: float | None = None
@@ -117,13 +117,14 @@ class Ender:
     def pooled_ended(
         self, held: LiveContainer, settle: Callable[[], ContainerUsage], code: int | None
     ) -> None:
-        """Its process has ended: end what is left of it, take its figures by ``settle``, and post ContainerExited."""
+        """Handle the end of a container in a slot: end what is left of it, get its figures from ``settle``,
+        and post ContainerExited."""
         if held.ended:
             return
 
         def tell() -> None:
             if held.ended:
-                return  # its launcher has died meanwhile, and this was told for that
+                return  # its launcher has died meanwhile, and that was reported as the end
             usage = settle()
             held.ended = True
             known = code if code is not None or not held.killed else 128 + signal.SIGKILL
@@ -143,14 +144,14 @@ class Ender:
         self._context.spawn(self._end_leftovers(held, tell))
 
     def shim_ended(self, held: LiveContainer, end: Ended) -> None:
-        """Its shim has ended: end what is left of it, and post ContainerExited."""
+        """Handle the end of a container's shim: end what is left of the container, and post ContainerExited."""
         try:
             if self._cgroups.mode != "none" and not self._cgroups.processes(held.container_id):
                 self._tell_end(held, end)
             else:
                 self._context.spawn(self._end_leftovers(held, lambda: self._tell_end(held, end)))
         except OSError as error:
-            # No file descriptor is free, for instance. Its end is reported late then, but with the right code.
+            # For example, no file descriptor is free. The end is then reported late, but with the right code.
             LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
             self._loop.call_later(RETRY_SECONDS, self.shim_ended, held, end)
 
@@ -170,13 +171,13 @@ class Ender:
             left = read_exit_file(held.exit_file)
         except OSError:
             if end.exit_code is None:
-                raise  # it is tried again
+                raise  # it is retried
             left = None
         held.ended = True
-        # The shim ends with the same code, in case it could not be written.
+        # The shim ends with the same code, for the case that the file could not be written.
         code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code
         if code is None and (held.killed or end.signal):
-            # A kill of the shim means the container: the rest of it was killed after the shim.
+            # Killing the shim means killing the container: what was left of it was killed after the shim.
             code = 128 + (end.signal or signal.SIGKILL)
         usage = self._cgroups.usage(held.container_id, self._context.clock())
         if self._cgroups.mode == "none":
@@ -185,7 +186,7 @@ class Ender:
 
 
 class Cleaner:
-    """Removes what containers leave, in a worker thread. A group may be busy for ``patience`` seconds."""
+    """Removes what containers leave, in a worker thread. A cgroup may be busy for ``patience`` seconds."""
 
     def __init__(self, context: ExecutorContext, patience: float) -> None:
         self._context = context
@@ -194,7 +195,7 @@ class Cleaner:
 
     def clean(self, container_id: str) -> None:
         """Remove what is left of a container; returns at once."""
-        # Half a millisecond each, which the loop has no time for; those that end meanwhile are removed together.
+        # Each takes half a millisecond, too long for the loop; containers that end meanwhile are removed together.
         self._unclean.append(container_id)
         if len(self._unclean) == 1:
             self._context.spawn(self._clean_all())
@@ -208,7 +209,8 @@ class Cleaner:
                 self._context.spawn(beside(None, self._context.remove, container_id, self._patience))
 
     def _clean_quickly(self, containers: list[str]) -> list[str]:
-        """Remove their groups and empty directories; those of which something is left."""
+        """Remove the containers' cgroups and empty directories. Returns the containers of which something is
+        left."""
         busy = []
         for container_id in containers:
             removed = self._context.cgroups.remove(container_id)

@@ -1,4 +1,4 @@
-"""The environment of a container: YARN's variables, what its creator asked for, a few of our own. Pure."""
+"""The environment of a container: YARN's variables, those its creator asked for, and a few of our own. Pure."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Mapping, Sequence
 from ..records import ContainerSpec
 
 INHERITED = ("PATH", "LANG", "TZ", "JAVA_HOME")
-"""Passed on from the executor's own environment unless the container sets them (YARN's ``env-whitelist``)."""
+"""Inherited from the executor's own environment unless the container sets them (YARN's ``env-whitelist``)."""
 
 INHERITED_PREFIX = "HADOOP_"
 
 ACCOUNT = ("HOME", "USER", "LOGNAME")
-"""The user that YARN tells a container; one that has its creator's whole environment may keep its own."""
+"""The variables for the user, which YARN sets; a container that has its creator's whole environment may keep
+its own."""
 
 HIDDEN = "-1"
-"""The index of no GPU: of a container that has none."""
+"""The GPU index that selects no GPU, for a container that has none."""
 
 OWNED = ("CONTAINER_ID", "LOCAL_DIRS", "LOG_DIRS", "NM_HOST", "NM_PORT", "NM_HTTP_PORT", "PWD")
-"""What the executor and the node set, whatever a container sets."""
+"""The variables that the executor and the node set, whatever a container sets."""
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -35,11 +36,11 @@ def container_environment(
     home: str,
     device_vendor: str = "",
 ) -> dict[str, str]:
-    """Exactly what the container's process gets (``ContainerLaunch.sanitizeEnv``).
+    """The exact environment of the container's process (``ContainerLaunch.sanitizeEnv``).
 
     From weakest to strongest: the whitelist from ``inherited``; ``spec.environment``; ``node_environment`` (NM_HOST,
     NM_PORT, NM_HTTP_PORT) and the variables that YARN forces. With ``spec.own_account`` a container keeps its own
-    ``ACCOUNT``. ``device_vendor`` is that of the node's GPUs, "" where it does not know them one by one.
+    ``ACCOUNT``. ``device_vendor`` is that of the node's GPUs, "" where the node does not assign GPUs one by one.
     """
     environment = whitelisted(inherited)
     environment.setdefault("PATH", DEFAULT_PATH)
@@ -62,18 +63,18 @@ def container_environment(
 
 
 def device_variables(devices: Sequence[str], vendor: str) -> dict[str, str]:
-    """What tells a container the GPUs (``index:minor``) that it has, for the libraries of ``vendor``; none: that it has
-    none."""
+    """The variables that tell the libraries of ``vendor`` which GPUs (``index:minor``) a container has, or
+    that it has none."""
     indices = [device.partition(":")[0] for device in devices]
     visible = ",".join(indices) or HIDDEN
-    if vendor == "amd":  # HIP numbers what ROCR lets it see
+    if vendor == "amd":  # HIP numbers the devices that ROCR shows
         among = ",".join(map(str, range(len(indices)))) or HIDDEN
         return {"ROCR_VISIBLE_DEVICES": visible, "HIP_VISIBLE_DEVICES": among}
     return {"CUDA_VISIBLE_DEVICES": visible, "NVIDIA_VISIBLE_DEVICES": ",".join(indices) or "void"}
 
 
 def whitelisted(inherited: Mapping[str, str]) -> dict[str, str]:
-    """The part of an environment that is passed on."""
+    """The part of an environment that containers inherit."""
     return {
         name: value
         for name, value in inherited.items()

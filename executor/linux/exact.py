@@ -1,7 +1,7 @@
-"""Runs a command with variables that no shell passes on: those whose names a shell sets itself, or does not understand.
+"""Runs a command with variables that no shell passes on: those with names that a shell sets itself, or cannot parse.
 
-A program of the container: ``python -I -S exact.py COMMAND [ARGUMENT...]``. The variables come in one of the
-environment, never on a command line, which all users of the host can read.
+A program of the container: ``python -I -S exact.py COMMAND [ARGUMENT...]``. The variables come packed into
+one environment variable, never on a command line, which all users of the host can read.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ import signal
 import sys
 
 CARRIER = "YOPP_SHIM_VARIABLES"
-"""The variable that brings the others."""
+"""The variable that carries the others."""
 
 
 def packed(variables: dict[str, str], environment: dict[str, str]) -> str:
-    """The value of ``CARRIER``: variables of an environment, and the names of those that Python adds to it."""
+    """The value of ``CARRIER``: variables of an environment, and the names of variables that Python adds to it."""
     words = [f"{name}={value}" for name, value in variables.items()]
     words += [name for name in ("LC_CTYPE",) if name not in environment]  # PEP 538
     return b"\0".join(map(os.fsencode, words)).hex()
 
 
 def unpacked(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
-    """The environment with the variables that it brings, and without what brought them."""
+    """The environment with the variables that ``CARRIER`` carries, and without ``CARRIER``."""
     carried = bytes.fromhex(environment.pop(CARRIER.encode()).decode())
     for pair in carried.split(b"\0"):
         name, equals, value = pair.partition(b"=")
@@ -35,8 +35,8 @@ def unpacked(environment: dict[bytes, bytes]) -> dict[bytes, bytes]:
 
 
 def run(words: list[str], environment: dict[bytes, bytes]) -> int:
-    """Become the command; the exit code of ``env`` where that is impossible."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # which Python ignores
+    """Become the command; on failure, return the exit code that ``env`` would."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these
         signal.signal(number, signal.SIG_DFL)
     name, found = words[0], errno.ENOENT
     folders = [""] if "/" in name else os.fsdecode(environment.get(b"PATH", b"")).split(":")
@@ -45,7 +45,7 @@ def run(words: list[str], environment: dict[bytes, bytes]) -> int:
         try:
             os.execve(path, words, environment)
         except OSError as error:
-            if error.errno == errno.ENOEXEC:  # a script that names no interpreter
+            if error.errno == errno.ENOEXEC:  # a script without an interpreter line
                 os.execve("/bin/sh", ["/bin/sh", path, *words[1:]], environment)
             if error.errno not in (errno.ENOENT, errno.ENOTDIR):
                 found = error.errno or errno.EACCES

@@ -1,7 +1,7 @@
 """Runs a command beside a container's own: in its cgroups, environment and directory, and never longer than it.
 
-For a person who wants to look around in a running container. We end all descendants of the command, even those that
-left its session (PR_SET_CHILD_SUBREAPER); what ends the container's cgroup ends them, too.
+For a person who wants to look around in a running container. This module ends all descendants of the command,
+even those that left its session (PR_SET_CHILD_SUBREAPER); what ends the container's cgroup ends them, too.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from .procfs import children, environment_marks, read_stat, real_uid, send
 from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
 
 GRACE_SECONDS = 0.5
-"""How long the node has to end the processes in the cgroup of an ended container, before we do."""
+"""How long the node has to end the processes in the cgroup of an ended container, before this process does."""
 
 PATIENCE_SECONDS = 1.0
-"""How long a command that was asked to end has, before it gets the next signal."""
+"""How long a command that was asked to end has before it gets the next signal."""
 
 POLL_MS = 200
 
@@ -34,8 +34,8 @@ _FOR_THE_COMMAND = (signal.SIGINT, signal.SIGQUIT)
 
 
 class Place(Record):
-    """A container as seen from outside: its command's pid, the files to join its cgroups by, and what it was started
-    with."""
+    """A container as seen from outside: its command's pid, the files to join its cgroups by, its environment
+    and directory at the start, and its user."""
 
     pid: int
     join: tuple[str, ...]
@@ -45,7 +45,8 @@ class Place(Record):
 
 
 class Outcome(Record):
-    """How a command ended: its code, 128+n for signal n; ``container_ended``: because the container did."""
+    """How a command ended: its exit code, 128+n for signal n; ``container_ended`` if the end of the container
+    ended it."""
 
     code: int
     container_ended: bool = False
@@ -54,9 +55,9 @@ class Outcome(Record):
 def place_of(
     pid: int, name: str, *, group: str = "", proc: str = "/proc", root: str = "/sys/fs/cgroup"
 ) -> Place:
-    """The container ``name``, whose command is ``pid``; its group is called ``group`` if not as itself.
+    """The container ``name``, whose command is ``pid``; ``group`` is the name of its cgroup if that differs.
 
-    Raises OSError if it is gone, or not ours.
+    Raises OSError if the container is gone, or belongs to another user.
     """
     environment = _environment(pid, name, proc)
     directory = environment.get("PWD", "")
@@ -74,7 +75,8 @@ def place_of(
 
 
 def _environment(pid: int, name: str, proc: str) -> dict[str, str]:
-    """The environment it was started with, which its shim still has, even if the command changed its own."""
+    """The environment that the command was started with. Its shim still has it, even if the command changed
+    its own."""
     stat = read_stat(pid)
     mark = b"CONTAINER_ID=" + os.fsencode(name)
     source = stat.parent if stat is not None and environment_marks(stat.parent, mark) else pid
@@ -85,14 +87,14 @@ def _environment(pid: int, name: str, proc: str) -> dict[str, str]:
 
 
 def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
-    """The cgroup directories of a process that are the container's: a part of their path is ``name``."""
+    """The cgroup directories of a process that are the container's: ``name`` is a component of their path."""
     mounts = read_mounts(proc, root)
     groups = []
     for controller, path in read_paths(proc, pid).items():
         parts = path.split("/")
         if name not in parts:
             continue
-        if controller:  # it may have made other groups below its own, which do not matter here
+        if controller:  # the container may have made cgroups below its own, which do not matter here
             path = "/".join(parts[: parts.index(name) + 1])
         for mount in mounts:
             of_this = controller in mount.controllers if controller else mount.version == 2
@@ -104,10 +106,11 @@ def groups_of(pid: int, name: str, *, proc: str, root: str) -> list[str]:
 
 
 def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
-    """Run a command there, on our own terminal or pipes, and wait for it and all that it leaves behind.
+    """Run a command in the container, on our own terminal or pipes, and wait for it and for all processes
+    that it leaves.
 
     Its output goes to our descriptor ``stdout``. The calling process must have no other children. Raises
-    CannotLaunchError, with the exit code of a shell, if it cannot be started.
+    CannotLaunchError, with the exit code of a shell, if the command cannot be started.
     """
     try:
         watched = os.pidfd_open(place.pid)
@@ -125,7 +128,7 @@ def run_in(place: Place, command: Sequence[str], *, stdout: int = 1) -> Outcome:
 
 
 def _start(place: Place, watched: int, command: Sequence[str], stdout: int) -> int:
-    """The pid of the command, which has begun. Raises CannotLaunchError."""
+    """Start the command, and return its pid once it has begun. Raises CannotLaunchError."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -153,7 +156,7 @@ def _become(place: Place, watched: int, command: Sequence[str], stdout: int, tol
         for path in place.join:
             with open(path, "w") as file:
                 file.write("0")
-        signal.pidfd_send_signal(watched, 0)  # if it has ended, its group may be another container's by now
+        signal.pidfd_send_signal(watched, 0)  # if it has ended, its cgroup may be another container's by now
         if os.geteuid() == 0 and place.uid != 0:
             entry = pwd.getpwuid(place.uid)
             os.initgroups(entry.pw_name, entry.pw_gid)
@@ -179,9 +182,9 @@ def _become(place: Place, watched: int, command: Sequence[str], stdout: int, tol
 
 
 def _wait(child: int, watched: int, received: list[int]) -> Outcome:
-    """Until the command or the container has ended."""
+    """Wait until the command or the container has ended."""
     own = os.pidfd_open(child)
-    kill_at = math.inf  # when the node should have ended what is in the group
+    kill_at = math.inf  # when the node should have ended everything in the cgroup
     harder = [signal.SIGHUP, signal.SIGKILL]  # a shell at a terminal ignores SIGTERM
     next_at = 0.0
     try:
@@ -214,7 +217,7 @@ def _outcome(child: int, *, container_ended: bool) -> Outcome:
 
 
 def _end_children() -> None:
-    """SIGKILL to all that the command has left, until nothing is."""
+    """Send SIGKILL to all processes that the command has left, until none is left."""
     while left := children(os.getpid()):
         for pid in left:
             send(pid, signal.SIGKILL)
@@ -225,7 +228,7 @@ def _end_children() -> None:
 
 @contextlib.contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Leave the keyboard's signals to the command; collect those that are meant for us."""
+    """Leave the keyboard's signals to the command; collect those that are meant for this process."""
     received: list[int] = []
     before = {number: signal.getsignal(number) for number in (*_HANDED_ON, *_FOR_THE_COMMAND)}
     for number in _FOR_THE_COMMAND:
@@ -241,7 +244,7 @@ def _signals() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def _terminal_kept() -> Iterator[None]:
-    """Restore the terminal afterwards, even if a shell was killed in the middle of a line."""
+    """Restore the terminal afterwards, even if a shell was killed while a line was edited."""
     import termios
 
     try:
@@ -272,7 +275,7 @@ def _launch_error(message: str, code: int, error: OSError | None) -> CannotLaunc
 
 
 def shell_of(environment: Mapping[str, str]) -> str:
-    """The shell that a person gets: bash if there is one."""
+    """The shell for an interactive user: bash if there is one."""
     for directory in environment.get("PATH", os.defpath).split(os.pathsep):
         if os.access(os.path.join(directory, "bash"), os.X_OK):
             return "bash"

@@ -1,8 +1,8 @@
-"""A file of lines to which lines are added: whoever reads it after a crash finds each line whole, or not at all.
+"""An append-only file of lines: a reader after a crash finds each line either whole or not at all.
 
-The first line names the format and its version. Each further one is a checksum (CRC-32), a space and a text. A line
-that was cut short has no newline; one that was altered has another checksum. Nothing is synced to the disk: the file
-has to survive this process, not the machine.
+The first line names the format and its version. Each further line is a checksum (CRC-32), a space and a text.
+A line that was cut short has no newline; one that was altered fails its checksum. Nothing is synced to the
+disk: the file has to survive a crash of this process, not of the host.
 
 Decisions: one-journal.
 """
@@ -21,28 +21,28 @@ from .procfs import wait_until
 VERSION = 1
 HEADER = b'{"format":"yopp-journal","version":%d}\n' % VERSION
 LOCK_SECONDS = 1.0
-"""How long to try for the lock: what a killed node was about to start holds it until it has executed something."""
+"""How long to try for the lock: a process that a killed node was starting holds it until its exec."""
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 class NewerVersionError(Exception):
-    """The file was written by a newer version, which its argument says."""
+    """The file was written by a newer version, which is the argument."""
 
 
 def line(text: bytes) -> bytes:
-    """A text without newlines as a line."""
+    """Encode a text without newlines as a line."""
     return b"%08x %s\n" % (crc32(text), text)
 
 
 class Contents:
-    """What was read: ``lines`` in order, None for one that is not as it was written; then ``raw`` has it.
+    """What was read: ``lines`` in order, None for each line that is damaged; ``raw`` has all lines as they are.
 
-    ``size`` is how many bytes the whole lines take, ``torn`` what follows the last of them. ``strange`` is set if the
-    first line is not a journal's: then there are no lines, and ``raw`` is everything.
+    ``size`` is the number of bytes of the whole lines, ``torn`` what follows the last of them. ``strange`` is
+    set if the first line is not a journal's: then there are no lines, and ``raw`` is everything.
     """
 
     def __init__(self, text: bytes) -> None:
-        """Raises NewerVersionError."""
+        """Parse the file's text. Raises NewerVersionError."""
         *whole, self.torn = text.split(b"\n")
         self.size = len(text) - len(self.torn)
         self.strange = not whole or not _is_header(whole[0])
@@ -77,7 +77,7 @@ def _locked(fd: int) -> bool:
 
 
 class Journal:
-    """One such file, to which only this process adds. All methods may raise OSError."""
+    """One such file, to which only this process appends. All methods may raise OSError."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -88,11 +88,11 @@ class Journal:
 
     @property
     def is_open(self) -> bool:
-        """Whether lines can be added."""
+        """Whether lines can be appended."""
         return self._fd >= 0 and not self._torn
 
     def lock(self) -> bool:
-        """Keep other processes from adding to it, until ``close``; False if one does already."""
+        """Keep other processes from appending to it, until ``close``; False if another process has the lock."""
         if self._lock < 0:
             directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -106,19 +106,19 @@ class Journal:
         return True
 
     def read(self) -> Contents | None:
-        """What is in it; None if there is no file. Raises NewerVersionError, or NotRegularError."""
+        """The contents; None if there is no file. Raises NewerVersionError or NotRegularError."""
         try:
             return Contents(read_regular(self.path))
         except FileNotFoundError:
             return None
 
     def go_on(self, size: int) -> None:
-        """Add to the file that is there, of which ``size`` bytes are good."""
+        """Append to the existing file, of which the first ``size`` bytes are good."""
         self._use(os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC), size)
         os.ftruncate(self._fd, size)
 
     def begin_anew(self, lines: bytes) -> None:
-        """Replace the file by one of these lines. Until that is done, the old file is the file."""
+        """Replace the file by one with these lines. The old file stays in place until the new one is complete."""
         new = self.path + ".new"
         with contextlib.suppress(FileNotFoundError):
             os.unlink(new)
@@ -135,7 +135,7 @@ class Journal:
         self._use(fd, len(text))
 
     def add(self, lines: bytes) -> bool:
-        """Add lines, all of them or none. False if somebody has taken the file away."""
+        """Append lines, all of them or none. Returns False if somebody has removed the file."""
         if not os.fstat(self._fd).st_nlink:
             return False
         try:
@@ -155,7 +155,7 @@ class Journal:
         self._use(-1, 0)
 
     def close(self) -> None:
-        """Add no more, and let others do it."""
+        """Append no more, and release the lock."""
         self._use(-1, 0)
         if self._lock >= 0:
             os.close(self._lock)

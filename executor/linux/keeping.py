@@ -1,5 +1,5 @@
-"""Programs of this package that run by themselves, as they were when this process began: an upgrade in place may take
-them away, or put others there, which expect other arguments."""
+"""Keeps helper programs of this package as they were when this process began: an upgrade in place may remove
+them, or replace them by versions that expect other arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import ModuleType
 
 
 class KeptProgram:
-    """A file of this package, whose content is kept in memory. Raises OSError if it cannot be read."""
+    """A file of this package whose content is kept in memory. Raises OSError if it cannot be read."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -20,8 +20,8 @@ class KeptProgram:
             self._content = file.read()
 
     def at(self, directory: str) -> str:
-        """Where it is: in its own place, or as a copy in ``directory``, if that place has another by now. Raises
-        OSError if the copy cannot be written."""
+        """The path of the program: its own, or that of a copy in ``directory`` if the original has changed.
+        Raises OSError if the copy cannot be written."""
         try:
             if _identity(os.stat(self.path)) == self._identity:
                 return self.path
@@ -50,8 +50,8 @@ def _identity(facts: os.stat_result) -> tuple[int, int, int]:
 
 
 def compiled(module: ModuleType, source: str) -> str:
-    """The compiled program if Python keeps one of this very source (PEP 552), which saves 10 ms at each start; else
-    ``source``, which is where the program is. Raises OSError if that is gone."""
+    """The compiled program if Python has one of exactly this source (PEP 552), which saves 10 ms at each
+    start; else ``source``, the program's path. Raises OSError if the source is gone."""
     cached = getattr(module, "__cached__", None) if source == module.__file__ else None
     if not cached:
         return source

@@ -1,13 +1,13 @@
-"""The program of a pool's processes: one small zygote, and forked from it a launcher for each group. And, for one
-container without a slot, what confines it and changes its user before it begins (``enter``).
+"""The program of a pool's processes: one small zygote, from which a launcher is forked for each slot. It also
+confines a single container without a slot, and changes its user, before the container begins (``enter``).
 
-It runs by itself (``python -I -S launcher.py SOCKET FILES``) and imports next to nothing: ``signal`` alone takes 8 ms.
-A launcher takes 1 ms and a few hundred KB, because it shares the pages of its zygote. It joins its group once, and
-lives there. What it starts is born in the group, so nobody joins one for a container. It never decides: ``pool.py``
-tells it what to start, one container after the other.
+It runs by itself (``python -I -S launcher.py SOCKET FILES``) and imports as little as possible: ``signal``
+alone takes 8 ms. Forking a launcher takes 1 ms and a few hundred KB, because it shares the pages of its
+zygote. A launcher joins its cgroup once, and stays there. What it starts is born in the cgroup, so no process
+joins one for a container. It decides nothing: ``pool.py`` sends it one container after another.
 
-Its journal is what a later run of the node reads (``slots.py`` has its lines): ``begin`` is written before anything is
-started, so a container that has no such line has not begun, and never does once its launcher is dead.
+A later run of the node reads its journal (``slots.py`` describes the lines): ``begin`` is written before
+anything is started, so a container without that line has not begun, and never will once its launcher is dead.
 
 Decisions: slots, slot-journal, confined.
 """
@@ -28,29 +28,31 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LARGEST = 1 << 18
-"""No message is longer."""
+"""The maximum length of a message."""
 
 ZYGOTE_MESSAGE = 1 << 16
 
 COMPACT_BYTES = 1 << 16
-"""A journal that is longer begins anew with the next container: its node has taken note of all that ended before."""
+"""A longer journal is emptied before the next container: the node has recorded everything that ended before."""
 
 SHORT_MS = 3
-"""How long the start of a container is not told: most that end so soon are many."""
+"""How long the report of a container's start is held back: a shorter container is reported by one message,
+and containers that short usually come in large numbers."""
 
 IGNORED = (1, 2, 3, 10, 12, 13, 14, 15, 20, 21, 22, 23, 24, 25, 26, 27, 29, 30)
-"""The numbers of the signals that a launcher ignores, since a container may signal all that it can reach: HUP, INT,
-QUIT, USR1, USR2, PIPE and all others that neither stop it nor tell of a fault. No container inherits that."""
+"""The numbers of the signals that a launcher ignores, since a container may signal every process that it can
+reach: HUP, INT, QUIT, USR1, USR2, PIPE and all others that neither stop a process nor report a fault.
+Containers do not inherit this."""
 
 _CLONE_NEWNS = 0x20000
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 _RTLD_NOW = 2
 ENTER = "--enter"
-"""The first argument for one container alone; the second is the descriptor of a file with what is to be run."""
+"""The first argument for a single container; the second is the descriptor of a file that describes what to run."""
 _DROPPED = (2, 16, 17, 19, 21, 22)
-"""DAC_READ_SEARCH (files by their handles), SYS_MODULE, SYS_RAWIO, SYS_PTRACE (others' /proc/PID/root), SYS_ADMIN
-(mounts and namespaces), SYS_BOOT: by these root undoes what ``confine`` does."""
+"""DAC_READ_SEARCH (open files by handle), SYS_MODULE, SYS_RAWIO, SYS_PTRACE (others' /proc/PID/root),
+SYS_ADMIN (mounts and namespaces), SYS_BOOT: with these, root could undo what ``confine`` does."""
 
 _OUTPUT = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW
 _UNPROTECTED = b"-1000"
@@ -58,28 +60,30 @@ SHELL = "/bin/sh"
 
 
 class NotStartedError(Exception):
-    """A container that does not begin: its exit code, and why; the system's error, if it may be the node's fault."""
+    """A container cannot begin: its exit code, the reason, and the errno if the node may be at fault."""
 
     def __init__(self, code: int, why: str, number: int = 0) -> None:
         super().__init__(code, why, number)
 
 
 class CrowdedError(Exception):
-    """There may be no more processes here: it can be begun elsewhere, by one that comes into the group afterwards."""
+    """The kernel allows no more processes in this cgroup: the container can be started by one that joins the
+    cgroup later."""
 
 
 def confine(read_only: list[str]) -> bool:
-    """From now on these directories can only be read, here and in all that comes of this process, and nobody of them
-    can undo it, or gain privileges by a program. What the kernel refuses is left: the doctor tries what holds.
+    """Make these directories read-only for this process and all its descendants, so that none of them can undo it,
+    or gain privileges from a program. What the kernel refuses is skipped: `yopp doctor` tests what is in force.
 
-    Whether it has refused nothing.
+    Returns whether the kernel refused nothing.
     """
     call = _calls()
     if call is None:
         return False
     if call("unshare", _CLONE_NEWNS) != 0:
-        return False  # not root's: its containers start programs with privileges as others do
-    # What the host mounts later is seen; below a chroot this fails, and the host would get what is mounted here.
+        return False  # not root's node: its containers may start setuid programs like any process
+    # What the host mounts later stays visible here. Below a chroot this call fails, and mounts made here
+    # would reach the host.
     if call("mount", None, b"/", None, _MS_REC | _MS_SLAVE, None) != 0:
         return False
     refused = call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
@@ -93,7 +97,7 @@ def confine(read_only: list[str]) -> bool:
 
 
 def _calls() -> Callable[..., int] | None:
-    """Calls functions of the C library by their names; None where Python cannot."""
+    """A function that calls functions of the C library by name; None if Python has no _ctypes."""
     try:
         import _ctypes  # 0.6 ms; ctypes itself takes 10
     except ImportError:
@@ -110,13 +114,13 @@ def _calls() -> Callable[..., int] | None:
 def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
     """Fork a launcher for each message, which brings the launcher's socket, until the other end is closed.
 
-    ``files`` is how many files may be open (the soft limit), 0 for as many as now; ``read_only`` as in ``confine``.
+    ``files`` is the soft limit on open files, 0 to keep the present one; ``read_only`` as in ``confine``.
     """
     _signal.signal(_signal.SIGCHLD, _signal.SIG_IGN)  # launchers need no reaping
     _signal.signal(_signal.SIGINT, _signal.SIG_IGN)
     root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     if files:
-        import resource  # what is started has this limit, and launchers need no more
+        import resource  # containers have this limit, and launchers need no more
 
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     confined = bool(read_only) and confine(read_only)
@@ -145,10 +149,10 @@ def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
 
 
 def launcher(fd: int, root: int, journal_path: str, joins: list[str], confined: bool) -> None:
-    """Join the group, then start what is told, until the other end of the socket is closed.
+    """Join the cgroup, then start the containers that are sent, until the other end of the socket is closed.
 
-    ``confined`` is told: whether what it starts can change no group. ``root`` is the root directory as it was before
-    ``confine``: below it, the group and the journal can be written.
+    ``confined`` is passed on to the node: whether the containers are kept from changing cgroups. ``root`` is
+    the root directory from before ``confine``: below it, the cgroup and the journal can be written.
     """
     before = f"/proc/self/fd/{root}"
     commands = _socket.socket(fileno=fd)
@@ -161,7 +165,7 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str], confined: 
             _write(before + path, b"0")
         pid, start = os.getpid(), _start_of(os.getpid())
         if _is_alone(commands):
-            return  # its node has died: the journal of this name may be the next one's
+            return  # its node has died: the journal of this name may belong to the next run
         journal = JournalFile(before + journal_path, b"launcher %d %d\n" % (pid, start))
         os.close(root)
         shield = Shield()
@@ -205,7 +209,7 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str], confined: 
 
 
 def _ends_soon(pid: int) -> bool:
-    """Whether a child has ended within SHORT_MS: one message then tells of it, for which the node wakes once."""
+    """Whether a child ends within SHORT_MS: one message then reports its whole life, and wakes the node once."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:  # no file descriptor is free
@@ -227,38 +231,41 @@ def _is_alone(commands: _socket.socket) -> bool:
 
 
 class JournalFile:
-    """The file of a launcher's journal. A line is there whole or not at all, also on a full file system."""
+    """The file of a launcher's journal. A line is written whole or not at all, even if the file system is full."""
 
     def __init__(self, path: str, header: bytes) -> None:
-        """Begin it with its header. Raises OSError."""
+        """Begin the file with its header. Raises OSError."""
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._length = 0
         self._append(header)
         self._header_length = self._length
 
     def begin(self, line: bytes | memoryview) -> None:
-        """A container begins. Raises OSError if the line cannot be written: then the container must not begin.
+        """Note that a container begins. Raises OSError if the line cannot be written: then the container must
+        not begin.
 
-        After a line that found no room the file begins anew, too: that makes some.
+        The file is also emptied after a line that found no room: that makes some.
         """
         if self._missed or self._length > COMPACT_BYTES:
             self._anew()
         self._append(line)
 
     def unbegin(self, length: int) -> None:
-        """The container has not begun after all: its line, of that length and the last one, goes. Raises OSError."""
+        """Remove the last line, of that length: its container has not begun after all. Raises OSError."""
         os.ftruncate(self._fd, self._length - length)
         self._length -= length
 
     def note(self, line: bytes) -> None:
-        """What became of the container. Without room for it the node hears of it all the same, unless it dies first."""
+        """Note what became of the container. If there is no room, the node still gets the message, unless it
+        dies first."""
         try:  # noqa: SIM105 (contextlib takes 10 ms to import)
             self._append(line)
         except OSError:
-            pass  # ``_missed`` says so
+            pass  # ``_missed`` is set
 
     def _anew(self) -> None:
-        # The header stays: a journal without one has no launcher, and what that begins next would be nobody's.
+        # The header stays: a journal without it names no launcher, and containers that begin next would
+        # belong to none.
         self._missed = True
         self._length = self._header_length
         os.ftruncate(self._fd, self._length)
@@ -281,7 +288,7 @@ def _tell(fd: int, message: tuple[str | int, ...]) -> None:
 
 
 class Shield:
-    """Keeps the OOM killer from a launcher, where that is permitted; what it starts has the value of before."""
+    """Protects a launcher from the OOM killer, where that is permitted; what it starts has the previous value."""
 
     def __init__(self) -> None:
         self._fd = os.open("/proc/self/oom_score_adj", os.O_RDWR | os.O_CLOEXEC)
@@ -289,7 +296,7 @@ class Shield:
         self.up()
 
     def up(self) -> None:
-        """From now on it is spared."""
+        """Protect this process from now on."""
         if self._fd >= 0:
             try:
                 os.pwrite(self._fd, _UNPROTECTED, 0)
@@ -298,7 +305,7 @@ class Shield:
                 self._fd = -1
 
     def down(self) -> None:
-        """What is started now may be killed as any other."""
+        """Restore the previous value, for the process that is started next."""
         if self._fd >= 0:
             os.pwrite(self._fd, self._before, 0)
 
@@ -312,7 +319,7 @@ def _start(
     err: str,
     account: tuple[int, int, list[int], bool] | None = None,
 ) -> int:
-    """The pid of the command, which has begun. Raises NotStartedError or CrowdedError."""
+    """Start the command, and return its pid once it has begun. Raises NotStartedError or CrowdedError."""
     if account is not None:
         return _start_as(account, shield, command, environment, directory, out, err)
     stdout = stderr = -1
@@ -335,8 +342,8 @@ def _start(
             except OSError as error:
                 if error.errno == errno.E2BIG:
                     raise NotStartedError(126, f"cannot start {command[0]!r}: {error.strerror}") from None
-        # A shell tells what is wrong, on the container's own standard error and by its code; it also runs a script
-        # that names no interpreter.
+        # A shell reports what is wrong, on the container's own standard error and by its exit code; it also
+        # runs a script without an interpreter line.
         words = [SHELL, "-c", 'exec "$@"', SHELL, *command]
         return os.posix_spawn(SHELL, words, environment, file_actions=actions, setsid=True, setsigdef=IGNORED)
     except ValueError as error:  # a NUL in a word, an = in a variable's name
@@ -354,8 +361,9 @@ def _start(
 
 
 def _start_as(account: tuple[int, int, list[int], bool], shield: Shield, *request: object) -> int:
-    """The same as another user: a process of ours takes all its rights, and opens what it is to write itself."""
-    reading, writing = os.pipe()  # closed by the exec that succeeds
+    """Start the command as another user: a forked process takes that user's rights, and opens the output
+    files itself."""
+    reading, writing = os.pipe()  # a successful exec closes them
     shield.down()
     try:
         pid = os.fork()
@@ -394,9 +402,10 @@ def become(
     out: str,
     err: str,
 ) -> None:
-    """This process becomes the command, as that user. Standard output and error stay as they are where ``out`` is "".
+    """Turn this process into the command, run as that user. If ``out`` is "", standard output and error stay
+    as they are.
 
-    Raises NotStartedError if it cannot. From the change of the user on, everything is done with that user's rights.
+    Raises NotStartedError if it cannot. Everything after the change of the user is done with that user's rights.
     """
     try:
         for number in IGNORED:
@@ -430,7 +439,7 @@ def become(
 
 
 def _output_to(out: str, err: str) -> None:
-    """Standard input is empty from now on, standard output and error are these files. Raises NotStartedError."""
+    """Make standard input empty, and these files standard output and error. Raises NotStartedError."""
     for path in {out, err}:
         _make_directories(os.path.dirname(path))
     stdout = _open(out)
@@ -451,9 +460,9 @@ def _make_directories(path: str) -> None:
 
 
 def enter(fd: int) -> None:
-    """Become the container that the file of this descriptor describes: which directories it may only read, then as in
-    ``become``. It has joined its groups. What keeps it from beginning is told by its exit code, and on standard error.
-    """
+    """Become the container that the file with this descriptor describes: the directories that it may only
+    read, then the arguments of ``become``. The process has joined its cgroups. If the container cannot begin,
+    the exit code and standard error say why."""
     size = os.fstat(fd).st_size
     read_only, *request = marshal.loads(os.pread(fd, size, 0))
     os.close(fd)
@@ -477,7 +486,7 @@ def _enter(directory: str) -> None:
 
 def _open(path: str) -> int:
     try:
-        # An earlier run may have left a FIFO there: nobody waits for its reader.
+        # An earlier run may have left a FIFO there, whose reader must not be waited for.
         fd = os.open(path, _OUTPUT, 0o640)
     except OSError as error:
         raise NotStartedError(125, f"cannot write {path}: {error.strerror}", error.errno or 0) from None

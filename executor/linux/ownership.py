@@ -1,7 +1,7 @@
-"""Whether another user may have a hand in a directory: whoever may, makes links in it for us to follow.
+"""Checks whether another user can change a directory: whoever can may put links into it for us to follow.
 
-A directory is safe if nobody but this user and the owner of the root directory owns it or may write to it, and nobody
-else may put another in its place. Nothing is made or changed here.
+A directory is safe if only this user and the owner of the root directory own it or may write to it, and
+nobody else can replace it by another. Nothing is made or changed here.
 
 Decisions: directories.
 """
@@ -15,11 +15,11 @@ import stat
 
 
 def refuse_unsafe(path: str) -> None:
-    """Raise PermissionError if ``path``, or a directory above it, is another user's to change; with the directory as
-    its ``filename``. What is missing is fine.
+    """Raise PermissionError if another user can change ``path`` or a directory above it; the directory is its
+    ``filename``. A path that does not exist is accepted.
 
-    Directories that all may write are accepted where they are sticky, as ``/tmp`` is: what is in them is its owner's.
-    Those above may be written by a group: whoever owns them trusts it.
+    Directories that everybody may write are accepted if they are sticky, as ``/tmp`` is: an entry belongs to
+    its owner alone. Those above ``path`` may be writable by a group: their owner trusts it.
     """
     full = os.path.realpath(path)
     owners = {os.geteuid(), os.stat("/").st_uid}
@@ -35,9 +35,8 @@ def refuse_unsafe(path: str) -> None:
 
 
 def refuse_others(path: str, but: int | None = None) -> None:
-    """For what is in a safe directory: raise PermissionError unless ``path`` is a directory, and no link, of this user
-    or of the user ``but``. Raises OSError if there is none.
-    """
+    """For an entry of a safe directory: raise PermissionError unless ``path`` is a directory, and no link, of
+    this user or of the user ``but``. Raises OSError if it does not exist."""
     facts = os.lstat(path)
     because = "it is a symbolic link, or not a directory"
     if stat.S_ISDIR(facts.st_mode):
@@ -59,8 +58,8 @@ def _problem(facts: os.stat_result, owners: set[int], *, is_last: bool) -> str:
 
 
 def _is_private(gid: int) -> bool:
-    """Whether a group is this user's own and has no other members, as each user's first group has where the umask is
-    002."""
+    """Whether a group is this user's own and has no other members, as each user's first group where the umask
+    is 002."""
     try:
         return gid == os.getegid() and not grp.getgrgid(gid).gr_mem
     except KeyError:

@@ -1,7 +1,8 @@
 """Pauses and resumes containers, by the freezer or by signals, and posts when that is done.
 
-By signals: SIGSTOP and SIGCONT, process by process. A running process may fork while the list is read, so it is read
-again until nobody on it is new or running. ``executor.core`` decides which containers are paused.
+Signals are SIGSTOP and SIGCONT, process by process. A running process may fork while the list is read, so the
+list is read again until it shows no process that is new or running. ``executor.core`` decides which
+containers are paused.
 """
 
 from __future__ import annotations
@@ -26,13 +27,13 @@ LOG = logging.getLogger(__name__)
 QUICK_SECONDS = 0.003
 """How long the loop itself checks whether processes are stopped, before a thread does."""
 SETTLE_SECONDS = 1.8
-"""A process that still runs so long after SIGSTOP does not stop soon. It stops when it is given a processor, for which
-those with the least weight wait (``FREEZE_SECONDS`` of the freezers)."""
+"""A process that still runs this long after SIGSTOP will not stop soon. It stops when it is next scheduled,
+and processes with the least weight wait for that (``FREEZE_SECONDS`` of the freezers)."""
 
 STARVED_SECONDS = 30.0
-"""How long one that is given no processor is waited for."""
+"""How long to wait for a container whose processes get no CPU."""
 THREADS = 32
-"""How many pauses that take long are under way at a time."""
+"""How many slow pauses may be under way at a time."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,9 +47,9 @@ class Stopping:
         self._told: set[int] = set()
 
     def advance(self, seconds: float, pause: float = 0.0) -> int | None:
-        """Continue to stop them for at most ``seconds``, sleeping ``pause`` between rounds.
+        """Continue to stop the processes for at most ``seconds``, sleeping ``pause`` between rounds.
 
-        How many processes are stopped; None if not all are yet, or there is no process (yet).
+        Returns how many processes are stopped; None if not all are yet, or there is no process (yet).
         """
         until = time.monotonic() + seconds
         while True:
@@ -61,7 +62,8 @@ class Stopping:
                 time.sleep(pause)
 
     def _round(self, processes: list[int]) -> bool:
-        """SIGSTOP to all that did not get it yet; whether none was new and all are stopped."""
+        """Send SIGSTOP to all processes that did not get it yet. Returns whether none was new and all are
+        stopped."""
         new = [pid for pid in processes if pid not in self._told]
         for pid in new:
             send(pid, signal.SIGSTOP)
@@ -83,14 +85,15 @@ class Pauser:
         self._threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="pause")
 
     def pause(self, held: LiveContainer, *, reclaim: bool) -> None:
-        """Begin to pause it; ContainerPaused or ContainerPauseFailed follows, unless it ends meanwhile.
+        """Begin to pause a container; ContainerPaused or ContainerPauseFailed follows, unless it ends meanwhile.
 
-        With ``reclaim`` the kernel takes back what memory it can.
+        With ``reclaim`` the kernel also reclaims what memory it can.
         """
         if self._freezes:
             self._spawn(self._freeze(held, reclaim))
             return
-        # The first SIGSTOP at once, so that several that are paused for one newcomer stop at the same time.
+        # Send the first SIGSTOP at once, so that several containers that are paused for one newcomer stop at
+        # the same time.
         stopping = Stopping(lambda: self._context.processes(held))
         if self._cgroups.mode == "none":
             self._spawn(self._pause_slowly(held, stopping, reclaim))
@@ -98,13 +101,14 @@ class Pauser:
             self._pause_quickly(held, stopping, reclaim, self._loop.time() + QUICK_SECONDS)
 
     def _pause_quickly(self, held: LiveContainer, stopping: Stopping, reclaim: bool, until: float) -> None:
-        """Most containers are a few processes, and stop within a fraction of a millisecond."""
+        """Pause on the loop itself: most containers have few processes, and stop within a fraction of a
+        millisecond."""
         if held.ended or held.ending:
             self._failed(held, "it is being killed")
             return
         try:
             stopped = stopping.advance(0.0001)
-        except OSError as error:  # no file descriptor is free, for instance
+        except OSError as error:  # e.g. no file descriptor is free
             self._failed(held, str(error))
             return
         if stopped and not reclaim:
@@ -115,7 +119,7 @@ class Pauser:
             self._spawn(self._pause_slowly(held, stopping, reclaim))
 
     async def _freeze(self, held: LiveContainer, reclaim: bool) -> None:
-        """A process that enters a frozen group later is frozen, too."""
+        """Pause by the freezer. A process that enters a frozen cgroup later is frozen, too."""
         held.frozen = held.pausing = True
         try:
             async with self._hastened(held, QUICK_SECONDS):
@@ -133,14 +137,14 @@ class Pauser:
         finally:
             held.pausing = False
         if held.ending:
-            # It was told to end meanwhile: frozen processes take no signal but (on v2) SIGKILL.
+            # The container was told to end meanwhile: frozen processes receive no signal but (on v2) SIGKILL.
             self._cgroups.thaw(held.container_id)
             self._failed(held, "it is being killed")
             return
         self._paused(held, 1, await self._reclaimed(held) if reclaim else -1)
 
     async def _pause_slowly(self, held: LiveContainer, stopping: Stopping, reclaim: bool) -> None:
-        # It may have no process yet: its shim is about to start it.
+        # The container may have no process yet: its shim is about to start it.
         held.pausing = True
         try:
             async with self._hastened(held, 0):
@@ -158,9 +162,9 @@ class Pauser:
 
     @asynccontextmanager
     async def _hastened(self, held: LiveContainer, seconds: float) -> AsyncIterator[None]:
-        """A process stops on a processor only, and one with the least weight may wait for it for longer than a pause is
-        waited for. One that has not stopped after ``seconds`` is given the weight of a guaranteed one until it has; the
-        core gives the node that of one, too."""
+        """Within this context, a container that has not stopped after ``seconds`` gets the weight of a
+        guaranteed one until it has. A process stops only when it is scheduled, which with the least weight
+        may take longer than a pause may last. The core raises the weight of the node accordingly."""
         with ExitStack() as undo:
             timer = self._loop.call_later(
                 seconds, lambda: undo.callback(self._cgroups.hasten(held.container_id))
@@ -170,11 +174,12 @@ class Pauser:
             finally:
                 timer.cancel()
                 if held.ending:
-                    undo.pop_all()  # it needs the processor to die, too
+                    undo.pop_all()  # it needs the CPU to die, too
 
     def _starved(self, held: LiveContainer) -> Callable[[], bool]:
-        """What tells whether since now its processes have only waited for a processor, so that they are waited for: who
-        is given none runs no instruction. Before Linux 6.6 that may last for many seconds."""
+        """Return a function that tells whether, since now, the container's processes have only waited for the
+        CPU: then the pause keeps waiting, because a process that is not scheduled runs no instruction. Before
+        Linux 6.6 that may last for many seconds."""
 
         def used(processes: list[int]) -> int:
             return sum(stat.cpu_ticks for pid in processes if (stat := read_stat(pid)) is not None)
@@ -191,19 +196,19 @@ class Pauser:
         return waits
 
     async def _beside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """In a thread of its own: kills do not wait until those have stopped that are given no processor."""
+        """Run in a thread of this class: kills need not wait for pauses of processes that get no CPU."""
         return await beside(self._threads, work, *args, **kwargs)
 
     def give_up(self) -> None:
-        """Do not wait any longer for those that are given no processor."""
+        """Stop waiting for processes that get no CPU."""
         self._closing = True
 
     def close(self) -> None:
-        """No pause is under way any more."""
+        """Call when no pause is under way any more."""
         self._threads.shutdown()
 
     async def _reclaimed(self, held: LiveContainer) -> int:
-        """Have the kernel take back what memory it can; the MiB to which the container is limited now, or -1."""
+        """Let the kernel reclaim what memory it can. Returns the container's new limit in MiB, or -1."""
         if held.ended or held.ending:
             return -1
         try:
@@ -230,7 +235,7 @@ class Pauser:
             self._post(ContainerPauseFailed(held.container_id, reason))
 
     def resume(self, held: LiveContainer) -> None:
-        """Let it continue, and post ContainerResumed."""
+        """Let the container continue, and post ContainerResumed."""
         held.paused = held.frozen = False
         frozen = self._freezes and self._cgroups.frozen(held.container_id)
         self._cgroups.thaw(held.container_id)

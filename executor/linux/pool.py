@@ -1,12 +1,12 @@
-"""A pool of slots: groups made before the containers that they hold, each with a launcher resident in it.
+"""A pool of slots: cgroups made in advance for containers, each with a resident launcher.
 
-To make a group for a container and to join it takes milliseconds, which the kernel mostly waits. A slot's launcher
-(``launcher.py``) has joined once. What it starts is born in the group, and says so over a socket, which also tells its
-end: nothing is made, watched or removed for one container. A slot holds one container at a time. Before the next one
-all that is left in its group is ended, and figures begin anew.
+Making a cgroup for a container and joining it takes milliseconds, most of which the kernel waits. A slot's launcher
+(``launcher.py``) has joined once. A process that it starts is born in the cgroup; the launcher reports the start and
+the end over a socket: nothing is made, watched or removed for a single container. A slot holds one container at a
+time. Before the next one, all that is left in its cgroup is ended, and figures start from zero.
 
-Slots are made when they are needed, one to spare, and go when nobody has needed them for a while. If this process dies
-its launchers go on until their containers have ended, and write down how (``slots.py``).
+Slots are made when they are needed, one to spare, and removed when they have been idle for a while. If this process
+dies, its launchers continue until their containers have ended, and write the exit codes to a journal (``slots.py``).
 
 Decisions: slots.
 """
@@ -40,46 +40,48 @@ from .procfs import read_stat, send
 from .shim import RETRY_SECONDS, LaunchRequest, kill_identified
 from .slots import Journal, begin_line, can_be_written, journal_path, read_journal, remove_journal
 from .threads import beside
+from .zygotes import marked_environment
 
 LOG = logging.getLogger(__name__)
 
 IDLE_SECONDS = 10.0
-"""How long a slot stays that nobody needs; the zygote stays as long again without any slot."""
+"""How long an idle slot stays; the zygote stays as long again without any slot."""
 
 CHECK_SECONDS = 1.0
-"""How often launchers that should be doing something are looked at."""
+"""The interval of checks on launchers that should be doing something."""
 
 MOST_LOOKS = 100
-"""How many adopted containers are looked at each time, in turn: a look takes 11 us, and there may be thousands."""
+"""How many adopted containers one check covers, in turn: each takes 11 us, and there may be thousands."""
 
 START_SECONDS = 60.0
-"""How long a launcher may take to start a container: with the least weight on a busy machine it waits long."""
+"""How long a launcher may take to start a container: with the least weight it waits long on a busy host."""
 
 READY_SECONDS = 10.0
-"""How long a new launcher may take to join its group."""
+"""How long a new launcher may take to join its cgroup."""
 
 UNUSABLE_SECONDS = 60.0
-"""How long no slot is made after one could not be made."""
+"""How long no slot is made after a failure to make one."""
 
 LARGEST_REQUEST = 100_000
-"""A request that is longer goes the way without a pool: a socket takes twice that."""
+"""A longer request is started without a slot: a socket takes twice that."""
 
 LEFT_BYTES = 4 * MIB
-"""How much memory, mostly cache of files, a container may leave to the next one in its slot. The kernel would take it
-back when that one needs it; but it counts in its figures."""
+"""How much memory, mostly page cache, a container may leave to the next one in its slot. The kernel would
+reclaim it when the next container needs it, but it counts in that container's figures."""
 
 LEAST_MEMORY_BYTES = 16 * MIB
-"""A container that may have less gets a group of its own: a launcher has about 1 MiB of a slot's."""
+"""A container with a lower memory limit gets a cgroup of its own: a launcher uses about 1 MiB of a slot's."""
 
 KILLED = 128 + signal.SIGKILL
 
 USUAL_SLOTS = 100
 QUICK_KERNEL = (6, 6)
-"""The first Linux whose scheduler (EEVDF) has a process of the least weight wait for no more than its own share."""
+"""The first Linux whose scheduler (EEVDF) makes a process of the least weight wait for no more than its own
+share."""
 
 
 def most_slots(wanted: int, release: str) -> int:
-    """How many slots there may be: ``wanted``, or what suits the kernel of this ``release`` ("6.1.0-9") for -1."""
+    """How many slots there may be: ``wanted``, or for -1 what suits the kernel of this ``release`` ("6.1.0-9")."""
     if wanted >= 0:
         return wanted
     version = re.match(r"(\d+)\.(\d+)", release)
@@ -88,7 +90,7 @@ def most_slots(wanted: int, release: str) -> int:
 
 @dataclass(eq=False)
 class Slot:
-    """One slot. ``held`` is the container in it, ``message`` what its launcher is still to be told."""
+    """One slot. ``held`` is the container in it, ``message`` the request that its launcher is still to get."""
 
     group: SlotGroup
     journal: str
@@ -104,14 +106,15 @@ class Slot:
 
 
 class Pool:
-    """Up to ``limit`` slots; none if that is 0, or where there are no groups.
+    """Up to ``limit`` slots; none if that is 0, or without cgroups.
 
-    ``began`` is called when a container runs, with its pid; ``ended`` when its process has ended, with a function that
-    frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be started, with its
-    request, exit code, why, and the system's error; ``refused`` when it has to be started without a pool. All from the
-    loop, never from ``launch``.
-    ``trouble`` is why no slot can be made, "" while that is not known; it is logged once, unless ``quiet``. Containers
-    can only read the directories ``read_only``, as far as the kernel grants that.
+    ``began`` is called when a container runs, with its pid set; ``ended`` when its process has ended, with a
+    function that frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be
+    started, with its request, exit code, reason and errno; ``refused`` when it has to be started without a
+    slot. All are called from the loop, never from ``launch``.
+
+    ``trouble`` is why no slot can be made, "" if there was no failure; it is logged once, unless ``quiet``.
+    Containers can only read the directories ``read_only``, as far as the kernel can enforce that.
     """
 
     def __init__(
@@ -150,11 +153,11 @@ class Pool:
 
     @property
     def used(self) -> bool:
-        """Whether containers are started in slots, as far as there are enough."""
+        """Whether containers are started in slots, as long as there are enough."""
         return self._limit > 0 and self._loop.time() >= self._unusable_until
 
     def launch(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> bool:
-        """Begin to start a container within its limits; False if it has to be started without a pool."""
+        """Begin to start a container within its limits; False if it has to be started without a slot."""
         if not self.used or not can_be_written(held.container_id):
             return False
         if limits.memory_max is not None and limits.memory_max < LEAST_MEMORY_BYTES:
@@ -177,7 +180,7 @@ class Pool:
                 )
             )
         except CgroupError as error:
-            # What the kernel refuses here it may accept in a group where nobody was before.
+            # The kernel may accept these limits for a cgroup that has never been used.
             LOG.debug("%s is not used again: %s", slot.group.name, error)
             self._cgroups.give_back(held.container_id)
             self._retire(slot)
@@ -196,20 +199,20 @@ class Pool:
         return True
 
     def warm(self) -> None:
-        """Begin to make a first slot: a container will come soon. It goes as others do if none comes."""
+        """Begin to make a first slot for a container that will come soon. If none comes, it is removed like
+        any idle slot."""
         if self.used and not self._slots and self._make() is not None:
             self._needed_at = self._loop.time()
             self._check_soon()
 
     def adopt(self, held: LiveContainer) -> None:
-        """See to it that its shim, or its launcher of an earlier run, is not left standing either."""
+        """Check regularly that the container's shim, or its launcher of an earlier run, is not left stopped."""
         self._adopted.append(held)
         self._check_soon()
 
     async def close(self, is_open: Callable[[str], bool] = lambda container_id: False) -> None:
-        """End idle slots. Launchers of containers that still run end with them. A journal stays that has a container
-        which ``is_open``: its end was told here and is written down nowhere else.
-        """
+        """End idle slots. Launchers of running containers end with them. A journal stays if it has a
+        container which ``is_open``: its end was reported here and is recorded nowhere else."""
         self._limit = 0
         if self._checking is not None:
             self._checking.cancel()
@@ -226,12 +229,13 @@ class Pool:
     # ---- slots come and go
 
     def _make(self) -> Slot | None:
-        """A new slot, whose launcher is on its way; None if there are enough, or none can be made."""
+        """Make a slot whose launcher is being started; None if there are enough, or none can be made."""
         if len(self._slots) >= self._limit:
             return None
         try:
             if self._zygote is None or not self._zygote.alive():
-                self._zygote = Zygote(self._read_only, self._program.at(self._context.directories.state))
+                state = self._context.directories.state
+                self._zygote = Zygote(self._read_only, self._program.at(state), state)
             group, joins = self._make_group()
         except (CgroupError, OSError) as error:
             self._cannot(str(error))
@@ -258,17 +262,17 @@ class Pool:
         return slot
 
     def _free_one(self) -> Slot | None:
-        """An idle slot with nobody in it but its launcher."""
+        """An idle slot with no process in it but its launcher."""
         while self._idle:
             slot = self._idle.pop()
-            with contextlib.suppress(OSError):  # no file descriptor is free: nor is one for a container
+            with contextlib.suppress(OSError):  # then there is none for a container either
                 if not slot.group.strangers():
                     return slot
             self._retire(slot)
         return None
 
     def _coming(self) -> Slot | None:
-        """A slot whose launcher is on its way, and that nobody has yet."""
+        """A slot whose launcher is being started, and that no container has yet."""
         return next((slot for slot in self._slots if not slot.ready and slot.held is None), None)
 
     def _make_group(self) -> tuple[SlotGroup, tuple[str, ...]]:
@@ -276,7 +280,7 @@ class Pool:
             self._number += 1
             name = f"{SLOT_PREFIX}{self._number}"
             if os.path.exists(journal_path(self._context.directories.state, name)):
-                continue  # an earlier run's, still needed
+                continue  # it is an earlier run's, and still needed
             with contextlib.suppress(FileExistsError):
                 made = self._cgroups.make_slot(name)
                 if made is None:
@@ -296,7 +300,8 @@ class Pool:
         self._said = True
 
     def _grow(self) -> None:
-        """Have one to spare: a container that others make room for should not have to wait for it."""
+        """Have one slot to spare: a container for which others are paused or killed should not have to wait
+        for one."""
         if self._slots and not self._idle and self.used and self._coming() is None:
             self._make()
 
@@ -307,7 +312,7 @@ class Pool:
             self._idle.append(slot)
 
     def _forget(self, slot: Slot) -> None:
-        """Talk to its launcher no more: it ends as soon as it has nothing to do."""
+        """Close the connection to the slot's launcher, which ends as soon as it is idle."""
         if slot in self._slots:
             self._slots.remove(slot)
             self._loop.remove_reader(slot.sock.fileno())
@@ -315,7 +320,7 @@ class Pool:
             slot.group.close()
 
     def _retire(self, slot: Slot) -> None:
-        """Use a slot that holds nobody no more."""
+        """Stop using a slot that holds no container, and remove it."""
         if slot in self._idle:
             self._idle.remove(slot)
         self._forget(slot)
@@ -324,7 +329,7 @@ class Pool:
     def _remove(self, slot: Slot, is_open: Callable[[str], bool] = lambda container_id: False) -> None:
         """Remove a slot whose launcher has ended, or is about to. Blocks.
 
-        What somebody else has put into it is not ended, and keeps it.
+        Processes that somebody else has put into it are not ended; then the slot's cgroup stays.
         """
         if not self._cgroups.remove(slot.group.name, 1.0):
             strangers: list[int] = []
@@ -352,7 +357,7 @@ class Pool:
             self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
 
     def _check(self) -> None:
-        """Look at what should have happened, and let go what nobody needs."""
+        """Check on what should have happened, and remove idle slots."""
         now = self._loop.time()
         for slot in [one for one in self._idle if now - one.since > IDLE_SECONDS]:
             if now - self._needed_at > IDLE_SECONDS:
@@ -393,25 +398,25 @@ class Pool:
             slot.sock.send(begin_line(slot.held.container_id, slot.group.lend()) + message)
         except ConnectionError as error:
             LOG.debug("the launcher of %s is gone: %s", slot.group.name, error)
-            # Its end comes from the socket.
+            # The socket reports the launcher's end.
         except OSError as error:
             self._loop.call_soon(self._unsent, slot, slot.held, error)
 
     def _unsent(self, slot: Slot, held: LiveContainer, error: OSError) -> None:
-        """The launcher lives, but its socket does not take the request: too large for it, no memory."""
+        """Handle a live launcher whose socket does not take the request: it is too large, or memory is short."""
         if slot in self._slots and slot.held is held:
             LOG.debug("the launcher of %s cannot be reached: %s", slot.group.name, error)
             self._give_up(slot)
 
     def _give_up(self, slot: Slot) -> None:
-        """What it holds has not begun, and begins elsewhere; the slot goes."""
+        """Start the slot's container, which has not begun, without a slot, and remove the slot."""
         held, slot.held = slot.held, None
         self._retire(slot)
         if held is not None:
             self._begin_elsewhere(slot, held)
 
     def _readable(self, slot: Slot) -> None:
-        """All that it has said: a short container has often ended by the time that its start is heard of."""
+        """Read all messages of the launcher: a short container has often ended by the time its start is received."""
         while slot.sock.fileno() >= 0:
             try:
                 data = slot.sock.recv(65536)
@@ -468,7 +473,7 @@ class Pool:
             self._loop.call_soon(self._grow)
 
     def _done(self, slot: Slot) -> LiveContainer | None:
-        """The slot is free; who was in it."""
+        """Free the slot, and return the container that was in it."""
         held = slot.held
         if held is not None:
             self._cgroups.give_back(held.container_id)
@@ -476,14 +481,14 @@ class Pool:
         return held
 
     def _settle(self, slot: Slot, held: LiveContainer) -> ContainerUsage:
-        """Nothing of a container is left: its figures. The next one may come, if the slot is as it was."""
+        """Return the figures of a container of which nothing is left. The slot is freed if it is as it was."""
         if held.frozen:
             self._cgroups.thaw(held.container_id)
         usage = slot.group.usage(self._context.clock(), 0)
         if slot not in self._slots:
             self._cgroups.give_back(held.container_id)
-            slot.group.close()  # the figures have opened files again
-        elif held.pausing or slot.group.is_spoilt():  # a pause that comes too late would be the next one's
+            slot.group.close()  # reading the figures has opened files again
+        elif held.pausing or slot.group.is_spoilt():  # a late pause would hit the next container
             self._cgroups.give_back(held.container_id)
             slot.held = None
             self._retire(slot)
@@ -496,10 +501,10 @@ class Pool:
         return usage
 
     async def _empty(self, slot: Slot) -> None:
-        """Have the kernel take back what memory the last container has left, mostly cache of files.
+        """Let the kernel reclaim the memory that the last container has left, mostly page cache.
 
-        Where much stays, such as files on a tmpfs, the slot goes: it would count against the next container, and soon
-        again be asked for.
+        If much stays, such as files on a tmpfs, the slot is removed: the memory would count against the next
+        container, and would have to be reclaimed again soon.
         """
         slot.group.limits = None
         try:
@@ -512,7 +517,7 @@ class Pool:
             self._free(slot)
 
     def _lost(self, slot: Slot) -> None:
-        """A launcher has ended, or was never there."""
+        """Handle the end of a launcher, or its failure to start."""
         if slot not in self._slots:
             return
         if slot in self._idle:
@@ -522,7 +527,8 @@ class Pool:
         self._context.spawn(self._clear(slot, held))
 
     async def _clear(self, slot: Slot, held: LiveContainer | None) -> None:
-        """End what outlived a launcher, and tell what became of its container; then start that elsewhere, or never."""
+        """End what outlived a launcher and find out what became of its container: report its end, or start it
+        without a slot if it never began."""
         if held is None:
             await beside(None, self._remove, slot)
             return
@@ -533,7 +539,7 @@ class Pool:
         last = journal.begun[-1] if journal.begun else None
         if last is not None and last.container_id != held.container_id:
             last = None
-        # A journal that somebody has removed does not say that nothing has begun.
+        # A missing journal, removed by somebody, does not prove that nothing has begun.
         if last is None and not held.pid and (journal.launcher or not slot.ready):
             await beside(None, self._remove, slot)
             self._begin_elsewhere(slot, held)
@@ -548,8 +554,8 @@ class Pool:
         await beside(None, self._remove, slot)
 
     async def _journal_of_ended(self, slot: Slot) -> Journal | None:
-        """End all in the slot's group, until nothing is left; then what its launcher has written. None if this node
-        ends before: its next run sees to it."""
+        """End everything in the slot's cgroup, until nothing is left; then read what its launcher has
+        written. None if this node ends before: its next run handles it."""
         while not self._context.in_a_hurry:
             await beside(None, self._context.kill, slot.group.name)
             try:
@@ -563,7 +569,7 @@ class Pool:
         return None
 
     def _begin_elsewhere(self, slot: Slot, held: LiveContainer) -> None:
-        """It has not begun in this slot, and never does."""
+        """Start without a slot a container that has not begun in this one, and never will."""
         self._cgroups.give_back(held.container_id)
         held.pooled = False
         assert slot.request is not None
@@ -571,7 +577,8 @@ class Pool:
 
 
 def _continue(held: LiveContainer) -> None:
-    """Continue who tells the end of a container, if somebody has stopped it: the container itself may."""
+    """Send SIGCONT to the process that reports a container's end, if it is stopped: the container itself may
+    have done that."""
     pid, start = held.launcher if held.pooled else (held.pid, held.start)
     found = read_stat(pid) if pid else None
     if found is not None and found.state == "T" and found.start == start:
@@ -581,8 +588,9 @@ def _continue(held: LiveContainer) -> None:
 class Zygote:
     """The process that forks launchers."""
 
-    def __init__(self, read_only: tuple[str, ...], program: str) -> None:
-        """Raises OSError if it cannot be started."""
+    def __init__(self, read_only: tuple[str, ...], program: str, state: str) -> None:
+        """Start it. ``state`` is the node's directory of records, by which later runs find the zygote. Raises
+        OSError if that fails."""
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ours.setblocking(False)
         with theirs:
@@ -596,7 +604,7 @@ class Zygote:
                 stderr=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 cwd="/",
-                env={},
+                env=marked_environment(state),
                 start_new_session=True,
             )
 
@@ -605,13 +613,13 @@ class Zygote:
         return self._process.poll() is None
 
     def fork(self, theirs: socket.socket, journal: str, joins: tuple[str, ...]) -> None:
-        """Begin to fork a launcher, which has that end of a socket. Raises OSError."""
+        """Begin to fork a launcher that gets the socket ``theirs``. Raises OSError."""
         message = marshal.dumps((journal, list(joins)))
         rights = array("i", [theirs.fileno()])
         self._ours.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
     def close(self) -> None:
-        """End it; its launchers go on. Blocks."""
+        """End the zygote; its launchers continue. Blocks."""
         self._ours.close()
         try:
             self._process.wait(1.0)

@@ -1,14 +1,15 @@
 """Prepares containers that wait, so that little is left to do when their turn comes.
 
-Making a container's groups and entering them, starting a shell and writing files take milliseconds, on cgroup v2 mostly
-spent waiting for the kernel. A container that is queued, or that waits for others to make room, has the time: its
-directories and its cgroup are made under its own name, and its shim is started up to the point where the command would
-begin (``Prepared``). No group is used twice.
+Making a container's cgroups and joining them, starting a shell and writing files takes milliseconds, on
+cgroup v2 mostly spent waiting for the kernel. A container that is queued, or for which others are being
+paused or killed, has the time: its directories and its cgroup are made under its own name, and its shim is
+started up to the point where the command would begin (``Prepared``). No cgroup is used twice.
 
-Where a slot of the pool awaits it, only its directories are made: the rest is there already.
+For a container that will be started in a slot of the pool, only the directories are made: the slot provides
+the rest.
 
-A prepared container has not begun: its end need not be reported. It ends when this process ends, so that the next run
-of the node finds it waiting, with at most an empty group and empty directories.
+A prepared container has not begun: its end need not be reported. It ends when this process ends, so that the
+next run of the node finds it waiting, with at most an empty cgroup and empty directories.
 
 Decisions: prepared-containers.
 """
@@ -35,17 +36,16 @@ CLOSE_SECONDS = 1.0
 """How long ``close`` waits for prepared shims to end by themselves."""
 
 FURNISH_SECONDS = 0.003
-"""How long directories for slots are not made: the start of the next container, and its news, are more urgent."""
+"""The delay before directories for slots are made: starting and reporting the next container is more urgent."""
 
 REMOVE_SECONDS = 0.05
-"""How long the kernel may be busy with the group of a shell that has just ended."""
+"""How long the cgroup of a shell that has just ended may stay busy."""
 
 
 @dataclass(slots=True)
 class Ready:
-    """A prepared container. ``place`` identifies its working directory as it was then; ``on_end`` is called when its
-    shim has ended.
-    """
+    """A prepared container. ``place`` identifies its working directory at that time; ``on_end`` is called
+    when its shim has ended."""
 
     spec: ContainerSpec
     prepared: Prepared
@@ -56,8 +56,8 @@ class Ready:
 class Preparer:
     """Keeps up to ``limit`` of the waiting guaranteed containers, and as many of the opportunistic ones, prepared.
 
-    ``make_request`` says how to start one, given the files to join; ``in_use`` whether a container has been launched;
-    ``pooled`` whether slots are what they will be started in. Everything but ``close`` returns at once.
+    ``make_request`` makes the request to start one, given the files to join; ``in_use`` tells whether a container
+    has been launched; ``pooled`` whether they will be started in slots. Everything but ``close`` returns at once.
     """
 
     def __init__(
@@ -79,18 +79,18 @@ class Preparer:
         self._launcher = launcher
         self._watcher = watcher
         self._loop = context.loop
-        # OrderedDict and not dict: as in ``core/queues.py``.
+        # An OrderedDict instead of a dict, as in ``core/queues.py``.
         self._waiting = {kind: OrderedDict[str, ContainerSpec]() for kind in ExecutionType}
         self._ready: dict[str, Ready] = {}
-        #: those that have their directories
+        #: containers whose directories are made
         self._furnished: dict[str, ContainerSpec] = {}
         self._ending: dict[int, Ready] = {}
         self._filling: asyncio.Handle | None = None
 
     def waits(self, spec: ContainerSpec) -> None:
-        """A container waits, or the spec of one that does has changed."""
+        """Note that a container waits, or that the spec of a waiting one has changed."""
         if self._limit == 0 or not self._context.directories.logs_are_its_own(spec):
-            return  # nothing is written to another's directory before the container begins
+            return  # nothing is written to somebody's directory before the container begins
         if spec.container_id in self._furnished:
             self._furnished[spec.container_id] = spec
             return
@@ -104,7 +104,7 @@ class Preparer:
         self._fill_soon()
 
     def gone(self, container_id: str) -> None:
-        """It no longer waits, and will not be launched."""
+        """Note that a container no longer waits, and will not be launched."""
         self._forget(container_id)
         ready = self._ready.get(container_id)
         if ready is not None:
@@ -115,7 +115,7 @@ class Preparer:
             self._fill_soon()
 
     def takes_furnished(self, spec: ContainerSpec) -> bool:
-        """Whether its directories were made, and are there. It is launched now."""
+        """Call when the container is launched. Returns whether its directories were made, and still exist."""
         self._forget(spec.container_id)
         if self._furnished.pop(spec.container_id, None) is None:
             return False
@@ -123,11 +123,11 @@ class Preparer:
         return self._context.directories.are_there(spec)
 
     def has(self, container_id: str) -> bool:
-        """Whether it is prepared."""
+        """Whether the container is prepared."""
         return container_id in self._ready
 
     def take(self, spec: ContainerSpec) -> Ready | None:
-        """The container, if it is prepared and has not changed: it belongs to the caller now."""
+        """The container, if it is prepared and has not changed: it then belongs to the caller. Otherwise None."""
         container_id = spec.container_id
         self._forget(container_id)
         self._furnished.pop(container_id, None)
@@ -144,7 +144,7 @@ class Preparer:
         return ready
 
     async def close(self) -> None:
-        """Prepare nothing any more, and remove what was prepared."""
+        """Stop preparing containers, and remove what was prepared."""
         self._limit = 0
         for waiting in self._waiting.values():
             waiting.clear()
@@ -158,7 +158,7 @@ class Preparer:
         while self._ending and self._loop.time() < deadline:
             await asyncio.sleep(0.002)
         for ready in list(self._ending.values()):
-            # It was stopped, for instance. It must not outlive us.
+            # For example, it was stopped. It must not outlive this process.
             kill_identified(ready.prepared.launched.pid, ready.prepared.launched.start)
             self._remove(ready.spec)
 
@@ -167,7 +167,7 @@ class Preparer:
             waiting.pop(container_id, None)
 
     def _fill_soon(self) -> None:
-        # What the loop has to do now is more urgent.
+        # The loop's present work is more urgent.
         if self._filling is None and self._limit and any(self._waiting.values()):
             if self._pooled():
                 self._filling = self._loop.call_later(FURNISH_SECONDS, self._furnish)
@@ -175,7 +175,7 @@ class Preparer:
                 self._filling = self._loop.call_soon(self._fill)
 
     def _furnish(self) -> None:
-        """Make the directories of those that will have slots next."""
+        """Make the directories of the containers that will get slots next."""
         self._filling = None
         for kind, waiting in self._waiting.items():
             room = self._limit - sum(spec.execution_type is kind for spec in self._furnished.values())
@@ -184,7 +184,7 @@ class Preparer:
                 try:
                     self._context.directories.prepare(spec)
                 except ExecutorError as error:
-                    # It is tried again, and reported, when its turn comes.
+                    # It is retried, and reported, when the container's turn comes.
                     LOG.debug("%s has no directories yet: %s", container_id, error)
                     self._clear_away(spec)
                 else:
@@ -197,7 +197,7 @@ class Preparer:
         self._context.directories.remove_private(spec.container_id, thoroughly=True)
 
     def _fill(self) -> None:
-        """Prepare one more; the next one after other work of the loop."""
+        """Prepare one more container, and schedule the next one after other work of the loop."""
         self._filling = None
         for kind in (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC):
             waiting = self._waiting[kind]
@@ -217,7 +217,7 @@ class Preparer:
             request = self._make_request(spec, self._context.cgroups.create(container_id, None))
             prepared = self._launcher.prepare(request)
         except ExecutorError as error:
-            # It is tried again, and reported, when its turn comes.
+            # It is retried, and reported, when the container's turn comes.
             LOG.debug("%s cannot be prepared: %s", container_id, error)
             self._remove(spec)
             return
@@ -228,14 +228,14 @@ class Preparer:
         self._watcher.watch(launched.pid, launched.start, lambda end: ready.on_end(end), is_child=True)
 
     def _abandon(self, ready: Ready) -> None:
-        """Let it end; what was made for it is removed afterwards."""
+        """Let a prepared container end; what was made for it is removed afterwards."""
         self._ready.pop(ready.spec.container_id, None)
         self._ending[ready.prepared.launched.pid] = ready
         ready.prepared.abandon()
 
     def _ended(self, ready: Ready) -> None:
         if self._ending.pop(ready.prepared.launched.pid, None) is None:
-            # It was ended from outside. If it still waits, it is started in full when its turn comes.
+            # It was ended from outside. If the container still waits, it is started in full when its turn comes.
             ready.prepared.abandon()
             if self._ready.get(ready.spec.container_id) is ready:
                 del self._ready[ready.spec.container_id]
@@ -251,7 +251,7 @@ class Preparer:
 
 
 def _waits_at_its_gate(shim: int, start: int) -> bool:
-    """Whether a shim and its shell are both alive: the OOM killer, for instance, may just have killed either."""
+    """Whether a shim and its shell are both alive: the OOM killer, for example, may just have killed either."""
     if not is_alive(shim, start):
         return False
     both = [read_stat(pid) for pid in (shim, *children(shim))]
@@ -261,7 +261,7 @@ def _waits_at_its_gate(shim: int, start: int) -> bool:
 
 
 def _place(path: str) -> tuple[int, int]:
-    """What identifies a directory, whatever its name; (0, 0) if there is none."""
+    """The identity of a directory, whatever its name; (0, 0) if it does not exist."""
     try:
         found = os.stat(path)
     except OSError:

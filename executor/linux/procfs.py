@@ -1,7 +1,7 @@
 """The kernel's table of processes, read straight from /proc; and signals to processes.
 
-One read of ``/proc/PID/stat`` a process takes about 15 microseconds, against 60 for psutil's objects, which also do not
-tell the session.
+Reading ``/proc/PID/stat`` takes about 15 microseconds for each process, against 60 for psutil's objects,
+which lack the session.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class ProcessStat(Record):
     start: int
     resident_pages: int
     exiting: bool
-    """The kernel is ending it (PF_EXITING): it runs nothing of its own any more, but is no zombie yet."""
+    """The kernel is ending it (PF_EXITING): it no longer runs its own code, but is not a zombie yet."""
     threads: int = 1
 
 
 def boot_id() -> str:
-    """Which start of the machine this is, "" where the kernel does not say."""
+    """The kernel's identifier of the present boot, "" if the kernel has none."""
     return read_bytes("/proc/sys/kernel/random/boot_id", 64).decode("ascii", "replace").strip()
 
 
 def read_bytes(path: str, length: int = 1 << 20) -> bytes:
     """The beginning of a file; empty if it does not exist (any more), or may not be read."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # should a FIFO be there
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # O_NONBLOCK in case it is a FIFO
     except OSError:
         return b""
     try:
@@ -55,14 +55,14 @@ def read_bytes(path: str, length: int = 1 << 20) -> bytes:
 
 
 def read_stat(pid: int, *, proc: str = "/proc") -> ProcessStat | None:
-    """One process, None if there is none. A zombie still exists, with state Z."""
+    """The process ``pid``, None if it does not exist. A zombie still exists, with state Z."""
     text = read_bytes(f"{proc}/{pid}/stat", 4096)
-    # The command name stands in parentheses and may contain anything, even parentheses: count from the last one.
+    # The command name is in parentheses and may contain anything, even parentheses: count from the last one.
     fields = text[text.rfind(b")") + 2 :].split()
     if len(fields) < 22:
         return None
     state = fields[0].decode("ascii")
-    if state == "Z" and int(fields[17]) > 1:  # its first thread has ended, and others go on
+    if state == "Z" and int(fields[17]) > 1:  # its main thread has ended, and others continue
         state = _state_of_threads(pid, proc)
     return ProcessStat(
         pid=pid,
@@ -79,7 +79,7 @@ def read_stat(pid: int, *, proc: str = "/proc") -> ProcessStat | None:
 
 
 def _state_of_threads(pid: int, proc: str) -> str:
-    """The state of a thread that has not ended, one that runs before one that stands; "Z" if all have."""
+    """The state of a thread that has not ended, preferably of a running one; "Z" if all have ended."""
     found = {"Z"}
     try:
         threads = os.listdir(f"{proc}/{pid}/task")
@@ -92,9 +92,9 @@ def _state_of_threads(pid: int, proc: str) -> str:
 
 
 def real_uid(pid: int, *, proc: str = "/proc") -> int:
-    """The user who runs this process. Raises OSError.
+    """The real user of this process. Raises OSError.
 
-    Not the owner of /proc/PID, which is root while a setuid program of root's runs.
+    This is not the owner of /proc/PID, who is root while a setuid program of root's runs.
     """
     with open(f"{proc}/{pid}/status", "rb") as file:
         for line in file:
@@ -104,7 +104,7 @@ def real_uid(pid: int, *, proc: str = "/proc") -> int:
 
 
 def runnable_threads(processes: Iterable[int], *, proc: str = "/proc") -> int:
-    """How many of their threads run, or wait for a processor, now."""
+    """How many threads of these processes run, or wait for the CPU, now."""
     found = 0
     for pid in processes:
         try:
@@ -118,7 +118,8 @@ def runnable_threads(processes: Iterable[int], *, proc: str = "/proc") -> int:
 
 
 def waited_ns(pid: int, threads: int, *, proc: str = "/proc") -> int:
-    """For how long its threads have waited for a processor so far (schedstat's run-queue delay); 0 if unknown."""
+    """How long the threads of a process have waited for the CPU so far (schedstat's run-queue delay); 0 if
+    unknown."""
     folders = [f"{proc}/{pid}"]
     if threads > 1:
         try:
@@ -130,7 +131,7 @@ def waited_ns(pid: int, threads: int, *, proc: str = "/proc") -> int:
 
 
 def send(pid: int, number: int) -> bool:
-    """Send a signal; False where the process is gone or not ours."""
+    """Send a signal; False if the process is gone or belongs to another user."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -139,15 +140,15 @@ def send(pid: int, number: int) -> bool:
 
 
 def continue_all(processes: list[int]) -> int:
-    """SIGCONT to all of them; how many of them took it."""
+    """Send SIGCONT to all of them. Returns how many got it."""
     return sum(send(pid, signal.SIGCONT) for pid in processes)
 
 
 def standing(pid: int) -> bool:
-    """Whether a process runs no instruction of its own any more: stopped, traced, dead, or about to stop.
+    """Whether a process no longer runs its own code: it is stopped, traced, dead, or about to stop.
 
-    One in uninterruptible sleep with a SIGSTOP pending stops before it returns from the kernel. A parent in
-    vfork is such a one: it stays there for as long as its stopped child has not executed anything.
+    A process in uninterruptible sleep with a SIGSTOP pending stops before it returns from the kernel. A
+    parent in vfork is an example: it stays there for as long as its stopped child has not executed anything.
     """
     found = read_stat(pid)
     if found is None or found.state in "TtZX":
@@ -168,7 +169,7 @@ def all_stopped(processes: list[int]) -> bool:
 
 
 def virtual_bytes(pids: Iterable[int], *, proc: str = "/proc") -> int:
-    """The sum of their address spaces, in bytes (the first figure of statm). Ended processes count nothing."""
+    """The sum of the processes' address spaces, in bytes (the first figure of statm). Ended processes count as 0."""
     figures = (read_bytes(f"{proc}/{pid}/statm").split() for pid in pids)
     return os.sysconf("SC_PAGE_SIZE") * sum(int(found[0]) for found in figures if found)
 
@@ -183,38 +184,39 @@ def scan(*, proc: str = "/proc") -> dict[int, ProcessStat]:
 
 
 def start_time(pid: int) -> int | None:
-    """When the process started, in clock ticks after boot; None if there is none."""
+    """When the process started, in clock ticks after boot; None if it does not exist."""
     found = read_stat(pid)
     return None if found is None else found.start
 
 
 def is_alive(pid: int, start: int) -> bool:
-    """Whether that very process still runs: its pid may have been given to another one since.
+    """Whether exactly that process still runs: its pid may belong to another one by now.
 
-    Raises OSError if that cannot be read now: nobody is taken for dead for want of a file descriptor.
+    Raises OSError if that cannot be read now, so that no process is taken for dead because a file descriptor
+    is missing.
     """
     found = read_stat(pid)
     if found is None and os.path.exists(f"/proc/{pid}"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError, PermissionError):
             os.close(os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC))
-            found = read_stat(pid)  # what kept it from being read has passed
+            found = read_stat(pid)  # the failure was temporary
     return found is not None and found.start == start and found.state not in "ZX"
 
 
 def is_running(pid: int) -> bool:
-    """Whether a process is there and not dead."""
+    """Whether a process exists and is not dead."""
     found = read_stat(pid)
     return found is not None and found.state not in "ZX"
 
 
 def children(pid: int) -> list[int]:
-    """Direct children of a process with a single thread, such as our shim."""
+    """The direct children of a process with a single thread, such as our shim."""
     try:
         with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as listed:
             return [int(word) for word in listed.read().split()]
     except FileNotFoundError:
         if os.path.exists(f"/proc/{pid}"):
-            # A kernel without CONFIG_PROC_CHILDREN.
+            # This kernel lacks CONFIG_PROC_CHILDREN.
             return [entry.pid for entry in scan().values() if entry.parent == pid]
         return []
     except (ProcessLookupError, ValueError):
@@ -231,10 +233,10 @@ def environment_marks(pid: int, mark: bytes) -> bool:
 
 
 class Traces(Record):
-    """How the processes of a container are recognised if no cgroup holds them.
+    """How the processes of a container are recognised without a cgroup.
 
-    The shim, with its pid and start time, leads their session. ``mark`` is a ``NAME=VALUE`` of their environment that
-    no other container on this host has (its private directory, in LOCAL_DIRS).
+    The shim, with its pid and start time, leads their session. ``mark`` is a ``NAME=VALUE`` of their
+    environment that no other container on this host has (its private directory, in LOCAL_DIRS).
     """
 
     shim: int
@@ -243,15 +245,15 @@ class Traces(Record):
 
 
 def members_of(traces: Traces, table: dict[int, ProcessStat], *, orphans: bool = True) -> list[ProcessStat]:
-    """The processes of a container that no cgroup holds: those of the shim's session, and their descendants.
+    """The processes of a container without a cgroup: those of the shim's session, and their descendants.
 
-    An orphan with a session of its own is found by the mark in its environment; ``orphans=False`` saves that search,
-    which reads a file a process. Neither the shim nor dead processes are among them.
+    An orphan with a session of its own is found by the mark in its environment; ``orphans=False`` skips that
+    search, which reads one file for each process. The shim and dead processes are left out.
     """
     members: set[int] = set()
     shim = table.get(traces.shim)
-    # The kernel reuses no pid that is still the id of a session: if another process has the shim's pid, its session is
-    # gone, and that process is not ours.
+    # The kernel reuses no pid that is still the id of a session: if another process has the shim's pid, the
+    # session is gone, and that process does not belong to the container.
     if shim is None or shim.start == traces.start:
         members = {pid for pid, entry in table.items() if entry.session == traces.shim}
     own_session = os.getsid(0)
@@ -279,7 +281,8 @@ def belonging_to(shim: int, container_id: str, table: dict[int, ProcessStat]) ->
 def wait_until(
     condition: Callable[[], bool], seconds: float, pause: float = 0.0005, longest: float = 0.01
 ) -> bool:
-    """Wait, in a worker thread, until a condition holds; whether it did in time. Pauses double up to ``longest``."""
+    """Wait, in a worker thread, until a condition holds. Returns whether it did in time. Pauses double up to
+    ``longest``."""
     deadline = time.monotonic() + seconds
     while not condition():
         if time.monotonic() >= deadline:

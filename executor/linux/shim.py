@@ -1,8 +1,8 @@
 """Starts the process of a container under its shim, recognises it after a restart, and notices its end.
 
-The shim (``shim.sh``) is our child and the command's parent. It leads a session of its own. Its pid and start time
-identify the container's process: it exists from the start, and a moment longer than the command, which is its only
-child (``command_pid``).
+The shim (``shim.sh``) is our child and the command's parent. It leads a session of its own. Its pid and start
+time identify the container's process: the shim exists from the start, and a moment longer than the command,
+which is its only child (``command_pid``).
 
 Decisions: shim.
 """
@@ -42,14 +42,14 @@ SHIM = os.fspath(Path(__file__).with_name(SHIM_NAME))
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SHELL_OWN = frozenset({"IFS", "PPID", "OPTIND", "YOPP_SHIM_EXIT_FILE", "YOPP_SHIM_WORD"})
-"""What a shell does not take from its environment but sets itself; and what the shim sets."""
+"""Variables that a shell sets itself, ignoring its environment; and those that the shim sets."""
 _SHELL_VARIABLES = ("SHLVL", "OLDPWD", "_", "PWD")
-"""What shells other than dash add to the environment."""
+"""Variables that shells other than dash add to the environment."""
 
 
 class LaunchRequest(Record):
-    """What is needed to start one process. ``join`` are the ``cgroup.procs`` (v1: ``tasks``) files that it joins
-    first."""
+    """What is needed to start one process. ``join`` are the ``cgroup.procs`` (v1: ``tasks``) files that the
+    process joins first."""
 
     container_id: str
     command: tuple[str, ...]
@@ -60,19 +60,20 @@ class LaunchRequest(Record):
     exit_file: str
     join: tuple[str, ...] = ()
     account: tuple[int, int, list[int], bool] | None = None
-    """As whom it runs: uid, gid, groups, whether no program can give it other rights. None: as this process."""
+    """The account to run as: uid, gid, groups, and whether the process is kept from gaining privileges
+    (no_new_privs). None: this process's own."""
 
 
 class Launched(Record):
-    """The identity of what was started: the shim's pid, and its start time in clock ticks after boot."""
+    """The identity of the started process: the shim's pid, and its start time in clock ticks after boot."""
 
     pid: int
     start: int
 
 
 class Ended(Record):
-    """The end of a process. Only a child of ours has figures: ``cpu_seconds`` of it and its children, the ``signal``
-    that ended it or 0, and the ``exit_code`` if it ended by itself.
+    """The end of a process. Only a child of ours has figures: ``cpu_seconds`` of it and its children, the
+    ``signal`` that ended it or 0, and the ``exit_code`` if it ended by itself.
 
     The kernel's maximum of resident memory is useless here: a child of vfork begins with its parent's.
     """
@@ -84,9 +85,10 @@ class Ended(Record):
 
 @dataclass(slots=True)
 class Prepared:
-    """A process that has joined its groups, or is about to, and does not begin before ``release``.
+    """A process that has joined its cgroups, or is about to, and does not begin before ``release``.
 
-    It waits at the file descriptor ``gate``. Once that is closed, as when this process ends, it ends without beginning.
+    It waits for input at the file descriptor ``gate``. If that is closed, as when this process ends, it ends
+    without beginning.
     """
 
     request: LaunchRequest
@@ -94,7 +96,7 @@ class Prepared:
     gate: int
 
     def release(self) -> bool:
-        """Let it begin; False if it is gone."""
+        """Let the process begin; False if it is gone."""
         try:
             os.write(self.gate, b"\n")
             return True
@@ -105,14 +107,15 @@ class Prepared:
             self.abandon()
 
     def abandon(self) -> None:
-        """Let it end without beginning, if it was not released."""
+        """Let the process end without beginning, if it was not released."""
         gate, self.gate = self.gate, -1
         if gate >= 0:
             os.close(gate)
 
 
 class CannotLaunchError(LaunchError):
-    """A container could not be started. ``exit_code``: 127 not found, 126 not executable, 125 any failure of ours."""
+    """A container could not be started. ``exit_code``: 127 not found, 126 not executable, 125 any failure of
+    yopp."""
 
     def __init__(self, message: str, exit_code: int = 125, *, because: str = "", hint: str = "") -> None:
         super().__init__(message, because=because, hint=hint)
@@ -123,9 +126,9 @@ class ShimLauncher:
     """Starts each container under a shell of its own."""
 
     def __init__(self, *, reaps: bool = False, read_only: tuple[str, ...] = ()) -> None:
-        """With ``reaps`` the orphans of a container become children of its shim, which ends them after the command:
-        where no cgroup holds them. Containers can only read the directories ``read_only``, as far as the kernel
-        grants that, and none of them can undo it."""
+        """With ``reaps``, for hosts without cgroups, the orphans of a container become children of its shim,
+        which ends them after the command. Containers can only read the directories ``read_only``, as far as
+        the kernel can enforce that, and none of them can undo it."""
         self._read_only = read_only
         self._enter = KeptProgram(launcher.__file__)
         self._first = ("--reaps",) if reaps else ()
@@ -135,11 +138,11 @@ class ShimLauncher:
 
     def launch(self, request: LaunchRequest) -> Launched:
         """Start the shim. If the command cannot be executed, 126 or 127 is its exit code."""
-        # The exit file first: a shim that cannot join a group leaves an exit code, 125.
+        # Make the exit file first: then a shim that cannot join a cgroup leaves an exit code, 125.
         return self._start(request, ("--begin", *request.join), subprocess.DEVNULL)
 
     def prepare(self, request: LaunchRequest) -> Prepared:
-        """Start the shim, whose child joins the groups and waits at a pipe."""
+        """Start the shim, whose child joins the cgroups and waits at a pipe."""
         try:
             reading, writing = os.pipe()
         except OSError as error:
@@ -178,8 +181,8 @@ class ShimLauncher:
                 os.close(told)
 
     def _told(self, request: LaunchRequest) -> int:
-        """A file with all that ``launcher.enter`` is to know: neither the shell, which is root's, nor a command line,
-        which all may read, gets a variable of the container's. Raises LaunchError."""
+        """A file with everything that ``launcher.enter`` needs: neither the shell, which runs as root, nor a
+        command line, which everybody may read, gets a variable of the container. Raises LaunchError."""
         own = request.account is None
         out, err = ("", "") if own else (request.stdout, request.stderr)
         try:
@@ -188,7 +191,7 @@ class ShimLauncher:
             content = marshal.dumps((list(self._read_only), request.account, *words))
             made = os.memfd_create("yopp-container")
             try:
-                # Beyond the descriptors that the shim uses.
+                # Above the descriptors that the shim uses.
                 found = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, 20)
             finally:
                 os.close(made)
@@ -228,14 +231,15 @@ class ShimLauncher:
                 os.close(stderr)
         finally:
             os.close(stdout)
-        # We wait for it by pidfd and wait4, never through this object, which must not complain when it is dropped.
+        # Its end is awaited by pidfd and wait4, never through this object, which must not warn when it is dropped.
         process.returncode = 0
         return Launched(process.pid, start_time(process.pid) or 0)
 
     def _exact(
         self, command: tuple[str, ...], environment: dict[str, str], state: str
     ) -> tuple[list[str], dict[str, str]]:
-        """The command, and the environment for its shim: where the shell would change it, behind what mends that."""
+        """The command, and the environment for its shim. If the shell would change that environment, a
+        program that restores it is put before the command."""
         odd = {
             name: value
             for name, value in environment.items()
@@ -248,17 +252,17 @@ class ShimLauncher:
         if not odd:
             return words, environment
         if any(not name or "=" in name for name in odd):
-            return words, environment  # which the kernel's call refuses
+            return words, environment  # the kernel refuses to execute with these
         return [sys.executable, "-I", "-S", self._exactly.at(state), *words], environment | {
             exact.CARRIER: exact.packed(odd, environment)
         }
 
 
 def check_command(request: LaunchRequest) -> None:
-    """Refuse what no shell could start, in a shell's own words. Raises CannotLaunchError."""
+    """Refuse a command that no shell could start, in a shell's own words. Raises CannotLaunchError."""
     check_words(request.command)
     if request.account is not None:
-        return  # who may enter what is found out with that user's rights
+        return  # whether that user may enter it is checked with that user's rights
     if not os.path.isdir(request.working_directory):
         raise CannotLaunchError(f"no working directory {request.working_directory!r}", 126)
     if not os.access(request.working_directory, os.X_OK):
@@ -266,7 +270,7 @@ def check_command(request: LaunchRequest) -> None:
 
 
 def _check_strings(request: LaunchRequest) -> None:
-    """Raise ValueError for what the kernel's call cannot take."""
+    """Raise ValueError for strings that execve(2) cannot take."""
     words = (*request.command, *request.environment, *request.environment.values())
     if any("\0" in word for word in words):
         raise ValueError("embedded null byte")
@@ -275,7 +279,7 @@ def _check_strings(request: LaunchRequest) -> None:
 
 
 def check_words(command: tuple[str, ...]) -> None:
-    """Refuse what is no command. Raises CannotLaunchError."""
+    """Refuse words that are not a command. Raises CannotLaunchError."""
     if not command:
         raise CannotLaunchError("no command was given", 127)
     if not command[0] or command[0].startswith("-"):
@@ -285,7 +289,8 @@ def check_words(command: tuple[str, ...]) -> None:
 def _open_log(path: str) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        # An earlier run may have left a FIFO there: we do not wait for its reader; or a link, which may lead anywhere.
+        # An earlier run may have left a FIFO there, whose reader we must not wait for, or a link, which may
+        # lead anywhere.
         descriptor = os.open(path, flags | os.O_NONBLOCK, 0o640)
     except OSError as error:
         raise CannotLaunchError(f"cannot write {path}", because=error.strerror or str(error)) from error
@@ -300,7 +305,7 @@ def _launch_error(request: LaunchRequest, error: OSError | ValueError) -> Cannot
 
 
 def command_pid(shim: int) -> int | None:
-    """The pid of the command of a shim, None before it exists or after its end, or if that process is no shim."""
+    """The pid of a shim's command; None before it exists, after its end, or if ``shim`` is not a shim."""
     words = read_bytes(f"/proc/{shim}/cmdline", 8192).split(b"\0", 2)
     if len(words) < 3 or not _is_shim(words[1]):
         return None
@@ -309,14 +314,15 @@ def command_pid(shim: int) -> int | None:
 
 
 class ExitFile(Record):
-    """What the shim wrote: its own pid, 0 before it began; the exit code, None while there is none."""
+    """The content of an exit file: the shim's own pid, 0 before it began, and the exit code, None while there
+    is none."""
 
     pid: int = 0
     exit_code: int | None = None
 
 
 def read_exit_file(path: str) -> ExitFile | None:
-    """What an exit file says, None if there is no file. A line counts once it has its newline.
+    """The content of an exit file, None if there is no file. A line counts once it has its newline.
 
     Raises OSError if the file exists but cannot be read now.
     """
@@ -325,25 +331,25 @@ def read_exit_file(path: str) -> ExitFile | None:
     except FileNotFoundError:
         return None
     except NotRegularError:
-        text = b""  # the container's own doing: it is not known how it ended
+        text = b""  # the container has replaced it: the exit code is unknown
     lines = [line for line in text.split(b"\n")[:-1] if line.isdigit()]
     pid = int(lines[0]) if lines else 0
     return ExitFile(pid, int(lines[1]) if len(lines) > 1 else None)
 
 
 def is_shim(pid: int, exit_file: str) -> bool:
-    """Whether that process is the shim of this exit file: its pid may have been given to another one."""
+    """Whether that process is the shim of this exit file: its pid may belong to another process by now."""
     return os.fsencode(exit_file) in read_bytes(f"/proc/{pid}/cmdline").split(b"\0")
 
 
 def exit_file_of(pid: int) -> str:
-    """The exit file of the shim with that pid, which it may not have made yet; "" if it is no shim."""
+    """The exit file of the shim with that pid, which may not exist yet; "" if the process is not a shim."""
     words = read_bytes(f"/proc/{pid}/cmdline", 8192).split(b"\0", 3)
     return os.fsdecode(words[2]) if len(words) == 4 and _is_shim(words[1]) else ""
 
 
 def claim_exit_file(path: str) -> bool:
-    """Make the exit file before any shim can: a shim that was started and has not begun never begins then."""
+    """Make the exit file before any shim can: then a shim that was started but has not begun never begins."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     except OSError:
@@ -352,11 +358,12 @@ def claim_exit_file(path: str) -> bool:
 
 
 RETRY_SECONDS = 0.1
-"""When to try again what failed because file descriptors or memory were short."""
+"""The delay before a retry of what failed because file descriptors or memory were short."""
 
 
 class ExitWatcher:
-    """Calls back when processes end, children or not: by a pidfd in the loop for each, without threads or polling."""
+    """Calls back when processes end, children or not: by one pidfd in the loop for each, without threads or
+    polling."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -404,13 +411,14 @@ class ExitWatcher:
             os.close(fd)
 
     def close(self) -> None:
-        """Watch nothing any more; the processes continue."""
+        """Stop watching; the processes continue."""
         for pid in list(self._fds):
             self._forget(pid)
 
 
 def reap(pid: int) -> Ended:
-    """Wait for a child that has ended; how it ended, and what it and its children used. Nothing if it is not ours."""
+    """Wait for a child that has ended. Returns how it ended, and what it and its children used; ``Ended()``
+    if it is not our child, or still runs."""
     try:
         found, status, used = os.wait4(pid, os.WNOHANG)
     except ChildProcessError:
@@ -423,7 +431,7 @@ def reap(pid: int) -> Ended:
 
 
 def kill_identified(pid: int, start: int) -> None:
-    """SIGKILL that very process, and no other one that has its pid by now."""
+    """Send SIGKILL to exactly that process, and to no other one that has its pid by now."""
     try:
         fd = os.pidfd_open(pid)
     except OSError:
@@ -439,7 +447,7 @@ def kill_identified(pid: int, start: int) -> None:
 
 
 def kill_shim(pid: int, start: int) -> None:
-    """SIGKILL a shim and what it has just started, which may not have reached its cgroup yet."""
+    """Send SIGKILL to a shim and to the child that it has just started, which may not have joined its cgroup yet."""
     if not is_alive(pid, start):
         return
     send(pid, signal.SIGSTOP)
@@ -452,20 +460,20 @@ def kill_shim(pid: int, start: int) -> None:
 
 
 def _is_shim(path: bytes) -> bool:
-    """Whether a shell runs the shim: this one, or that of another installation, which an upgrade left running."""
+    """Whether a shell runs the shim: this one, or that of another installation that an upgrade left running."""
     return path.rpartition(b"/")[2] == os.fsencode(SHIM_NAME)
 
 
 def shims_of(state_directory: str) -> dict[str, list[int]]:
-    """The shims that run for exit files in a directory: exit file -> pids.
+    """The running shims of the exit files in a directory: exit file -> pids.
 
-    By their command lines, which name the file from the start; the file itself is made later.
+    They are found by their command lines, which name the file from the start; the file itself is made later.
     """
     found: dict[str, list[int]] = {}
     prefix = os.fsencode(state_directory.rstrip("/") + "/")
     for name in filter(str.isdigit, os.listdir("/proc")):
         words = read_bytes(f"/proc/{name}/cmdline", 8192).split(b"\0", 3)
-        # Its child has the same command line until it begins, but does not lead the session.
+        # A shim's child has the same command line until it begins, but does not lead the session.
         if len(words) == 4 and _is_shim(words[1]) and words[2].startswith(prefix):
             entry = read_stat(int(name))
             if entry is not None and entry.session == entry.pid:
@@ -485,13 +493,13 @@ def _prctl(option: int, argument: int) -> bool:
 
 
 def set_parent_death_signal(number: int) -> bool:
-    """Be sent a signal when our parent has ended (prctl(2)); whether that worked."""
+    """Have the kernel send this process a signal when its parent ends (prctl(2)). Returns whether that worked."""
     return _prctl(PR_SET_PDEATHSIG, number)
 
 
 def set_subreaper(on: bool) -> bool:
-    """Let orphans of our children become our children, or init's again (prctl(2)); whether that worked.
+    """Let orphans of our children become our children, or init's again (prctl(2)). Returns whether that worked.
 
-    For hosts without cgroups: an orphan then stays below us in the table of processes.
+    For hosts without cgroups: an orphan then stays below this process in the table of processes.
     """
     return _prctl(PR_SET_CHILD_SUBREAPER, int(on))

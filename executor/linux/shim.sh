@@ -49,7 +49,7 @@ exec 8>&2 2>/dev/null
 YOPP_SHIM_WORD=$?
 if [ "$1" = --reaps ]; then
 	# Orphans of the command are children of this process: they end with it, whatever they did to their environment
-	# and session. One that keeps forking is left to the node. The empty subshell takes leave of the dead.
+	# and session. One that keeps forking is left to the node. The empty subshell reaps the dead ones.
 	for YOPP_SHIM_ROUND in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 		YOPP_SHIM_LEFT=
 		read -r YOPP_SHIM_LEFT <"/proc/$$/task/$$/children" || :
@@ -62,5 +62,5 @@ fi
 if [ -s "$YOPP_SHIM_EXIT_FILE" ]; then
 	echo "$YOPP_SHIM_WORD" >>"$YOPP_SHIM_EXIT_FILE"
 fi
-# For a node that is still there, where nothing has begun or nothing can be written.
+# Reports to a running node if the command has not begun, or the exit file cannot be written.
 exit "$YOPP_SHIM_WORD"

@@ -1,4 +1,4 @@
-"""Tries once whether containers can be started in slots here, for people who ask why they are not."""
+"""Tries once whether containers can be started in slots on this host, for people who ask why they are not."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _TRY = f'for one; do [ ! -w "$one" ] || exit {_UNCONFINED}; done'
 
 
 class Tried(Record):
-    """What came of a trial: ``trouble`` is why no container can be started in a slot, "" if one can; ``confined``
-    whether it could write neither its own groups nor the node's records."""
+    """The result of a trial: ``trouble`` is why no container can be started in a slot, "" if one can;
+    ``confined`` whether the container was kept from writing its own cgroups and the node's records."""
 
     trouble: str = ""
     confined: bool = False
 
 
 def try_without_slot(cgroups: CgroupDriver, directory: str) -> bool:
-    """Whether a command that has no slot, started as root's node confines it, could write neither the groups of
-    ``cgroups`` nor ``directory``. Raises OSError if it cannot be started. Blocks, mostly for some 20 ms."""
+    """Whether a command without a slot, confined as root's node does it, is kept from writing the cgroups of
+    ``cgroups`` and ``directory``. Raises OSError if it cannot be started. Blocks, usually for some 20 ms."""
     kept = (*dict.fromkeys(cgroups.describe().locations.values()), directory)
     command = ["/bin/sh", "-c", _TRY, "sh", *(path for path in kept if os.path.exists(path))]
     request = (list(kept_from_containers(directory)), None, command, {"PATH": "/usr/bin:/bin"}, "/", "", "")
@@ -57,9 +57,9 @@ def try_without_slot(cgroups: CgroupDriver, directory: str) -> bool:
 
 
 def try_slot(cgroups: CgroupDriver, directory: str) -> Tried:
-    """Start a command in a slot below the groups of ``cgroups``, as a node does that confines its containers.
+    """Start a command in a slot below the cgroups of ``cgroups``, as a node does that confines its containers.
 
-    ``directory`` is for its files. Nothing of it is left but that. Blocks, mostly for some 50 ms.
+    ``directory`` is for its files, and is all that remains. Blocks, usually for some 50 ms.
     """
     trouble = asyncio.run(_try(cgroups, directory))
     if trouble is None:
@@ -68,7 +68,7 @@ def try_slot(cgroups: CgroupDriver, directory: str) -> Tried:
 
 
 async def _try(cgroups: CgroupDriver, directory: str) -> str | None:
-    """Why that does not work, "" if it does, None if it does and the command could write what it must not."""
+    """Why the trial fails, "" if it works, None if it works but the command could write what it must not."""
     loop = asyncio.get_running_loop()
     told: asyncio.Future[str | None] = loop.create_future()
 

@@ -1,12 +1,12 @@
-"""The journals of launchers: what a later run of a node learns of containers that were started in slots.
+"""The journals of launchers, from which a later run of a node learns about containers that were started in slots.
 
-Each slot has one, ``<slot>.journal`` beside the records. The launcher (``launcher.py``) appends to it; a line counts
-once it is whole:
+Each slot has one, ``<slot>.journal`` beside the records. The launcher (``launcher.py``) appends to it; a line
+counts once it has its newline:
 
-    launcher PID START                   whose journal it is
-    begin CPU THROTTLED KILLS PEAK ID    this container has begun; the figures that its group had counted before
+    launcher PID START                   the launcher that writes this journal
+    begin CPU THROTTLED KILLS PEAK ID    this container begins; the figures that its cgroup had counted before
     pid PID START                        its process
-    end CODE                             its exit code, as a shell tells it
+    end CODE                             its exit code, as a shell reports it
 
 Decisions: slots, slot-journal.
 """
@@ -28,13 +28,13 @@ LOG = logging.getLogger(__name__)
 
 SUFFIX = ".journal"
 STOP_SECONDS = 2.0
-"""How long a launcher may take to stand still for a look at its journal."""
+"""How long a launcher may take to stop before its journal is read."""
 
 
 class Begun(Record):
-    """A container that a launcher began. ``pid`` is 0 and ``code`` None while that is not written.
+    """A container that a launcher began. ``pid`` is 0 and ``code`` None until they are written.
 
-    ``last``: it is the last one of its slot, so that what is in the group is its own.
+    ``last``: it is the last one of its slot, so the processes in the slot's cgroup are its own.
     """
 
     container_id: str
@@ -49,7 +49,7 @@ class Begun(Record):
 
 
 def journal_path(state: str, slot: str) -> str:
-    """Where the journal of a slot is."""
+    """The path of a slot's journal."""
     return os.path.join(state, slot + SUFFIX)
 
 
@@ -67,7 +67,7 @@ def can_be_written(container_id: str) -> bool:
 
 
 class Journal(Record):
-    """What a journal says: its launcher, 0 if that is not known; what it began, the last one last."""
+    """The content of a journal: its launcher, 0 if unknown, and the containers that it began, oldest first."""
 
     slot: str
     launcher: int = 0
@@ -76,7 +76,7 @@ class Journal(Record):
 
 
 def _text_of(path: str) -> bytes:
-    """What is written in a journal, empty if there is none. Raises OSError if that cannot be read now."""
+    """The text of a journal, empty if there is none. Raises OSError if it cannot be read now."""
     try:
         return read_regular(path)
     except (FileNotFoundError, NotRegularError):
@@ -84,9 +84,9 @@ def _text_of(path: str) -> bytes:
 
 
 def read_journal(path: str) -> Journal:
-    """What a journal says; nothing if there is none. Lines that make no sense are no lines.
+    """The content of a journal; empty if there is none. Invalid lines are ignored.
 
-    Raises OSError if it cannot be read now: what has begun must not be taken for what has not.
+    Raises OSError if it cannot be read now: a container that has begun must not be taken for one that has not.
     """
     slot = os.path.basename(path).removesuffix(SUFFIX)
     launcher = start = 0
@@ -111,7 +111,7 @@ def read_journal(path: str) -> Journal:
 
 
 def surely(path: str) -> Journal:
-    """The same for who cannot wait until it can be read. Raises StateStoreError."""
+    """``read_journal`` for callers that cannot wait until the journal can be read. Raises StateStoreError."""
     try:
         return read_journal(path)
     except OSError as error:
@@ -123,16 +123,16 @@ def surely(path: str) -> Journal:
 
 
 def code_of(path: str, container_id: str) -> int | None:
-    """The exit code of the last container of that id in a journal; None if it has none. Raises OSError."""
+    """The exit code of the last container of that id in a journal; None if there is none. Raises OSError."""
     found = [one for one in read_journal(path).begun if one.container_id == container_id]
     return found[-1].code if found else None
 
 
 def survey(state: str) -> dict[str, Begun]:
-    """What the launchers of an earlier run began, by container. A launcher that has nothing to do is ended.
+    """The containers that the launchers of an earlier run began, by id. An idle launcher is ended.
 
-    Its node has died, but what that told it last may still be on its way to it: it is looked at while it is stopped,
-    and then goes on, or never does. Blocks. Raises StateStoreError.
+    Its node has died, but the node's last request may still be on its way to the launcher: the launcher is
+    stopped while its journal is read, and is then continued or killed. Blocks. Raises StateStoreError.
     """
     found: dict[str, Begun] = {}
     for path in journals(state):
@@ -151,7 +151,7 @@ def survey(state: str) -> dict[str, Begun]:
 
 
 def journals(state: str) -> list[str]:
-    """The journals that are there."""
+    """The paths of the journals that exist."""
     return [
         os.path.join(state, name)
         for name in os.listdir(state)
@@ -160,7 +160,7 @@ def journals(state: str) -> list[str]:
 
 
 def forget_launchers(state: str) -> None:
-    """The machine was started again: what these journals say of launchers is true of no process."""
+    """After a reboot, remove what these journals say about launchers: it applies to no process any more."""
     for path in journals(state):
         try:
             kept = [line for line in _text_of(path).splitlines(True) if not line.startswith(b"launcher ")]
@@ -171,7 +171,7 @@ def forget_launchers(state: str) -> None:
 
 
 def remove_journal(path: str) -> None:
-    """Remove a journal, if it is there."""
+    """Remove a journal, if it exists."""
     try:
         os.unlink(path)
     except FileNotFoundError:

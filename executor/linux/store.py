@@ -1,12 +1,13 @@
 """The records of containers, by which the next run of this node finds them: one journal for all.
 
-A line of the journal is a whole record, what changed in one, or that one is forgotten. Each counts on from the one
-before it of the same container, so a line that is lost is noticed. The lines of forgotten containers and of earlier
-states are dropped when most of the file consists of them: what counts is written to a second file, which then takes the
-name. So at each moment one readable file has everything.
+A line of the journal is a whole record, the changes to one, or a note that one is forgotten. Lines of the
+same container are numbered, so a lost line is noticed. The lines of forgotten containers and of earlier
+states are dropped when most of the file consists of them: the current records are written to a second file,
+which then replaces the first. So at each moment one readable file has everything.
 
-Each line is written at once (1 microsecond), before the action that relies on it: collecting the lines of a turn of the
-loop would gain nothing. Earlier versions kept a file for each record (``<id>.json``): they are read once.
+Each line is written at once (1 microsecond), before the action that relies on it: collecting the lines of one
+iteration of the loop would gain nothing. Earlier versions kept a file for each record (``<id>.json``): these
+are read once.
 
 Decisions: one-journal.
 """
@@ -36,12 +37,12 @@ LOG = logging.getLogger(__name__)
 
 JOURNAL = "journal"
 BOOT = "boot-id"
-"""The file that says of which start of the machine the records are."""
+"""The file that records during which boot the records were written."""
 GARBLED = ".garbled"
 SUFFIX = ".json"
 MOST_PAST = 4000
-"""How many lines may be added before the journal is written anew, and four for each record beyond that: about a
-megabyte, and a second at 700 containers a second. To write it anew takes half a millisecond on ext4."""
+"""How many lines may be appended before the journal is rewritten, plus four for each record: about a
+megabyte, which 700 containers a second write in one second. Rewriting takes half a millisecond on ext4."""
 
 _CHANGING = tuple(name for name in names_of(ContainerRecord) if name != "spec")
 _changing = attrgetter(*_CHANGING)
@@ -51,7 +52,7 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]]]:
-    """The names of a record's fields, and what takes their values."""
+    """The names of a record's fields, and a function that returns their values."""
     names = names_of(kind)
     return names, attrgetter(*names)
 
@@ -63,8 +64,8 @@ def _values(record: Any) -> dict[str, Any]:
 
 
 def _encoder() -> Callable[[object], str]:
-    """What makes JSON of records. A JSONEncoder prepares itself anew for each text, which takes as long as a short one
-    of ours; so what it prepares is made once, where this Python has it."""
+    """A function that encodes records as JSON. A JSONEncoder prepares itself for each text, which takes as
+    long as encoding a short one; so it is prepared once, if this version of Python allows that."""
     encoder = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=_values)
     try:
         prepared = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
@@ -79,17 +80,17 @@ _encode = _encoder()
 
 
 def encode(value: object) -> bytes:
-    """A record, or another value that consists of records, as JSON; text that is not UTF-8 (surrogate escapes) is
-    preserved."""
+    """Encode a record, or another value that consists of records, as JSON; text that is not UTF-8 (surrogate
+    escapes) is preserved."""
     return _encode(value).encode("ascii")
 
 
 def decode(text: bytes) -> ContainerRecord:
-    """The record that ``encode`` made a text of, each further line of which is a change.
+    """Decode the text of a record made by ``encode``; each further line is a change.
 
-    Unknown fields are ignored, missing ones have their defaults. The execution type must be there: guaranteed by
-    default, a container would get more than it was ever promised. Raises ValueError, TypeError or KeyError if it is
-    not a record.
+    Unknown fields are ignored, missing ones have their defaults. The execution type must be present: if it
+    defaulted to guaranteed, a container would get more than it was ever promised. Raises ValueError,
+    TypeError or KeyError if the text is not a record.
     """
     first, *changes = text.split(b"\n")
     values = json.loads(first)
@@ -111,7 +112,8 @@ def _changes(before: ContainerRecord, after: ContainerRecord) -> dict[str, Any]:
 
 
 class _Entry:
-    """What the lines read so far say of one container: the values of its record, or the ``problem`` with them."""
+    """The state of one container after the lines read so far: the values of its record, or the ``problem``
+    with them."""
 
     __slots__ = ("number", "problem", "raw", "values")
 
@@ -123,12 +125,12 @@ class _Entry:
 
 
 class _Replay:
-    """What the lines of a journal amount to."""
+    """The records that result from the lines of a journal."""
 
     def __init__(self, contents: Contents) -> None:
         self.entries: dict[str, _Entry] = {}
         self.strays: list[bytes] = []
-        """Lines that cannot be read, and do not say of which container they are."""
+        """Lines that cannot be read, and do not name their container."""
         for text, raw in zip(contents.lines, contents.raw, strict=True):
             self._add(text, raw)
 
@@ -158,7 +160,7 @@ class _Replay:
         entry.number = number
 
     def _spoil(self, raw: bytes) -> None:
-        """A line that is not as it was written, and so makes the record of the container unreadable that it names."""
+        """Handle a damaged line: the record of the container that it names becomes unreadable."""
         found = _ID.search(raw)
         try:
             container_id = json.loads(found.group(1)) if found is not None else None
@@ -179,13 +181,13 @@ class StateStore:
         """Make the directory (mode 0700) if it is missing. Raises StateStoreError if that fails."""
         self.directory = Path(directory)
         self.complaints: list[str] = []
-        """What ``load_all`` could not read, one sentence each."""
+        """The records that ``load_all`` could not read, one sentence each."""
         self._journal = Journal(os.path.join(self.directory, JOURNAL))
         self._boot = os.path.join(self.directory, BOOT)
         self._known: dict[str, tuple[ContainerRecord, int]] = {}
         """The records in the journal, and the number of the last line of each."""
         self._owed: list[bytes] = []
-        """Lines about forgotten containers that could not be written."""
+        """Lines about forgotten containers that could not be written yet."""
         self._aside: list[bytes] = []
         """Lines that cannot be read, and still have to be set aside."""
         self._loaded = False
@@ -220,13 +222,13 @@ class StateStore:
             raise _store_error(f"cannot write {self._journal.path}", error) from error
 
     def is_open(self, container_id: str) -> bool:
-        """Whether there is a record of a container that does not say how it ended."""
+        """Whether there is a record of the container that does not contain its end."""
         known = self._known.get(container_id)
         return known is not None and known[0].state is not ContainerState.DONE
 
     def forget(self, container_id: str) -> None:
-        """Remove a record, if there is one. Raises StateStoreError if that cannot be written; it is then written with
-        the next line."""
+        """Remove a record, if there is one. Raises StateStoreError if that cannot be written; it is then
+        written with the next line."""
         self._take_over()
         known = self._known.pop(container_id, None)
         if known is None:
@@ -239,7 +241,7 @@ class StateStore:
             raise _store_error(f"cannot write {self._journal.path}", error) from error
 
     def _add(self, text: bytes) -> None:
-        """Add a line, or write the journal anew without the past."""
+        """Append a line, or rewrite the journal without outdated lines."""
         lines = b"".join([*self._owed, text]) if self._owed else text
         if self._past < self._most and self._journal.is_open and self._journal.add(lines):
             self._past += 1
@@ -248,7 +250,7 @@ class StateStore:
         try:
             self._begin_anew()
         except OSError as error:
-            # There is no room for a second file: the first goes on.
+            # There is no room for a second file: continue with the first.
             if not (self._journal.is_open and self._journal.add(lines)):
                 raise
             self._owed.clear()
@@ -267,22 +269,22 @@ class StateStore:
             _line(container_id, number, b"record", record)
             for container_id, (record, number) in self._known.items()
         ]
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # if somebody has taken it away
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # in case somebody has removed it
         self._journal.begin_anew(b"".join(lines))
         self._owed.clear()
         self._past, self._most = 0, MOST_PAST + 4 * len(lines)
 
     def _take_over(self) -> None:
-        """Write only after what others wrote before was read."""
+        """Load the records before the first write, so that what others wrote is kept."""
         if not self._loaded:
             self.load_all()
 
     def load_all(self, *, tidy: bool = True) -> list[ContainerRecord]:
         """All records, in the order in which their containers arrived.
 
-        One that cannot be read is set aside (``journal.garbled``) with a sentence in ``complaints``: it must neither
-        stop the node nor be taken for "no container". With ``tidy=False`` nothing is changed: a node may have been
-        started meanwhile. Raises StateStoreError if another process writes here, or a newer version did.
+        A record that cannot be read is set aside (``journal.garbled``) with a sentence in ``complaints``: it must
+        neither stop the node nor be taken for "no container". With ``tidy=False`` nothing is changed: a node may
+        have been started meanwhile. Raises StateStoreError if another process writes here, or a newer version did.
         """
         try:
             if tidy and not self._journal.lock():
@@ -316,19 +318,20 @@ class StateStore:
         )
 
     def rebooted(self) -> bool:
-        """Whether the machine was started again since these records were written: no process of theirs lives."""
+        """Whether the host was rebooted after these records were written: then none of their processes is alive."""
         written, now = read_bytes(self._boot, 64).strip(), boot_id().encode()
         return bool(written and now) and written != now
 
     def note_boot(self) -> None:
-        """The records are of this start of the machine from now on."""
+        """Note that the records are of the present boot from now on."""
         try:
             Path(self._boot).write_text(boot_id() + "\n")
         except OSError as error:
             LOG.warning("cannot write %s: %s", self._boot, error.strerror)
 
     def _settle(self, contents: Contents | None) -> None:
-        """Write down what was read; go on with the file if there is no room for another, or for what is set aside."""
+        """Write what was read; continue with the existing file if there is no room for another, or for what
+        is set aside."""
         try:
             self._set_aside()
             if self._known:
@@ -394,7 +397,7 @@ class StateStore:
         return known
 
     def _read_old(self, *, tidy: bool) -> list[ContainerRecord]:
-        """The records in files of their own, as earlier versions wrote them."""
+        """The records in files of their own, which earlier versions wrote."""
         records = []
         for name in sorted(os.listdir(self.directory)):
             if not name.endswith(SUFFIX):
@@ -418,14 +421,14 @@ class StateStore:
         self.complaints.append(sentence)
 
     def _set_aside(self) -> None:
-        """Keep the lines that cannot be read before the file goes that has them. Raises OSError."""
+        """Keep the unreadable lines before the file that contains them is replaced. Raises OSError."""
         if self._aside:
             with open(self._journal.path + GARBLED, "ab", opener=_without_waiting) as file:
                 file.write(b"\n".join(self._aside) + b"\n")
             self._aside = []
 
     def close(self) -> None:
-        """Let another process write here. Who stores something after that reads first what that one wrote."""
+        """Let another process write here. A later ``store`` first reads what that process wrote."""
         self._journal.close()
         self._loaded = False
 
@@ -438,7 +441,7 @@ class StateStore:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a file; a FIFO without a reader is an OSError."""
+    """Open a file; a FIFO without a reader raises OSError."""
     return os.open(path, flags | os.O_NONBLOCK, 0o600)
 
 

@@ -1,4 +1,4 @@
-"""Runs what blocks beside the loop, also while the host has no room for another thread.
+"""Runs blocking work beside the loop, even while the host has no room for another thread.
 
 Decisions: ending.
 """
@@ -14,14 +14,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 0.1
-"""How long work waits for a thread that there is, where none can be started."""
+"""How long work waits for an existing thread if no new one can be started."""
 
 
 async def beside(threads: Executor | None, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Do some work in one of these threads, None for the loop's own.
+    """Do some work in one of ``threads``; None stands for the loop's default threads.
 
-    Where no thread can be started, one that there is does it, else the loop itself: containers may have taken all
-    processes of the host, and they end by such work.
+    If no thread can be started, an existing one does the work, or else the loop itself: containers may have
+    used up all processes of the host, and this work is what ends them.
     """
     done: Future[T] = Future()
 
@@ -33,7 +33,7 @@ async def beside(threads: Executor | None, work: Callable[P, T], *args: P.args, 
     told = asyncio.wrap_future(done)
     try:
         asyncio.get_running_loop().run_in_executor(threads, run)
-    except RuntimeError:  # no thread was started, and the work is queued all the same
+    except RuntimeError:  # no thread was started, but the work is queued
         await asyncio.wait([told], timeout=PATIENCE_SECONDS)
         if done.cancel():
             return work(*args, **kwargs)
@@ -41,7 +41,7 @@ async def beside(threads: Executor | None, work: Callable[P, T], *args: P.args, 
 
 
 class _Telling(Generic[T]):
-    """Gives what is raised to whoever waits for it."""
+    """Hands an exception to whoever awaits the future."""
 
     def __init__(self, done: Future[T]) -> None:
         self._done = done

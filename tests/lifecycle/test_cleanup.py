@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from executor.linux import launcher
 from executor.linux.cgroups import CgroupDriver, discover
+from executor.linux.pool import Zygote
 from executor.linux.store import StateStore
 from executor.records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, Resource
 from executor.settings import ExecutorSettings
@@ -100,6 +103,26 @@ def test_only_the_nodes_that_are_named(run_dir: RunDir, where: cleanup.Places, l
     assert second.wait(timeout=10) in ENDED
     assert first.poll() is None
     assert cleanup.known_ports(run_dir, where) == {45454}
+
+
+def test_a_stopped_zygote_whose_node_is_dead(run_dir: RunDir, where: cleanup.Places) -> None:
+    """It is in no group and no record, also where its node's directory is lost; and another node's is left alone."""
+    mine, others = (run_dir.nm_state_dir(45454), f"{run_dir.state_dir}-of-others/nm-45454")
+    zygotes = [Zygote((), launcher.__file__, os.path.join(place, "containers")) for place in (mine, others)]
+    first, second = (zygote._process for zygote in zygotes)
+    try:
+        for process in (first, second):
+            process.send_signal(signal.SIGSTOP)
+        assert cleanup.known_ports(run_dir, where) == {45454}
+        cleanup.clear(run_dir, where, ports=frozenset({45455}))
+        assert first.poll() is None, "another node's is meant"
+        cleanup.clear(run_dir, where)
+        assert first.wait(timeout=10) == -signal.SIGKILL
+        assert second.poll() is None
+    finally:
+        for zygote in zygotes:
+            zygote._process.kill()
+            zygote.close()
 
 
 def test_records_that_cannot_be_read_stop_nothing(

@@ -6,6 +6,7 @@ While a test waits for such a caller its event loop stands still: so is a busy d
 from __future__ import annotations
 
 import asyncio
+import pwd
 import socket
 import subprocess
 import sys
@@ -17,11 +18,12 @@ import pytest
 from aiohttp import web
 
 from tests.rpc.test_server import serving
+from tests.shortage import none_free
 from tests.strangers import HANG_UPS, NOBODY_UID, OWN_UID, Stranger, http_request, rpc_request
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.machine.calls import CallReceived
 from yarnopp_cli.records.client_protocol import GetClusterNodesRequest
-from yarnopp_cli.rpc import tcp_peers
+from yarnopp_cli.rpc import server, tcp_peers
 from yarnopp_cli.rpc.blocking import Connection
 from yarnopp_cli.rpc.tcp import TcpCaller
 from yarnopp_cli.rpc.tcp_peers import NOBODY, Peer, peer_in
@@ -152,6 +154,27 @@ def test_a_uid_that_stands_for_many_users_is_nobodys(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(tcp_peers, "_unmapped_uid", lambda: OWN_UID)
     with accepted() as (_, caller):
         assert caller.uid() == -1
+
+
+def test_whether_a_uid_stands_for_many_is_not_known_where_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nobody is known then, and all are afterwards."""
+    monkeypatch.setattr(tcp_peers, "peer_in", lambda *_: Peer(OWN_UID, 77))
+    with accepted() as (_, caller):
+        connection, peer = caller._connection, caller._address
+        assert connection is not None
+        tcp_peers._unmapped_uid.cache_clear()
+        with none_free():
+            assert tcp_peers.peer_of(connection, peer) == NOBODY
+        assert tcp_peers.peer_of(connection, peer) == Peer(OWN_UID, 77)
+
+
+def test_a_name_that_could_not_be_read_is_read_later() -> None:
+    server._name_of.cache_clear()
+    with none_free():
+        assert server.user_name(OWN_UID) == str(OWN_UID)
+    assert server.user_name(OWN_UID) == pwd.getpwuid(OWN_UID).pw_name
 
 
 def test_addresses_of_this_host_are_told_from_others() -> None:

@@ -1,1 +1,1 @@
-"""What commands ask of a cluster: this host's own, or a YARN cluster through its REST API."""
+"""The commands' requests to a cluster: this host's own, or a YARN cluster through its REST API."""

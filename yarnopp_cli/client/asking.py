@@ -1,4 +1,5 @@
-"""Asking many daemons at once, by threads that nobody waits for: one that hangs holds up neither Ctrl-C nor the end."""
+"""Asks many daemons at once, in daemon threads: one that hangs delays neither Ctrl-C nor the end of
+the process."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ Answer = TypeVar("Answer")
 def ask_each(
     things: Sequence[Thing], ask: Callable[[Thing], Answer], *, threads: int, seconds: float
 ) -> list[Answer | YoppError | None]:
-    """``ask`` of each, by that many threads at most, in the order of ``things``: its answer, the YoppError that it
-    raised, or None where it did not answer within ``seconds``. Raises what else ``ask`` raises.
+    """Call ``ask`` for each of ``things`` in at most ``threads`` threads; the results in the same order.
+
+    A result is the answer, the YoppError that ``ask`` raised, or None if there was no answer within
+    ``seconds``. Any other exception of ``ask`` is raised.
     """
     until = time.monotonic() + seconds
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()

@@ -1,4 +1,4 @@
-"""Which engine a command line means, and why. Reads configuration files only where one may name an engine."""
+"""Which engine a command line selects, and why. Reads configuration files only if one may name an engine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NAME_PROPERTY = "yopp.engine.name"
 ADDRESSES_PROPERTY = "yopp.engine.rm-addresses"
 ENGINE_VARIABLE, RM_VARIABLE = "YOPP_ENGINE", "YOPP_RM"
 DEFAULT_PORTS = {"http": 8088, "https": 8090}
-"""Those of YARN's ``yarn.resourcemanager.webapp.address`` and ``…webapp.https.address``."""
+"""The default ports of YARN's ``yarn.resourcemanager.webapp.address`` and ``…webapp.https.address``."""
 
 
 class Choice(Record):
-    """An engine, the URLs of its ResourceManagers (none for ``local``), and where each is from.
+    """An engine, the URLs of its ResourceManagers (none for ``local``), and the origin of each.
 
-    An origin is an option, a variable, "file:line", or "default".
+    An origin is an option, an environment variable, "file:line", or "default".
     """
 
     name: str = LOCAL
@@ -38,9 +38,10 @@ def choose(
     define: Sequence[str] | None,
     environ: Mapping[str, str],
 ) -> Choice:
-    """What ``--engine`` and ``--rm`` say, else ``YOPP_ENGINE`` and ``YOPP_RM``, else the configuration.
+    """The engine of ``--engine`` and ``--rm``, else of ``YOPP_ENGINE`` and ``YOPP_RM``, else of the
+    configuration.
 
-    Who names a ResourceManager and no engine means YARN. Raises UsageError, ConfigurationError.
+    A ResourceManager without an engine means YARN. Raises UsageError, ConfigurationError.
     """
     configured = _configured(conf or (), define or (), environ)
     named = [one for text in rm or () for one in text.split(",") if one.strip()]
@@ -77,12 +78,12 @@ def choose(
 
 
 def addresses(texts: Sequence[str]) -> tuple[str, ...]:
-    """Base URLs without a slash at their end, from ``host``, ``host:port`` or URLs. Raises UsageError."""
+    """Base URLs without a trailing slash, from ``host``, ``host:port`` or URLs. Raises UsageError."""
     return tuple(dict.fromkeys(_address(text.strip()) for text in texts if text.strip()))
 
 
 def _address(text: str) -> str:
-    import urllib.parse  # which who works here never needs
+    import urllib.parse  # not needed with the local engine
 
     try:
         parts = urllib.parse.urlsplit(text if "://" in text else f"http://{text}")
@@ -109,7 +110,7 @@ def _no_address(text: str, because: str) -> UsageError:
 
 
 def _configured(conf: Sequence[str], define: Sequence[str], environ: Mapping[str, str]) -> Choice:
-    """What the configuration says. It is read whole only where it has the word in it: few have."""
+    """The engine that the configuration names. The files are parsed only if one contains the word: few do."""
     if not any("yopp.engine" in text for text in define) and not _mentioned(conf, environ):
         return Choice()
     from ..settings.loading import load
@@ -131,7 +132,7 @@ def _mentioned(conf: Sequence[str], environ: Mapping[str, str]) -> bool:
     try:
         files = chosen_files(conf, environ)
     except YoppError:
-        return False  # who reads the configuration says what is wrong with it
+        return False  # the command that loads the configuration reports the error
     for path in files:
         if not os.path.isfile(path):
             continue

@@ -1,7 +1,7 @@
-"""YARN's REST documents as our reports, so that the same tables show them. Pure.
+"""Converts YARN's REST documents into our reports, so that the same tables show them. Pure.
 
-Fields that a version of YARN does not have yet are left at their defaults; a field of another type than YARN's is a
-ValueError with its name. What only yopp knows of its own clusters stands below ``yopp``, and is read where it is.
+A field that a version of YARN does not have yet keeps its default; a field of another type than YARN's raises
+a ValueError with its name. Fields that only yopp has are read from the object ``yopp``, if there is one.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SHELL_FAILED = re.compile(
     r"diagnostics = .{,2000}?Exit code: (\d{1,3})\b",
     re.DOTALL,
 )
-"""How Hadoop's distributed shell says how its first failed container ended."""
+"""The diagnostics of Hadoop's distributed shell, with the exit code of its first failed container."""
 _LOG_HEAD = re.compile(rb"\n*Container: [^\n]*\n(?:[^\n]*\n){0,5}?LogLength:(\d{1,18})\nLogContents:\n")
 _LOG_END = b"End of LogType:"
 _NODE_STATES = {
@@ -71,13 +71,13 @@ _NODE_STATES = {
     "CONTAINER_CLEANEDUP_AFTER_KILL": ContainerState.DONE,
     "COMPLETE": ContainerState.DONE,
 }
-"""The states of YARN's ContainerImpl and of the RM's ContainerState, as ours."""
+"""Our state for each state of YARN's ContainerImpl and of the RM's ContainerState."""
 
 
 def members(document: Document, plural: str, singular: str) -> list[Document]:
-    """The objects of ``{"apps": {"app": […]}}``: none for null, and one where YARN leaves the brackets away.
+    """The objects of ``{"apps": {"app": […]}}``: none for null, and one if YARN omits the brackets.
 
-    YARN leaves the outer name away, too, where it answers with a bare set: an attempt's containers.
+    YARN also omits the outer name if its answer is a bare set: the containers of an attempt.
     """
     if plural not in document and isinstance(document.get(singular), list | dict):
         document = {plural: document}
@@ -99,7 +99,7 @@ def member(document: Document, name: str) -> Document:
 
 
 def is_ours(document: Document) -> bool:
-    """Whether a yopp cluster said that, which tells more than YARN does."""
+    """Whether the document is from a yopp cluster, which reports more than YARN does."""
     return isinstance(document.get("yopp"), dict)
 
 
@@ -156,7 +156,8 @@ def application(document: Document) -> ApplicationReport:
 
 
 def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
-    """What a job's master counted, and its exit code; of a failed shell of Hadoop's what its diagnostics say."""
+    """The counts and the exit code of a job's master; for a failed distributed shell of Hadoop, from its
+    diagnostics."""
     if not (counted := _table(ours, "summary")):
         if not (said := _SHELL_FAILED.match(diagnostics)):
             return None
@@ -169,7 +170,7 @@ def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
 
 
 def attempt(document: Document, application_id: str) -> ApplicationAttemptReport:
-    """An AppAttemptInfo; those before 3.0 have no full id."""
+    """An AppAttemptInfo. Before Hadoop 3.0 it has no full id."""
     attempt_id = _text(document, "appAttemptId")
     if not attempt_id:
         parsed = ApplicationId.parse(application_id)
@@ -187,7 +188,7 @@ def attempt(document: Document, application_id: str) -> ApplicationAttemptReport
 
 
 def node(document: Document) -> NodeReport:
-    """A NodeInfo. Those before 3.0 know nothing of opportunistic containers."""
+    """A NodeInfo. Before Hadoop 3.0 it has nothing about opportunistic containers."""
     ours = _table(document, "yopp")
     used = Resource(_whole(document, "usedMemoryMB"), _whole(document, "usedVirtualCores"))
     free = Resource(_whole(document, "availMemoryMB"), _whole(document, "availableVirtualCores"))
@@ -240,7 +241,7 @@ def node(document: Document) -> NodeReport:
 
 
 def container(document: Document, node_id: str = "") -> ContainerReport:
-    """A ContainerInfo of a NodeManager, or one of the ResourceManager's, which says less."""
+    """A ContainerInfo of a NodeManager, or the shorter one of the ResourceManager."""
     ours = _table(document, "yopp")
     of_node = "containerId" not in document
     container_id = _id(document, "id" if of_node else "containerId", ContainerId)
@@ -282,8 +283,8 @@ def container(document: Document, node_id: str = "") -> ContainerReport:
 
 
 def queues(document: Document) -> list[tuple[QueueReport, Document]]:
-    """The queues of ``GET …/scheduler`` with their documents, parents first. Raises ValueError for a scheduler that is
-    not the CapacityScheduler, whose documents look otherwise."""
+    """The queues of ``GET …/scheduler`` with their documents, parents first. Raises ValueError for any
+    scheduler but the CapacityScheduler: its documents differ."""
     info = _table(_table(document, "scheduler"), "schedulerInfo")
     kind = _text(info, "type")
     if "capacity" not in kind.lower():
@@ -295,7 +296,8 @@ def queues(document: Document) -> list[tuple[QueueReport, Document]]:
 
 
 def _below(document: Document, parent: str, share: float) -> Iterator[tuple[QueueReport, Document]]:
-    """A queue and those below it. ``share`` is the parent's part of the cluster, for versions that do not say it."""
+    """A queue and those below it. ``share`` is the parent's share of the cluster, for versions that do not
+    report absolute capacities."""
     ours, resources = _table(document, "yopp"), _table(document, "resourcesUsed")
     name = _text(document, "queueName")
     path = _text(document, "queuePath") or (f"{parent}.{name}" if parent else name)
@@ -338,7 +340,8 @@ def _below(document: Document, parent: str, share: float) -> Iterator[tuple[Queu
 
 
 def log_files(document: Document) -> list[str]:
-    """The names of the files that a node lists of a container; from 3.0 on in one object or in a list of them."""
+    """The names of a container's log files at a node; since Hadoop 3.0 in one object or in a list
+    of objects."""
     outer = document.get("containerLogsInfo")
     return list(
         dict.fromkeys(
@@ -352,7 +355,7 @@ def log_files(document: Document) -> list[str]:
 
 
 def log_text(body: bytes) -> bytes:
-    """What a container wrote, without the lines that Hadoop's NodeManagers put before and behind it."""
+    """The output of a container, without the lines that Hadoop's NodeManagers put before and after it."""
     head = _LOG_HEAD.match(body)
     if head is None:
         return body
@@ -375,7 +378,7 @@ def _user(document: Document) -> QueueUserReport:
 
 
 def _entries(document: Document, key: str) -> Others:
-    """Of YARN's map by resource what is neither memory nor vcores."""
+    """The entries of YARN's map by resource, except memory and vcores."""
     entries = _table(document, key).get("entry")
     rows = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     named = {_text(one, "key"): _whole(one, "value") for one in rows}
@@ -387,7 +390,7 @@ def _size(document: Document) -> Resource:
 
 
 def _others(document: Document) -> Others:
-    """What a ResourceInfo says of types beside memory and vcores; those before 3.1 say nothing."""
+    """The resource types of a ResourceInfo except memory and vcores; none before Hadoop 3.1."""
     told = _table(document, "resourceInformations").get("resourceInformation")
     each = told if isinstance(told, list) else [told] if isinstance(told, dict) else []
     named = {_text(one, "name"): _whole(one, "value") for one in each if isinstance(one, dict)}
@@ -437,7 +440,7 @@ def _number(document: Document, key: str, default: float = 0.0) -> float:
             number = float(value)
         except OverflowError:  # a whole number of hundreds of digits
             return default
-        if number != number or abs(number) > 2**63:  # Java writes NaN and infinities as texts
+        if number != number or abs(number) > 2**63:  # Java writes NaN and infinities as strings
             return default
         return number
     except ValueError:
@@ -449,6 +452,6 @@ def _whole(document: Document, key: str, default: int = 0) -> int:
 
 
 def _member(document: Document, key: str, kind: type[EnumT], default: EnumT) -> EnumT:
-    """One of an enumeration's members; the default for one that only another version knows (FINISHING)."""
+    """A member of an enumeration; the default for a word that only another version knows (FINISHING)."""
     word = _text(document, key).upper()
     return kind(word) if word in set(kind) else default

@@ -1,7 +1,9 @@
-"""This host's cluster as the commands need it: one method a call, and containers with their nodes' fresh figures.
+"""The client of this host's cluster: one method per call, and containers with the current figures
+of their nodes.
 
-No asyncio and no msgspec: a call costs a connect and a line each way. The nodes' protocol is imported when a
-node is first asked (its messages cost milliseconds to make). It never starts or ends a daemon.
+It uses neither asyncio nor msgspec: a call costs a connect and one line each way. The nodes' protocol is
+imported with the first call to a node (creating its messages takes milliseconds). The client never starts or
+ends a daemon.
 """
 
 from __future__ import annotations
@@ -49,10 +51,10 @@ if TYPE_CHECKING:
 
 
 ANSWER_GRACE = 10.0
-"""Seconds that an answer may take beyond the time that a call asks the daemon to hold it."""
+"""Seconds that an answer may take beyond the time for which the call asks the daemon to hold it."""
 
 NODE_SECONDS = 2.0
-"""Seconds that a node has to tell fresh figures; without them the RM's knowledge is shown."""
+"""Seconds within which a node must report its current figures; otherwise the RM's are shown."""
 
 _ALIVE = (NodeState.RUNNING, NodeState.UNHEALTHY, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 _STRICT = "yarn.nodemanager.linux-container-executor.cgroups.strict-resource-usage"
@@ -61,10 +63,10 @@ _PIDS = "yopp.nodemanager.container.pids-max"
 
 
 class LocalClient:
-    """A client of this host's cluster: ``protocol.Client``, and what only yopp's daemons answer.
+    """A client of this host's cluster: ``protocol.Client``, and the calls that only yopp's daemons answer.
 
-    Errors are YoppErrors: ConnectionFailedError, or what the daemon refused. ``trace`` is told of each call and its
-    time, with ``trace_messages`` of what went each way too.
+    Errors are YoppErrors: ConnectionFailedError, or the daemon's refusal. ``trace`` gets a line about each
+    call and its duration; with ``trace_messages`` also both messages.
     """
 
     def __init__(
@@ -87,12 +89,12 @@ class LocalClient:
         self.close()
 
     def hurry(self, seconds: float) -> None:
-        """Let all calls from now on take so long together; what is late is a ConnectionFailedError."""
+        """Limit all calls from now on to ``seconds`` in total; a late answer raises ConnectionFailedError."""
         self._until = time.monotonic() + seconds
 
     def be_patient(self, tell: Callable[[str], None], may_return: Callable[[], bool]) -> None:
-        """Call an RM that is lost from now on again for a while, as ``Patience`` says: for commands that look for
-        long."""
+        """Retry calls to an RM that is lost from now on, as ``Patience`` decides: for commands that
+        watch for a long time."""
         from .patience import Patience
 
         self._patience = Patience(tell, may_return)
@@ -106,7 +108,7 @@ class LocalClient:
     # -- the cluster -------------------------------------------------------------------------------------------
 
     def cluster_info(self, *, timeout: float = DEFAULT_TIMEOUT) -> ClusterInfo:
-        """The cluster in short."""
+        """The summary of the cluster."""
         return self.ask(rm.GetClusterInfoRequest(), timeout=timeout)
 
     def queues(self) -> tuple[QueueReport, ...]:
@@ -114,12 +116,12 @@ class LocalClient:
         return self.ask(rm.GetQueueInfoRequest("")).queues
 
     def events(self, request: GetEventsRequest) -> GetEventsResponse:
-        """What happened, by the request's filters; held by the RM for up to its ``wait_ms``."""
+        """The events that match the request's filters; the RM waits up to ``wait_ms`` for one."""
         return self.ask(request, timeout=DEFAULT_TIMEOUT + request.wait_ms / 1000)
 
     def explain(self, identifier: str) -> Explanation:
-        """Why an application, a container or a node waits: a container by its node's own figures, the rest as the RM
-        sees it. Raises the error of what is not there."""
+        """Why an application, a container or a node waits: a container by the figures of its node, the others
+        as the RM sees them. Raises the error of the kind that is not found."""
         if not identifier.startswith("container_"):
             from ..records.explanation import ExplainRequest
 
@@ -127,7 +129,7 @@ class LocalClient:
         from ..explain.explanations import explain_container
         from ..explain.snapshot import snapshots
 
-        # A node's queue moves faster than the ResourceManager is told.
+        # A node's queue changes more often than the node reports to the ResourceManager.
         nodes = self.nodes()
         known = self.containers(rm.GetContainersRequest(finished=True), nodes=nodes)
         report = next((one for one in known if one.container_id == identifier), None)
@@ -139,7 +141,7 @@ class LocalClient:
     # -- applications ------------------------------------------------------------------------------------------
 
     def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
-        """Those that the request names, in order of submission; all of them without one."""
+        """The applications that match the request, in order of submission; all without a request."""
         return self.ask(request or rm.GetApplicationsRequest()).applications
 
     def application(self, application_id: str) -> ApplicationReport:
@@ -150,7 +152,8 @@ class LocalClient:
         raise ApplicationNotFoundError.of(application_id, "this cluster has no application with that id")
 
     def job(self, application_id: str) -> rm.GetJobResponse:
-        """What a job runs that the RM hosts or has hosted. Raises ApplicationNotFoundError."""
+        """The job of an application whose master the RM hosts or has hosted. Raises
+        ApplicationNotFoundError."""
         return self.ask(rm.GetJobRequest(application_id))
 
     def wait_for_applications(
@@ -161,14 +164,16 @@ class LocalClient:
         any_of_them: bool = False,
         wait: float = 60.0,
     ) -> rm.WaitForApplicationsResponse:
-        """Wait up to ``wait`` seconds until they have reached ``states`` or later ones (none: have ended)."""
+        """Wait up to ``wait`` seconds until the applications have reached ``states`` or later ones (none:
+        have ended)."""
         request = rm.WaitForApplicationsRequest(
             tuple(application_ids), tuple(states), any_of_them, max(0, round(wait * 1000))
         )
         return self.ask(request, timeout=wait + ANSWER_GRACE)
 
     def change(self, request: Request[rm.ApplicationResponse]) -> ApplicationReport:
-        """Change an application; as it is then. Raises ApplicationNotFoundError, and what the RM refused."""
+        """Change an application; its report after that. Raises ApplicationNotFoundError, or the
+        RM's refusal."""
         return self.ask(request).application
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
@@ -178,7 +183,7 @@ class LocalClient:
     # -- nodes -------------------------------------------------------------------------------------------------
 
     def nodes(self) -> tuple[NodeReport, ...]:
-        """All nodes, in order of their names and ports."""
+        """All nodes, ordered by name and port."""
         return self.ask(rm.GetClusterNodesRequest()).nodes
 
     def node(self, node_id: str) -> NodeReport:
@@ -191,7 +196,7 @@ class LocalClient:
     def node_facts(
         self, nodes: Iterable[NodeReport], reports: Iterable[ContainerReport]
     ) -> dict[str, NodeFacts]:
-        """How those of the ``nodes`` that have these containers limit them; nodes that do not answer are left out."""
+        """How the nodes of these containers limit them; nodes that do not answer are left out."""
         from ..records import container_protocol as nm
         from ..views.containers import NodeFacts
 
@@ -213,7 +218,7 @@ class LocalClient:
     def drain_nodes(
         self, node_ids: Sequence[str], timeout_ms: int = -1, *, dry_run: bool = False
     ) -> tuple[tuple[NodeReport, ...], int]:
-        """Begin to drain nodes; as they are then, and how many containers they have."""
+        """Begin to drain nodes; their reports after that, and how many containers they have."""
         from ..records import admin_protocol as admin
 
         request = admin.DrainNodesRequest(tuple(node_ids), timeout_ms, dry_run)
@@ -221,13 +226,13 @@ class LocalClient:
         return answer.nodes, answer.containers
 
     def resume_nodes(self, node_ids: Sequence[str], *, dry_run: bool = False) -> tuple[NodeReport, ...]:
-        """Use drained nodes again."""
+        """Return drained nodes to service."""
         from ..records import admin_protocol as admin
 
         return self.ask(admin.ResumeNodesRequest(tuple(node_ids), dry_run)).nodes
 
     def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
-        """Give a node another size. Raises InvalidResourceRequestError for one that could run nothing."""
+        """Resize a node. Raises InvalidResourceRequestError for a size that can run nothing."""
         from ..records import admin_protocol as admin
 
         return self.ask(admin.UpdateNodeResourceRequest(node_id, size, dry_run))
@@ -241,10 +246,10 @@ class LocalClient:
     def containers(
         self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
     ) -> tuple[ContainerReport, ...]:
-        """Containers in order of allocation, with what their nodes know now: state, place in the queue, use.
+        """Containers in order of allocation, with the current state, queue position and usage
+        from their nodes.
 
-        A node that does not answer leaves the RM's knowledge standing. ``nodes`` spares asking for them
-        again.
+        If a node does not answer, the RM's report is kept. ``nodes`` saves another request for the nodes.
         """
         request = request or rm.GetContainersRequest()
         asked = self._ask_ahead(request, nodes or ())
@@ -265,8 +270,8 @@ class LocalClient:
         )
 
     def _ask_ahead(self, request: rm.GetContainersRequest, nodes: Iterable[NodeReport]) -> dict[str, int]:
-        """Ask nodes for all their live containers, where all are wanted: they answer while the RM does. The numbers of
-        the calls by the nodes' ids."""
+        """If all containers are wanted, ask the nodes for their live ones before the RM answers, so that both
+        work at the same time. Returns the ids of the calls by node id."""
         if request.application_id or request.container_ids:
             return {}
         asked = {}
@@ -279,8 +284,8 @@ class LocalClient:
     def _statuses(
         self, node: NodeReport, container_ids: list[str], asked: int | None
     ) -> dict[str, ContainerStatus]:
-        """What a node says of these containers, by their ids; nothing if it cannot be reached. ``asked`` is the call
-        by which it was asked for its live ones."""
+        """A node's statuses of these containers, by id; none if the node cannot be reached. ``asked`` is the
+        id of the call that asked for its live ones, if one was made."""
         from ..records import container_protocol as nm
 
         found: dict[str, ContainerStatus] = {}
@@ -297,7 +302,7 @@ class LocalClient:
         return found
 
     def container(self, container_id: str) -> ContainerReport:
-        """One container, alive or ended. Raises ContainerNotFoundError."""
+        """One container, live or ended. Raises ContainerNotFoundError."""
         request = rm.GetContainersRequest(container_ids=(container_id,), finished=True)
         for report in self.containers(request):
             if report.container_id == container_id:
@@ -305,7 +310,7 @@ class LocalClient:
         raise ContainerNotFoundError.of(container_id, "neither its ResourceManager nor a node knows it")
 
     def usage_traces(self, node: NodeReport, container_ids: tuple[str, ...]) -> nm.GetUsageTracesResponse:
-        """What these containers of a node, and its machine, used in the last minute. Raises
+        """The usage of these containers of a node, and of its machine, in the last minute. Raises
         ConnectionFailedError.
         """
         from ..records import container_protocol as nm
@@ -313,9 +318,10 @@ class LocalClient:
         return self.ask_node(node, nm.GetUsageTracesRequest(container_ids), timeout=NODE_SECONDS)
 
     def gives_way(self, reports: Iterable[ContainerReport], nodes: Iterable[NodeReport]) -> dict[str, str]:
-        """Who would give way, by "pause" or "kill", if these containers became guaranteed now: the nodes decide.
+        """The containers that their nodes would preempt if these became guaranteed now, each with
+        "pause" or "kill".
 
-        Raises ConnectionFailedError if one of the nodes does not answer: then nobody knows.
+        Raises ConnectionFailedError if one of the nodes does not answer, since then it is unknown.
         """
         from ..records import container_protocol as nm
 
@@ -337,7 +343,7 @@ class LocalClient:
         return self._ask_node_of(report, request)
 
     def signal_name(self, signal: int) -> str:
-        """A signal's own name: any can be sent."""
+        """The name of a signal; every signal can be sent."""
         import signal as signals
 
         return signals.Signals(signal).name
@@ -349,19 +355,20 @@ class LocalClient:
         self._ask_node_of(report, nm.SignalContainerRequest(report.container_id, signal))
 
     def pause_container(self, report: ContainerReport) -> ContainerStatus:
-        """Begin to pause a container; as it was then."""
+        """Begin to pause a container; its status at that time."""
         from ..records import container_protocol as nm
 
         return self._ask_node_of(report, nm.PauseContainerRequest(report.container_id))
 
     def resume_container(self, report: ContainerReport) -> ContainerStatus:
-        """Let a paused container go on as soon as there is room; as it was then."""
+        """Let a paused container resume as soon as resources are free; its status at that time."""
         from ..records import container_protocol as nm
 
         return self._ask_node_of(report, nm.ResumeContainerRequest(report.container_id))
 
     def update_container(self, update: UpdateContainerRequest) -> rm.ChangeContainerResponse:
-        """Promote, demote or resize a container. Raises InvalidStateError with YARN's word for a refusal."""
+        """Promote, demote or resize a container. Raises InvalidStateError with YARN's reason
+        for a refusal."""
         return self.ask(rm.ChangeContainerRequest(update))
 
     # -- calls -------------------------------------------------------------------------------------------------
@@ -369,11 +376,11 @@ class LocalClient:
     def ask_node(
         self, node: NodeReport, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT
     ) -> ResponseT:
-        """One call of a node. Raises ConnectionFailedError, or what it refused."""
+        """Make one call to a node. Raises ConnectionFailedError, or the node's refusal."""
         return self._call(self._node(node), request, timeout)
 
     def _ask_node_of(self, report: ContainerReport, request: Request[ResponseT]) -> ResponseT:
-        """One call of the node that a container is on."""
+        """Make one call to the node of a container."""
         return self.ask_node(self.node(report.node_id), request)
 
     def _node(self, node: NodeReport) -> Connection:
@@ -389,7 +396,7 @@ class LocalClient:
         return self._nodes[node.node_id]
 
     def ask(self, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT) -> ResponseT:
-        """One call of the ResourceManager."""
+        """Make one call to the ResourceManager; retry while it is lost, if ``be_patient`` was called."""
         patience = self._patience
         if patience is None:
             return self._call(self._rm, request, timeout)
@@ -413,13 +420,13 @@ class LocalClient:
                 return answer
 
     def _call(self, connection: Connection, request: Request[ResponseT], timeout: float) -> ResponseT:
-        """One call over one connection, told of to ``trace``."""
+        """Make one call over a connection, and report it to ``trace``."""
         return self._answered(connection, connection.send(request), request, timeout)
 
     def _answered(
         self, connection: Connection, call_id: int, request: Request[ResponseT], timeout: float
     ) -> ResponseT:
-        """The answer to a call that was sent, told of to ``trace``."""
+        """Wait for the answer to a call that was sent, and report both to ``trace``."""
         if self._until is not None:
             timeout = min(timeout, max(0.0, self._until - time.monotonic()))
         if self._trace is not None and self._trace_messages:
@@ -435,19 +442,19 @@ class LocalClient:
 
 
 def _answers(node: NodeReport) -> bool:
-    """Whether it may be asked."""
+    """Whether the node can be expected to answer."""
     return node.state in _ALIVE and node.connected
 
 
 def _live_ones() -> nm.GetContainerStatusesRequest:
-    """What asks a node for all its live containers."""
+    """The request for all live containers of a node."""
     from ..records import container_protocol as nm
 
     return nm.GetContainerStatusesRequest()
 
 
 def _executor_settings(properties: dict[str, str]) -> ExecutorSettings:
-    """Those settings that decide about limits, from what the cluster says it was started with."""
+    """The settings that decide the limits, from the properties with which the cluster was started."""
     from executor.settings import ExecutorSettings
 
     defaults = ExecutorSettings()

@@ -1,8 +1,8 @@
-"""How a command that only looks goes on when its ResourceManager is lost: it tries again for a while, and says when
-that takes long, and when the ResourceManager is there again.
+"""Retries of a read-only command whose ResourceManager is lost: it tries again for a while, reports a long
+absence, and reports when the ResourceManager is available again.
 
-Changes are never made a second time: nobody knows whether the first was. An RM that is there and does not answer is not
-lost, and is told of at once.
+Changes are never retried: whether the first call took effect is unknown. An RM that is connected but does not
+answer is not lost; that is an error at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from ..masters.ends import PATIENCE_SECONDS, RETRY_SECONDS, Loss, retrying
 
 
 class Patience:
-    """``tell`` gets a line for people; ``may_return`` says whether the cluster of that RM still exists."""
+    """Decides about retries. ``tell`` gets lines for the user; ``may_return`` says whether the cluster
+    still exists."""
 
     def __init__(self, tell: Callable[[str], None], may_return: Callable[[], bool]) -> None:
         self._tell = tell
@@ -24,7 +25,7 @@ class Patience:
         self._connected = 0.0
 
     def lost(self, error: ConnectionFailedError) -> None:
-        """Wait until it is time for another try. Raises ConnectionFailedError where there is to be none."""
+        """Wait until the next try. Raises ConnectionFailedError if there is no further try."""
         now = time.monotonic()
         lasts = self._loss.lasts(now)
         if not self._may_return():
@@ -44,11 +45,11 @@ class Patience:
         time.sleep(RETRY_SECONDS)
 
     def connected(self) -> None:
-        """There is an RM again; whether it answers is seen then."""
+        """The RM accepts connections again; whether it answers is not yet known."""
         self._connected = time.monotonic()
 
     def found(self) -> None:
-        """A call was answered: what is lost from now on is another time."""
+        """A call was answered: the loss is over, and the next one counts separately."""
         if self._loss.since is None:
             return
         away = self._connected - self._loss.since

@@ -1,4 +1,4 @@
-"""Asking again and again until something is as it should be, ever more rarely."""
+"""Polling with growing pauses, until a condition holds."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 
 def polls(until: float | None, *, fastest: float, slowest: float) -> Iterator[float]:
-    """The seconds that are left until a moment (``time.monotonic()``; None: infinitely many), at least once, and once
-    more when it has come.
+    """Yield the seconds left until ``until`` (by ``time.monotonic()``; None: infinitely many), at least once,
+    and a last time when ``until`` has come.
 
-    The pauses between grow by half from ``fastest`` to ``slowest`` seconds.
+    The pauses in between grow by half each, from ``fastest`` to ``slowest`` seconds.
     """
     pause = fastest
     while True:

@@ -1,4 +1,4 @@
-"""What commands ask of a cluster, whichever it is: this host's (``local``), or a YARN cluster by REST (``yarn``).
+"""The commands' requests to any cluster: this host's (``local``), or a YARN cluster by REST (``yarn``).
 
 Decisions: one-client-protocol.
 """
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 class Client(Protocol):
-    """One cluster. Reports are as the cluster tells them now; every method raises YoppError for what it refuses and
-    ConnectionFailedError where nobody answers."""
+    """One cluster. Reports are current; every method raises YoppError for a refusal, and
+    ConnectionFailedError if the cluster does not answer."""
 
     def applications(self, request: rm.GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
-        """Those that the request names, in order of submission; all of them without one."""
+        """The applications that match the request, in order of submission; all without a request."""
 
     def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises ApplicationNotFoundError."""
@@ -45,12 +45,13 @@ class Client(Protocol):
         any_of_them: bool = False,
         wait: float = 60.0,
     ) -> rm.WaitForApplicationsResponse:
-        """Wait up to ``wait`` seconds until they have reached ``states`` or later ones (none: have ended)."""
+        """Wait up to ``wait`` seconds until the applications have reached ``states`` or later ones (none:
+        have ended)."""
 
     def change(self, request: ApplicationChange) -> ApplicationReport:
-        """Begin to end an application, or give it another queue, priority or lifetime; as it is then.
+        """Begin to end an application, or change its queue, priority or lifetime; its report after that.
 
-        Raises ApplicationNotFoundError, and what the cluster refuses."""
+        Raises ApplicationNotFoundError, or the cluster's refusal."""
 
     def attempts(self, application_id: str) -> tuple[ApplicationAttemptReport, ...]:
         """The attempts of one application, oldest first. Raises ApplicationNotFoundError."""
@@ -65,18 +66,19 @@ class Client(Protocol):
         """All queues, parents first."""
 
     def container_reports(self, request: rm.GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """Containers as the cluster knows them without a further look, in order of allocation."""
+        """Containers as the cluster knows them without asking the nodes, in order of allocation."""
 
     def containers(
         self, request: rm.GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
     ) -> tuple[ContainerReport, ...]:
-        """Containers as their nodes know them now, in order of allocation. ``nodes`` spares asking for them again."""
+        """Containers as their nodes know them now, in order of allocation. ``nodes`` saves a request
+        for the nodes."""
 
     def container(self, container_id: str) -> ContainerReport:
         """One container. Raises ContainerNotFoundError."""
 
     def signal_name(self, signal: int) -> str:
-        """What is sent for a signal's number, in words. Raises UsageError for one that cannot be sent."""
+        """The name of what is sent for a signal's number. Raises UsageError if it cannot be sent."""
 
     def signal_container(self, report: ContainerReport, signal: int) -> None:
         """Send a signal to every process of a container."""

@@ -1,8 +1,8 @@
 """HTTP to YARN's daemons: the only module of the engine that opens a connection.
 
-Only 200 and 202 are success. Redirections, times and bodies are bounded; what is no JSON where JSON belongs, or only
-a part of it, is refused. A standby ResourceManager sends its callers on: by 307, by a ``Refresh`` header, or by a line
-of text; the next address is asked where it does not say where to.
+Only 200 and 202 are success. Redirections, times and bodies are limited; an answer that is not JSON where
+JSON is expected, or that is incomplete, is refused. A standby ResourceManager redirects its callers by 307,
+by a ``Refresh`` header, or by a line of text; if it names no target, the next address is tried.
 
 Decisions: one-client-protocol.
 """
@@ -35,20 +35,21 @@ from ..errors import (
 
 BASE: Final = "/ws/v1/cluster"
 LARGEST: Final = 64 * 1024 * 1024
-"""Bytes of one answer."""
+"""The most bytes of one answer."""
 SECONDS: Final = 30.0
-"""For one answer, from the connection to its last byte."""
+"""The timeout of one answer, from the connection to the last byte."""
 REDIRECTS: Final = 5
 _BLOCK: Final = 256 * 1024
 _REFRESH = re.compile(r"\s*\d+\s*;\s*url\s*=\s*(\S+)\s*", re.IGNORECASE)
 _STANDBY = b"standby RM"
 _FAILED_THERE = "UndeclaredThrowableException"
-"""What YARN answers, with 503 and without a reason, where it tried to do a change and could not: an unknown queue."""
+"""YARN's answer, with 503 and without a reason, if it tried a change and failed: for instance an
+unknown queue."""
 _Query = Sequence[tuple[str, str]]
 
 
 class RefusedError(RemoteError):
-    """What a daemon refused, or an answer that is not what it should be. ``status`` 0 where there is none."""
+    """A daemon's refusal, or an invalid answer. ``status`` is the HTTP status, 0 if there is none."""
 
     def __init__(
         self, message: str, *, because: str = "", hint: str = "", exit_code: int = 1, status: int = 0
@@ -58,7 +59,7 @@ class RefusedError(RemoteError):
 
 
 class Answer(Record):
-    """A successful answer: its bytes as they came, from which URL, and of which type."""
+    """A successful answer: its status, unchanged bytes, URL and content type."""
 
     status: int
     body: bytes
@@ -66,7 +67,7 @@ class Answer(Record):
     content_type: str = ""
 
     def document(self) -> dict[str, Any]:
-        """Its JSON object. Raises RefusedError for anything else."""
+        """The body as a JSON object. Raises RefusedError for anything else."""
         if self.content_type.split(";")[0].strip().lower() != "application/json":
             shown = self.content_type or "without a Content-Type"
             raise self.strange(f"it is {shown[:80]}, not application/json")
@@ -93,14 +94,14 @@ def strange(url: str, because: str) -> RefusedError:
 
 
 def bare(url: str) -> str:
-    """A URL for people: without its query."""
+    """A URL without its query, for messages."""
     return url.partition("?")[0]
 
 
 class Rest:
-    """Calls of one cluster's REST APIs. ``user`` goes along as ``user.name`` (Hadoop's simple authentication).
+    """Calls to one cluster's REST APIs. ``user`` is sent as ``user.name`` (Hadoop's simple authentication).
 
-    ``trace`` is told of each call, and of what went each way with ``trace_bodies``.
+    ``trace`` gets a line about each call; with ``trace_bodies`` also both bodies.
     """
 
     def __init__(
@@ -117,17 +118,18 @@ class Rest:
         """The base URL of the ResourceManager that answered last."""
         self._user = user
         self.seconds = seconds
-        """That one answer may take."""
+        """The timeout of one answer."""
         self._trace = trace
         self._trace_bodies = trace_bodies
 
     def call(
         self, method: str, path: str, *, query: _Query = (), body: Any = None, anybody: bool = False
     ) -> Answer:
-        """One call of the ResourceManager, at the first address that has an active one.
+        """Make one call to the ResourceManager, at the first address that has an active one.
 
-        ``path`` is below ``/ws/v1/cluster``. ``anybody``: a standby one may answer, too. A change is never sent
-        twice: after it has been sent, no other address is tried. Raises ConnectionFailedError, RefusedError.
+        ``path`` is below ``/ws/v1/cluster``. With ``anybody`` a standby may answer, too. A change is never
+        sent twice: after it has been sent, no other address is tried. Raises ConnectionFailedError,
+        RefusedError.
         """
         failures: list[str] = []
         tried = list(dict.fromkeys([self.address, *self.addresses] if self.address else self.addresses))
@@ -147,14 +149,14 @@ class Rest:
         )
 
     def get(self, url: str, query: _Query = ()) -> Answer:
-        """One URL of another daemon. Raises ConnectionFailedError, RefusedError."""
+        """Get a URL of another daemon. Raises ConnectionFailedError, RefusedError."""
         try:
             return self._follow("GET", url, query, None, True)
         except _NotThereError as error:
             raise ConnectionFailedError(f"cannot reach {bare(url)}", because=str(error)) from None
 
     def _follow(self, method: str, url: str, query: _Query, body: Any, anybody: bool) -> Answer:
-        """One request, and where it is sent on to. Raises _NotThereError where nothing has been done."""
+        """Make one request, and follow its redirections. Raises _NotThereError if nothing has been done."""
         until = time.monotonic() + self.seconds
         for _ in range(REDIRECTS + 1):
             status, headers, content = self._request(method, url, query, body, until)
@@ -196,10 +198,10 @@ class Rest:
         pairs.setdefault("user.name", self._user)
         target = f"{parts.path or '/'}?{urllib.parse.urlencode(pairs, safe=',:/')}"
         sent = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        # Logs are plain text, and Hadoop answers 406 to who takes JSON only.
+        # Logs are plain text, and Hadoop answers 406 to a client that accepts only JSON.
         headers = {"Accept": "application/json, */*;q=0.1", "User-Agent": f"yopp/{__version__}"}
         if method != "GET":
-            headers["X-XSRF-Header"] = "yopp"  # what Hadoop's filter against forged requests wants to see
+            headers["X-XSRF-Header"] = "yopp"  # required by Hadoop's filter against forged requests
         if sent is not None:
             headers["Content-Type"] = "application/json"
         begin = time.perf_counter()
@@ -239,11 +241,11 @@ class Rest:
 
 
 class _NotThereError(Exception):
-    """Nobody is there who could do it, and nothing has been done."""
+    """No active daemon answers at the address, and nothing has been done."""
 
 
 class _Until(io.RawIOBase):
-    """What comes from a socket until a moment: a timeout of the socket's own begins anew with every byte."""
+    """Reads from a socket until a deadline: the socket's own timeout would start anew with every byte."""
 
     def __init__(self, connected: socket.socket, until: float) -> None:
         super().__init__()
@@ -255,7 +257,7 @@ class _Until(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """As of any raw stream. Raises TimeoutError."""
+        """As for any raw stream. Raises TimeoutError after the deadline."""
         left = self._until - time.monotonic()
         if left <= 0:
             raise TimeoutError
@@ -263,13 +265,13 @@ class _Until(io.RawIOBase):
         return self._below.readinto(buffer)
 
     def close(self) -> None:
-        """Let go of the socket."""
+        """Close the stream, but not the socket."""
         self._below.close()
         super().close()
 
 
 class _Response(http.client.HTTPResponse):
-    """An answer all of which, its status line and headers too, has come by a moment."""
+    """An answer with one deadline for all of it, status line and headers included."""
 
     def __init__(self, sock: socket.socket, *args: Any, until: float, **more: Any) -> None:
         super().__init__(sock, *args, **more)
@@ -278,7 +280,8 @@ class _Response(http.client.HTTPResponse):
 
 
 def _split(url: str) -> urllib.parse.SplitResult:
-    """A URL's parts; a daemon's document may have told it. Raises _NotThereError for what is no URL of HTTP's."""
+    """The parts of a URL, which may come from a daemon's document. Raises _NotThereError if it is not
+    an HTTP URL."""
     try:
         parts = urllib.parse.urlsplit(url)
     except ValueError as error:
@@ -304,7 +307,7 @@ def _connection(parts: urllib.parse.SplitResult, until: float) -> http.client.HT
 
 
 def _content(response: http.client.HTTPResponse, url: str) -> bytes:
-    """The whole body. Raises RefusedError for one that is too long or ends too early."""
+    """The whole body. Raises RefusedError if it is too long or incomplete."""
     blocks: list[bytes] = []
     size = 0
     while True:
@@ -336,7 +339,7 @@ def _reason(error: Exception) -> str:
 
 
 def _onward(status: int, headers: Mapping[str, str], url: str) -> str | None:
-    """Where a request is sent on to, None where it is answered."""
+    """The target of a redirection; None for any other answer."""
     if status in (301, 302, 303, 307, 308):
         location = headers.get("location", "")
         if not location:
@@ -348,7 +351,8 @@ def _onward(status: int, headers: Mapping[str, str], url: str) -> str | None:
 
 
 def _keeping_path(place: str, url: str) -> str:
-    """A standby ResourceManager may name the other one's root: what was asked for is asked there."""
+    """The URL of a redirection. A standby ResourceManager may name only the root of the active one: then the
+    path of the request is kept."""
     try:
         there, here = urllib.parse.urlsplit(urllib.parse.urljoin(url, place)), urllib.parse.urlsplit(url)
     except ValueError:
@@ -358,7 +362,7 @@ def _keeping_path(place: str, url: str) -> str:
 
 
 def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) -> Answer:
-    """A success, or what was refused as an error with its exit code. Raises RefusedError."""
+    """The answer of a success. Raises RefusedError, with its exit code, for a refusal."""
     if status in (200, 202):
         return Answer(status, content, url, headers.get("content-type", ""))
     if status == 401:
@@ -382,7 +386,7 @@ _REFUSALS = {
     403: (EXIT_NOT_PERMITTED, "HADOOP_USER_NAME sets your user on a cluster without Kerberos"),
     **dict.fromkeys((502, 503, 504), (EXIT_UNREACHABLE, "its log has details")),
 }
-"""The exit codes and hints of answers that are no success."""
+"""The exit codes and hints of unsuccessful answers."""
 
 
 def _unauthorised(headers: Mapping[str, str], url: str) -> YoppError:
@@ -402,9 +406,9 @@ def _unauthorised(headers: Mapping[str, str], url: str) -> YoppError:
 
 
 def _exception_of(content: bytes, content_type: str) -> tuple[str, str]:
-    """What YARN says is wrong, and the name of its exception; "" for what it does not say.
+    """YARN's message and the name of its exception; "" for what is missing.
 
-    Refused changes answer with a bare sentence instead of a RemoteException, whatever type they call it.
+    The answer to a refused change is a bare sentence instead of a RemoteException, whatever its content type.
     """
     try:
         document = json.loads(content)
@@ -421,5 +425,5 @@ def _exception_of(content: bytes, content_type: str) -> tuple[str, str]:
 
 
 def _sentence(text: str) -> str:
-    """The first line, without the exceptions' names before it."""
+    """The first line, without the name of an exception at its start."""
     return re.sub(r"^(?:[a-z]\w*\.)+[A-Z]\w*: ", "", text.partition("\n")[0])[:500]

@@ -1,12 +1,14 @@
 """A job for YARN: the body of a submission that starts Hadoop's own distributed shell ApplicationMaster. Pure.
 
-Nothing is uploaded: the command is written into the file ``shellCommands`` that this master reads in its directory, by
-the shell that starts it, and the master's jar is on the nodes' class path as Hadoop ships it. The file is as Java's
-``DataInput.readUTF`` wants it: two bytes of length, then text in which no byte is 0.
+Nothing is uploaded: the shell that starts this master writes the command into the file ``shellCommands``,
+which the master reads in its directory, and the master's jar is on the nodes' class path as shipped by
+Hadoop. The file has the format of Java's ``DataInput.readUTF``: two bytes of length, then text in which no
+byte is 0.
 
-A NodeManager puts a command between double quotes into a script of its own, and expands ``{{X}}`` and ``<LOG_DIR>`` in
-it first; the master hands its command to the next NodeManager in the same way. So what a shell would change on the way
-is written with octal escapes between single quotes (``printf %b``), which no number of such layers touches.
+A NodeManager puts a command between double quotes into its own script, and expands ``{{X}}`` and
+``<LOG_DIR>`` in it first; the master passes its command to the next NodeManager in the same way. So all text
+that a shell would change on the way is written as octal escapes between single quotes (``printf %b``), which
+no number of such layers changes.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ CLASSPATH: Final = "<CPS>".join(
         ),
     )
 )
-"""What YARN's clients give a master where nobody set ``yarn.application.classpath``."""
+"""The class path that YARN's clients give a master by default (``yarn.application.classpath``)."""
 LARGEST_FILE: Final = 65535
-"""Bytes that ``readUTF`` can read."""
+"""The most bytes that ``readUTF`` can read."""
 _TOUCHED = re.compile(rb"[\x00-\x1f\x7f-\xff\"$`\\'{}<>]")
 _PLAIN = re.compile(r"[A-Za-z0-9_./:,@%+=-]*", re.ASCII)
 
@@ -73,7 +75,8 @@ def body(
 
 
 def _container_resources(size: Resource) -> list[str]:
-    """The option of types beside memory and vcores, which shells before Hadoop 3.1 do not know."""
+    """The option for resource types other than memory and vcores, which shells before Hadoop 3.1
+    do not know."""
     if not size.others:
         return []
     amounts = [
@@ -85,7 +88,7 @@ def _container_resources(size: Resource) -> list[str]:
 
 
 def command(job: JobSpec, submission: ApplicationSubmissionContext, *, debug: bool = False) -> str:
-    """The master's command line: its file first, then itself, as Hadoop's client writes it."""
+    """The master's command line: it writes the file, then starts the master as Hadoop's client does."""
     (phase,) = job.phases
     first = phase.tasks[0]
     line, passed = _command_line(phase)
@@ -118,14 +121,16 @@ def command(job: JobSpec, submission: ApplicationSubmissionContext, *, debug: bo
 
 
 def escaped(data: bytes) -> str:
-    """``data`` for ``printf %b`` between single quotes: what a shell or YARN would change as octal escapes."""
+    """``data`` for ``printf %b`` between single quotes: all that a shell or YARN would change as
+    octal escapes."""
     return _TOUCHED.sub(lambda found: b"\\0%03o" % found[0][0], data).decode("ascii")
 
 
 def java_text(text: str) -> bytes:
-    """``text`` as Java's ``DataOutput.writeUTF`` writes it: its length, then UTF-16's units in UTF-8 each.
+    """``text`` as Java's ``DataOutput.writeUTF`` writes it: its length, then each UTF-16 unit
+    encoded as UTF-8.
 
-    Raises UsageError for one that is too long for it.
+    Raises UsageError if the text is too long for that format.
     """
     units = text.encode("utf-16-be", "surrogatepass")
     alone = (int.from_bytes(units[at : at + 2], "big") for at in range(0, len(units), 2))
@@ -140,11 +145,12 @@ def java_text(text: str) -> bytes:
 
 
 def _command_line(phase: PhaseSpec) -> tuple[str, dict[str, str]]:
-    """What bash runs in each container, and the variables that can go as the master's options.
+    """The line that bash runs in each container, and the variables that can be passed as options
+    of the master.
 
-    A line goes as it is, as with Hadoop's client: bash reads it once more on the way. The words of a command without a
-    shell and values of variables must arrive as they are: where a layer would change them, they stand in a script of
-    their own.
+    A shell line is passed unchanged, as by Hadoop's client: bash interprets it once more on the way. The
+    words of a command without a shell, and the values of variables, must arrive unchanged: if a layer would
+    change them, they are put into a separate script.
     """
     plain = {name: value for name, value in phase.environment.items() if _PLAIN.fullmatch(value)}
     others = {name: value for name, value in phase.environment.items() if name not in plain}

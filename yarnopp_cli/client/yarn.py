@@ -1,4 +1,4 @@
-"""A YARN cluster as the commands need it: each method is one or two calls of its REST APIs."""
+"""The client of a YARN cluster: each method makes one or a few calls to its REST APIs."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LOG_BYTES: Final = 32 * 1024 * 1024
 FAN_OUT: Final = 8
-"""How many nodes are asked at once."""
+"""How many nodes are asked in parallel."""
 ROUNDS: Final = 2
-"""How many times as long as one may take all nodes together have."""
+"""The time limit of all nodes together, as a multiple of the limit of one answer."""
 SIGNALS: Final = {"QUIT": "OUTPUT_THREAD_DUMP", "TERM": "GRACEFUL_SHUTDOWN", "KILL": "FORCEFUL_SHUTDOWN"}
-"""Signals that YARN's REST API has a command for."""
+"""The signals for which YARN's REST API has a command."""
 PACE: Final = {"fastest": 0.1, "slowest": 2.0}
-"""Seconds between two looks at an application: YARN's REST API holds no answer back."""
+"""Seconds between two polls of an application: YARN's REST API has no calls that wait."""
 ALIVE: Final = (NodeState.RUNNING, NodeState.DECOMMISSIONING)
-"""States of nodes whose NodeManager answers."""
+"""The states of nodes whose NodeManager answers."""
 
 
 class _Answered(Record):
-    """One answer: whether it tells of a ``single`` thing, what it told, and its bytes."""
+    """One answer: whether it describes a ``single`` object, its reports, and its bytes."""
 
     single: bool
     reports: Sequence[Any]
@@ -76,10 +76,11 @@ class _Answered(Record):
 
 
 class YarnClient:
-    """One YARN cluster: ``protocol.Client``, and what its REST APIs have beside it.
+    """One YARN cluster: ``protocol.Client``, and what else its REST APIs have.
 
-    Of each report that a method returns, the document that it was read from is kept, and the bytes of each answer, so
-    that JSON can be printed as the cluster told it. ``warn`` is told of nodes that do not answer.
+    The client keeps the document of each report that a method returns, and the bytes of each answer, so that
+    JSON can be printed exactly as the cluster sent it. ``warn`` gets a line about each node that does not
+    answer.
     """
 
     def __init__(self, rest: Rest, warn: Callable[[str], None] | None = None) -> None:
@@ -89,21 +90,22 @@ class YarnClient:
         self._answers: list[_Answered] = []
 
     def close(self) -> None:
-        """Nothing is kept open between two calls."""
+        """Do nothing: no connection is kept open between two calls."""
 
     # -- what was told -----------------------------------------------------------------------------------------
 
     def document_of(self, report: Any) -> documents.Document:
-        """The document that a report was read from."""
+        """The document from which a report was read."""
         return self._documents[id(report)][1]
 
     def forget(self) -> None:
-        """Let go of all that was told: it is asked anew."""
+        """Drop all documents and answers; later calls ask again."""
         self._documents.clear()
         self._answers.clear()
 
     def body_of(self, rows: Sequence[Any], *, single: bool = False) -> bytes | None:
-        """The bytes of the answer that listed just these reports, or (``single``) told of this one alone."""
+        """The bytes of the answer that listed exactly these reports, or (``single``) described this one
+        alone; None if there is none."""
         for one in reversed(self._answers):
             same = one.single is single and len(one.reports) == len(rows)
             if same and all(map(operator.is_, one.reports, rows)):
@@ -111,15 +113,16 @@ class YarnClient:
         return None
 
     def is_ours(self, rows: Iterable[Any]) -> bool:
-        """Whether a yopp cluster told of them, which tells more than YARN does."""
+        """Whether the reports are from a yopp cluster, which reports more than YARN does."""
         return any(documents.is_ours(self.document_of(one)) for one in rows)
 
     # -- the cluster -------------------------------------------------------------------------------------------
 
     def info(self, *, anybody: bool = False) -> Answer:
-        """``clusterInfo``; of a standby ResourceManager too with ``anybody``.
+        """``clusterInfo``; with ``anybody`` also that of a standby ResourceManager.
 
-        That is the one document that a standby gives itself: another call finds the active one then.
+        It is the only document that a standby answers itself instead of redirecting: another call then finds
+        the active ResourceManager.
         """
         answer = self.rest.call("GET", "/info", anybody=anybody)
         if anybody or self._member(answer, "clusterInfo").get("haState") != "STANDBY":
@@ -139,7 +142,7 @@ class YarnClient:
         return self._keep([report for report, _ in pairs], [document for _, document in pairs])
 
     def scheduler(self) -> Answer:
-        """The scheduler's document, whichever scheduler it is."""
+        """The document of the scheduler, of whatever type."""
         return self.rest.call("GET", "/scheduler")
 
     # -- nodes -------------------------------------------------------------------------------------------------
@@ -149,7 +152,7 @@ class YarnClient:
         return self.nodes_in(tuple(NodeState))
 
     def nodes_in(self, states: Sequence[NodeState]) -> tuple[NodeReport, ...]:
-        """Nodes in these states."""
+        """The nodes in these states."""
         answer = self.rest.call("GET", "/nodes", query=[("states", ",".join(one.value for one in states))])
         return self._listing(answer, "nodes", "node", documents.node)
 
@@ -162,7 +165,7 @@ class YarnClient:
     # -- applications ------------------------------------------------------------------------------------------
 
     def applications(self, request: GetApplicationsRequest | None = None) -> tuple[ApplicationReport, ...]:
-        """Those that the request names, in order of submission. YARN filters, but for names."""
+        """The applications that match the request, in order of submission. YARN filters, except by name."""
         wanted = request or GetApplicationsRequest()
         query = [
             ("states", ",".join(LIVE_STATES if wanted.live_only else wanted.states)),
@@ -193,7 +196,7 @@ class YarnClient:
         any_of_them: bool = False,
         wait: float = 60.0,
     ) -> WaitForApplicationsResponse:
-        """Look again and again, ever more rarely, until they have reached ``states`` or later ones (none: have
+        """Poll, with growing pauses, until the applications have reached ``states`` or later ones (none: have
         ended), or ``wait`` seconds have passed."""
         seen: dict[str, ApplicationReport] = {}
         satisfied = False
@@ -207,7 +210,7 @@ class YarnClient:
         return WaitForApplicationsResponse(satisfied, tuple(seen.values()))
 
     def submit(self, make_body: Callable[[str], dict[str, Any]]) -> str:
-        """Submit an application; its id. ``make_body`` makes the body for the id that it is given."""
+        """Submit an application; its id. ``make_body`` makes the request's body from the id."""
         answer = self.rest.call("POST", "/apps/new-application")
         given = answer.document().get("application-id")
         application_id = self._read(answer, lambda: str(ApplicationId.parse(str(given))))
@@ -215,7 +218,8 @@ class YarnClient:
         return application_id
 
     def change(self, request: ApplicationChange) -> ApplicationReport:
-        """Change an application; as it is then. YARN writes diagnostics of its own. Raises ApplicationNotFoundError."""
+        """Change an application; its report after that. YARN writes its own diagnostics. Raises
+        ApplicationNotFoundError."""
         what, body = _CHANGES[type(request)]
         with _naming(_no_application, request.application_id):
             self.rest.call("PUT", f"/apps/{request.application_id}/{what}", body=body(request))
@@ -232,14 +236,15 @@ class YarnClient:
     # -- containers --------------------------------------------------------------------------------------------
 
     def container_reports(self, request: GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """As ``containers``, in order of their ids: there is no quicker way."""
+        """As ``containers``, ordered by id: YARN has no quicker way."""
         found = [one for one in self.containers(request) if request.finished or is_live(one)]
         return tuple(sorted(found, key=lambda one: one.container_id))
 
     def containers(
         self, request: GetContainersRequest | None = None, *, nodes: Iterable[NodeReport] | None = None
     ) -> tuple[ContainerReport, ...]:
-        """Of one node or of all as the NodeManagers know them, of one application as the ResourceManager does."""
+        """The containers of one node or of all, as the NodeManagers report them; those of one application as
+        the ResourceManager reports them."""
         wanted = request or GetContainersRequest()
         alive = [one for one in (self.nodes_in(ALIVE) if nodes is None else nodes) if one.state in ALIVE]
         if wanted.application_id:
@@ -261,7 +266,7 @@ class YarnClient:
         return self._merged(found)
 
     def _merged(self, found: Sequence[tuple[ContainerReport, ...]]) -> tuple[ContainerReport, ...]:
-        """Several listings as one."""
+        """Merge several listings into one."""
         if len(found) == 1:
             return found[0]
         reports = tuple(one for listing in found for one in listing)
@@ -271,7 +276,7 @@ class YarnClient:
         return reports
 
     def attempt_containers(self, attempt: ApplicationAttemptReport) -> tuple[ContainerReport, ...]:
-        """The containers of an attempt, as far as the ResourceManager still knows them."""
+        """The containers of an attempt that the ResourceManager still knows."""
         application_id = str(ApplicationAttemptId.parse(attempt.attempt_id).application_id)
         path = f"/apps/{application_id}/appattempts/{attempt.attempt_id}/containers"
         with _naming(_no_application, application_id):
@@ -281,9 +286,10 @@ class YarnClient:
     def in_truth(
         self, listed: tuple[ContainerReport, ...], nodes: Sequence[NodeReport]
     ) -> tuple[ContainerReport, ...]:
-        """The ResourceManager's containers with the execution type and the state that their nodes know.
+        """The ResourceManager's containers, with the execution type and the state from their nodes.
 
-        It tells no type itself, and calls all that live RUNNING, those in a node's queue too.
+        The ResourceManager reports no execution type, and reports all live containers as
+        RUNNING, queued ones too.
         """
         if not listed or any("executionType" in self.document_of(one) for one in listed):
             return listed
@@ -302,7 +308,7 @@ class YarnClient:
         return tuple(reports)
 
     def node_containers(self, node: NodeReport) -> tuple[ContainerReport, ...]:
-        """What a NodeManager knows of its containers."""
+        """The containers of a node, as its NodeManager reports them."""
         answer = self.rest.get(f"{self.node_url(node)}/containers")
         return self._listing(
             answer, "containers", "container", lambda one: documents.container(one, node.node_id)
@@ -311,9 +317,10 @@ class YarnClient:
     def containers_of(
         self, nodes: Sequence[NodeReport]
     ) -> tuple[list[tuple[ContainerReport, ...]], list[tuple[str, YoppError]]]:
-        """The containers of several nodes; and those that did not answer, with what went wrong.
+        """The containers of several nodes; and the ids of the nodes that did not answer, with their errors.
 
-        All of them together have the time of ``ROUNDS`` answers. Raises what went wrong where none of them answered.
+        The time limit of all nodes is ``ROUNDS`` times that of one answer. Raises the first
+        error if no node answered.
         """
         seconds = ROUNDS * self.rest.seconds
         found: list[tuple[ContainerReport, ...]] = []
@@ -333,7 +340,8 @@ class YarnClient:
         return found, failed
 
     def container(self, container_id: str) -> ContainerReport:
-        """One container, from its node, which is found through its application. Raises ContainerNotFoundError."""
+        """One container, as reported by its node, which is found through its attempt. Raises
+        ContainerNotFoundError."""
         node = self.node_of(container_id)
         with _naming(_no_container, container_id):
             answer = self.rest.get(f"{self.node_url(node)}/containers/{container_id}")
@@ -350,7 +358,7 @@ class YarnClient:
         raise _no_container(container_id)
 
     def signal_name(self, signal: int) -> str:
-        """YARN's command for a signal. Raises UsageError for one that it has none for."""
+        """YARN's command for a signal. Raises UsageError if it has none."""
         name = signals.Signals(signal).name.removeprefix("SIG")
         if name not in SIGNALS:
             raise UsageError(
@@ -361,34 +369,35 @@ class YarnClient:
         return f"{SIGNALS[name]} (SIG{name})"
 
     def signal_container(self, report: ContainerReport, signal: int) -> None:
-        """Have YARN signal a container. Raises ContainerNotFoundError."""
+        """Ask YARN to signal a container. Raises ContainerNotFoundError."""
         command = self.signal_name(signal).partition(" ")[0]
         with _naming(_no_container, report.container_id):
             self.rest.call("POST", f"/containers/{report.container_id}/signal/{command}")
 
     def log_files(self, node: NodeReport, container_id: str) -> list[str]:
-        """The names of a container's log files. Raises ContainerNotFoundError where its node has none (any more)."""
+        """The names of a container's log files. Raises ContainerNotFoundError if its node does not know
+        the container (any more)."""
         try:
             with _naming(_no_container, container_id):
                 answer = self.rest.get(f"{self.node_url(node)}/containers/{container_id}/logs")
         except RefusedError as error:
-            if "not yet running" in error.message:  # it waits in its node's queue
+            if "not yet running" in error.message:  # the container waits in its node's queue
                 return []
             raise
         found = answer.document()
         return self._read(answer, lambda: documents.log_files(found))
 
     def log(self, node: NodeReport, container_id: str, name: str) -> bytes:
-        """What stands in a log file of a container, ``LOG_BYTES`` of it at most, the last of them."""
+        """The content of a container's log file: its last ``LOG_BYTES`` bytes at most."""
         url = f"{self.node_url(node)}/containers/{container_id}/logs/{_quoted(name)}"
         with _naming(_no_container, container_id):
             answer = self.rest.get(url, [("size", str(-LOG_BYTES))])
-        if answer.content_type.startswith("text/html"):  # a page that says that there is nothing
+        if answer.content_type.startswith("text/html"):  # a page that reports that there is no log
             raise _no_container(container_id)
         return documents.log_text(answer.body)
 
     def node_url(self, node: NodeReport) -> str:
-        """The base URL of a node's REST API. Raises RefusedError where it has none."""
+        """The base URL of a node's REST API. Raises RefusedError if the node has no web address."""
         if not node.http_address:
             raise RefusedError(
                 f"node {node.node_id} has no web address",
@@ -448,7 +457,7 @@ def _compact(document: Any) -> bytes:
 
 
 def expiry(expires_at_ms: int) -> str:
-    """A moment as YARN's timeouts want it: 2026-11-22T05:26:35.987+0000."""
+    """A time in the format of YARN's timeouts: 2026-11-22T05:26:35.987+0000."""
     moment = datetime.datetime.fromtimestamp(expires_at_ms / 1000, datetime.UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{expires_at_ms % 1000:03d}+0000"
 
@@ -462,7 +471,7 @@ _CHANGES: Final[dict[type, tuple[str, Callable[[Any], dict[str, Any]]]]] = {
         lambda one: {"timeout": {"type": "LIFETIME", "expiryTime": expiry(one.expires_at_ms)}},
     ),
 }
-"""What each change puts where, below its application."""
+"""The resource below its application to which each change is PUT, and the body."""
 
 
 def _quoted(word: str) -> str:
@@ -476,7 +485,7 @@ def _submitted(application_id: str) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _naming(missing: Callable[[str], YoppError], identifier: str) -> Iterator[None]:
-    """Let a 404 be our own kind of error, which names what is not there; any other is as it is."""
+    """Turn a 404 into the error ``missing``, which names what was not found; other errors pass unchanged."""
     try:
         yield
     except RefusedError as error:
@@ -492,7 +501,7 @@ def _no_application(application_id: str) -> YoppError:
 
 
 def _no_container(container_id: str) -> YoppError:
-    """Where neither the ResourceManager nor a node has a container any more."""
+    """The error for a container that neither the ResourceManager nor a node has any more."""
     application_id = str(ContainerId.parse(container_id).application_id)
     return ContainerNotFoundError(
         f"the cluster's nodes do not know {container_id}",

@@ -1,8 +1,8 @@
-"""How one machine is shared between the nodes of a cluster.
+"""Shares one machine between the nodes of a cluster.
 
-Memory is never promised twice, because a container would be killed for the sake of another one that was promised
-the same memory. Vcores may be, on request: sharing a core only makes work slower. All of it is pure but
-``plan_capacity`` and ``threads_per_core``, which look at the machine.
+Memory is never promised twice: otherwise a container would be killed because another one was promised the
+same memory. Vcores may be promised twice on request, since sharing a core only makes work slower. All
+functions are pure except ``plan_capacity`` and ``threads_per_core``, which read the machine's limits.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ if TYPE_CHECKING:
 
 UNDETECTED_MB = 8192
 UNDETECTED_VCORES = 8
-"""YARN's constants for a node that is not to look at its machine (``YarnConfiguration``)."""
+"""YARN's defaults for a node that does not detect its hardware (``YarnConfiguration``)."""
 RESERVE_DIVISOR = 10
 RESERVE_LEAST_MB = 256
 RESERVE_MOST_MB = 2048
 DAEMON_MB = 40
-"""What one NodeManager itself takes, roughly: a thousand of them need a machine of their own."""
+"""The approximate memory of a NodeManager process: a thousand of them need a large machine."""
 
 
 class Machine(Record):
-    """What yopp may use of this host, and what lowered it. ``cores`` may be a fraction (a CPU quota)."""
+    """What yopp may use of this host, and the reasons why it is less than all. ``cores`` may be a
+    fraction (a CPU quota)."""
 
     memory_mb: int
     cores: float
     because: tuple[str, ...] = ()
 
     def told(self, amount: str) -> str:
-        """``amount``, which it gives yopp, with what lowered it."""
+        """``amount``, followed by the reasons why it is not more."""
         return amount + (f" ({'; '.join(self.because)})" if self.because else "")
 
 
 class Wish(Record):
-    """The nodes that were asked for; None leaves the choice to yopp. Sizes are per node.
+    """The requested nodes; None leaves the choice to yopp. Sizes are per node.
 
-    ``configured`` says that the sizes come from the configuration and not from the command line.
+    ``configured`` means that the sizes come from the configuration and not from the command line.
     """
 
     nodes: int | None = None
@@ -56,16 +57,16 @@ class Wish(Record):
 
 
 class CapacityPlan(Record):
-    """The size of each node, in order of their ports, and warnings for people, a line each."""
+    """The size of each node, in order of the ports, and warnings for the user, a line each."""
 
     nodes: tuple[Resource, ...]
     warnings: tuple[str, ...] = ()
 
 
 def reserve_mb(memory_mb: int, configured: int) -> int:
-    """Memory kept back for the rest of the machine: ``configured``, or for -1 a tenth, 256 to 2048 MB.
+    """Memory reserved for the rest of the machine: ``configured``, or for -1 a tenth, but 256 to 2048 MB.
 
-    A machine so small that the least reserve would take more than half of it keeps back half.
+    On a machine so small that 256 MB is more than half of it, half is reserved.
     """
     if configured >= 0:
         return configured
@@ -81,12 +82,12 @@ def plan(
     cpu_percentage: int = 100,
     taken: Resource = Resource(),
 ) -> CapacityPlan:
-    """Share the machine between ``wish.nodes`` nodes (one, if it does not say).
+    """Share the machine between ``wish.nodes`` nodes (None: one).
 
     ``reserved_memory_mb`` and ``cpu_percentage`` are the properties
-    ``yarn.nodemanager.resource.system-reserved-memory-mb`` and ``….percentage-physical-cpu-limit``;
-    ``taken`` is what existing nodes have been promised. Raises UsageError for a size below 1, and YoppError for
-    more than the machine has, with a hint at what to type instead.
+    ``yarn.nodemanager.resource.system-reserved-memory-mb`` and ``….percentage-physical-cpu-limit``; ``taken``
+    is what existing nodes have been promised. Raises UsageError for a size below 1, and YoppError if the
+    machine has less than requested, with a hint what to type instead.
     """
     nodes = 1 if wish.nodes is None else wish.nodes
     for option, value in (("--nodes", nodes), ("--memory", wish.memory_mb), ("--vcores", wish.vcores)):
@@ -120,7 +121,8 @@ def plan(
 def _vcores(
     wish: Wish, nodes: int, cores: int, told: str, taken: int, warnings: list[str]
 ) -> tuple[int, ...]:
-    """Vcores of each node: as many as asked for, or the cores evenly, the remainder to the first ones."""
+    """Vcores of each node: as requested, or the cores divided evenly, with the remainder for the
+    first nodes."""
     if wish.vcores is not None:
         promised = wish.vcores * nodes + taken
         if promised > cores:
@@ -176,8 +178,8 @@ def _memory(
 def counted_machine(machine: Machine, settings: HardwareSettings, threads_per_core: float = 1.0) -> Machine:
     """The machine with its processors counted as vcores.
 
-    ``threads_per_core`` is how many of the kernel's processors are one core. A fraction of a vcore does not count, as
-    in YARN.
+    ``threads_per_core`` is the number of the kernel's processors per core. As in YARN, the result is rounded
+    down to whole vcores later.
     """
     cores, because = machine.cores, list(machine.because)
     if not settings.count_logical_processors and threads_per_core > 1:
@@ -190,14 +192,15 @@ def counted_machine(machine: Machine, settings: HardwareSettings, threads_per_co
 
 
 def size_of_node(configured: int | None, settings: HardwareSettings, undetected: int) -> int | None:
-    """A configured size; for -1 None (what the machine has), or a constant where nothing is to be detected."""
+    """A configured size; for -1 None (the machine's own), or the constant ``undetected`` if detection
+    is disabled."""
     if configured is not None and configured >= 0:
         return configured
     return None if settings.detect_capabilities else undetected
 
 
 def threads_per_core() -> float:
-    """How many of the kernel's processors are one core of this machine; 1 where the kernel does not say."""
+    """The number of the kernel's processors per core of this machine; 1 if the kernel does not report it."""
     import psutil
 
     logical, physical = psutil.cpu_count() or 1, psutil.cpu_count(logical=False) or 0
@@ -212,7 +215,8 @@ def share_host(
     *,
     taken: Resource = Resource(),
 ) -> CapacityPlan:
-    """As ``plan``, for a host whose limits are known and the properties that say how it is to be counted."""
+    """As ``plan``, for a host with known limits, and the properties that decide how its hardware
+    is counted."""
     memory, vcores = wish.memory_mb, wish.vcores
     if memory is None:
         memory = size_of_node(node.memory_mb, hardware, UNDETECTED_MB)
@@ -229,7 +233,7 @@ def share_host(
 
 
 def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource = Resource()) -> CapacityPlan:
-    """The sizes of the nodes on this machine; ``taken`` is what other nodes were promised already."""
+    """The sizes of the nodes on this machine; ``taken`` is what other nodes have already been promised."""
     from executor.linux.watching.host import host_limits
 
     node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)

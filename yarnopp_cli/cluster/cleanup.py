@@ -1,9 +1,12 @@
-"""Remove what a cluster's dead nodes left on this host: containers' processes, cgroups, directories and records.
+"""Removes what dead nodes of a cluster left on this host: processes of containers, cgroups,
+directories and records.
 
-Only what bears this run directory's name is touched: cgroups below ``<hierarchy>/<key of the run directory>``, and the
-processes that the nodes' own records name by pid and start time. Nothing is found by a program's name.
+It touches only what belongs to this run directory: cgroups below ``<hierarchy>/<key of the run directory>``,
+the processes that the nodes' records name by pid and start time, and those that carry the mark of a node's
+records (``executor.linux.zygotes``). It never searches by a program's name.
 
-Each start of a cluster looks for leftovers, and seldom finds any: what removes them is loaded when there is something.
+Each start of a cluster looks for leftovers and rarely finds any, so the modules that remove them are
+imported only when needed.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import errno
 import json
 import os
 import re
+import signal
 import time
 from collections.abc import Iterator
 
@@ -21,6 +25,7 @@ from executor.hints import TYPE_CHECKING
 from executor.light import Record
 from executor.linux.cgroups.files import CGROUP_ROOT, group_processes, read_mounts, read_own_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
+from executor.linux.zygotes import Marked, marked_below
 from executor.records import ContainerRecord, ContainerState
 from executor.regular import read_regular
 from executor.settings import ExecutorSettings
@@ -28,26 +33,29 @@ from executor.trees import remove_tree
 
 from ..settings.declarations import NodeManagerSettings
 from .clientfiles import JOBS, clear_handed_over
+from .processes import ProcessId
 from .rundir import RunDir
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
 
 KILL_SECONDS = 1.0
-"""How long all kills may take together."""
+"""The time limit of all kills together, in seconds."""
 REMOVE_SECONDS = 2.0
 _NODE = re.compile(r"nm-(\d{1,5})")
 
 
 class Places(Record):
-    """Where nodes of a run directory put things: their cgroups' ``hierarchy`` and their ``local_dirs``."""
+    """Where the nodes of a run directory keep their files: the ``hierarchy`` of their cgroups, and their
+    ``local_dirs``."""
 
     hierarchy: str
     local_dirs: str
 
 
 def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
-    """By the configuration that the nodes ran with, or by the defaults if that is lost."""
+    """The places according to the configuration that the nodes ran with, or to the defaults if
+    that is lost."""
     if configuration is None:
         return Places(ExecutorSettings().cgroups_hierarchy, os.path.join(run_dir.state_dir, "nm-local-dir"))
     hierarchy = configuration.settings(ExecutorSettings).cgroups_hierarchy
@@ -55,7 +63,8 @@ def places(run_dir: RunDir, configuration: Configuration | None) -> Places:
 
 
 class Cleared(Record):
-    """The ids of containers that were ended, the cgroups that were removed, and what could not be, a line each."""
+    """The ids of the containers that were ended, the cgroups that were removed, and the problems,
+    a line each."""
 
     containers: tuple[str, ...] = ()
     cgroups: tuple[str, ...] = ()
@@ -63,9 +72,9 @@ class Cleared(Record):
 
 
 def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[ContainerRecord, ...]:
-    """The records that nodes keep of containers that have not ended; of ``ports``, or of all.
+    """The nodes' records of containers that have not ended; of the nodes at ``ports``, or of all.
 
-    Those that cannot be read, such as a newer version's, are left out: ``has_records`` knows of them.
+    Records that cannot be read, such as those of a newer version, are left out; ``has_records`` counts them.
     """
     found: list[ContainerRecord] = []
     for port in _node_ports(run_dir, ports):
@@ -85,18 +94,33 @@ def _stored(run_dir: RunDir, port: int) -> list[ContainerRecord]:
 
 
 def live_records(run_dir: RunDir) -> tuple[ContainerRecord, ...]:
-    """Those records whose container is still running."""
+    """The records whose container is still running."""
     return tuple(record for record in records(run_dir) if is_alive(record.pid, record.process_start))
 
 
 def known_ports(run_dir: RunDir, where: Places) -> set[int]:
     """The ports of all nodes, running or not, that have records or cgroups of this run directory."""
     ports = {port for port in _node_ports(run_dir) if has_records(run_dir, port)}
-    return ports | {_port(group) for group in groups(run_dir, where.hierarchy)}
+    ports |= {_port(group) for group in groups(run_dir, where.hierarchy)}
+    return ports | set(_pools(run_dir))
+
+
+def _pools(run_dir: RunDir) -> dict[int, list[Marked]]:
+    """The processes of nodes' pools, by port: a stopped zygote outlives its node, and is in no group
+    and no record."""
+    if not os.path.isdir(run_dir.state_dir):
+        return {}
+    found: dict[int, list[Marked]] = {}
+    top = os.path.realpath(run_dir.state_dir)
+    for one in marked_below(top):
+        name = os.path.relpath(one.state, top).partition("/")[0]
+        if _NODE.fullmatch(name):
+            found.setdefault(_port(name), []).append(one)
+    return found
 
 
 def has_records(run_dir: RunDir, port: int) -> bool:
-    """Whether a node of that port has left records, readable or not."""
+    """Whether the node at that port has left records, readable or not."""
     try:
         return bool(_stored(run_dir, port))
     except StateStoreError:
@@ -104,7 +128,7 @@ def has_records(run_dir: RunDir, port: int) -> bool:
 
 
 def records_directory(run_dir: RunDir, port: int) -> str:
-    """Where a node keeps the records of its containers."""
+    """The directory in which a node keeps the records of its containers."""
     return os.path.join(run_dir.nm_state_dir(port), "containers")
 
 
@@ -113,7 +137,7 @@ def _port(path: str) -> int:
 
 
 def _node_ports(run_dir: RunDir, among: frozenset[int] | None = None) -> list[int]:
-    """The ports of the nodes, or of those of them that are ``among`` these, that have a state directory."""
+    """The ports of the nodes that have a state directory; only those in ``among``, if given."""
     try:
         names = os.listdir(run_dir.state_dir)
     except OSError:
@@ -124,11 +148,11 @@ def _node_ports(run_dir: RunDir, among: frozenset[int] | None = None) -> list[in
 
 
 def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
-    """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>`` in every mounted
-    hierarchy.
+    """The cgroups of this run directory's nodes: ``<base>/<hierarchy>/<key>/nm-<port>`` in every
+    mounted hierarchy.
 
-    The bases are those that a node chooses from: the mount's own directory, the group this process is in, and
-    what nodes wrote down of theirs.
+    The bases are those from which a node chooses: the mount point, the cgroup of this process and its parent,
+    and the bases that nodes have recorded.
     """
     found: dict[str, None] = {}
     for base in _bases(run_dir):
@@ -143,7 +167,7 @@ def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
 
 
 def _bases(run_dir: RunDir) -> Iterator[str]:
-    """Directories below which nodes may have made their groups, each within a mounted hierarchy."""
+    """The directories below which nodes may have created their cgroups, each within a mounted hierarchy."""
     try:
         mounts, own = read_mounts("/proc", CGROUP_ROOT), read_own_paths("/proc")
     except OSError:
@@ -152,7 +176,7 @@ def _bases(run_dir: RunDir) -> Iterator[str]:
     for mount in mounts:
         name = "" if mount.version == 2 else next((item for item in mount.controllers if item in own), "")
         here = mount.directory_of(own[name]) if name in own else None
-        # A process that had to move to a leaf (v2) made its groups beside that.
+        # A process that had to move to a leaf (v2) created its cgroups beside that leaf.
         candidates = [mount.point, here, None if here is None else os.path.dirname(here), *sorted(noted)]
         for base in candidates:
             if base is not None and (base == mount.point or base.startswith(mount.point + "/")):
@@ -160,7 +184,7 @@ def _bases(run_dir: RunDir) -> Iterator[str]:
 
 
 def _noted_bases(run_dir: RunDir) -> Iterator[str]:
-    """What nodes remember of the place of their groups (``cgroups.json``)."""
+    """The places of their cgroups that nodes have recorded (``cgroups.json``)."""
     for port in _node_ports(run_dir):
         try:
             noted = json.loads(read_regular(os.path.join(run_dir.nm_state_dir(port), "cgroups.json")))
@@ -173,14 +197,15 @@ def _noted_bases(run_dir: RunDir) -> Iterator[str]:
 def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None) -> Cleared:
     """End the containers that dead nodes left, and remove their cgroups, records and private directories.
 
-    ``ports`` names the nodes, None means all of them: the caller has made sure, under the run directory's lock, that
-    none of them is running. The output of containers stays.
+    ``ports`` selects the nodes, None all of them. The caller holds the run directory's lock and has made sure
+    that none of these nodes is running. The output of containers is kept.
     """
     ended: list[str] = []
     problems: list[str] = []
     deadline = time.monotonic() + KILL_SECONDS
     removed = [group for group in groups(run_dir, where.hierarchy) if ports is None or _port(group) in ports]
     unreadable: set[int] = set()
+    _end_pools(run_dir, ports)  # first of all: a zygote that goes on starts no more launchers
     for port in _node_ports(run_dir, ports):
         try:
             found = _stored(run_dir, port)
@@ -195,14 +220,21 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
         _remove_group(group, deadline, where.hierarchy, problems)
     for port in _node_ports(run_dir, ports):
         if port in unreadable:
-            continue  # else nobody could find its containers any more
+            continue  # without the records, its containers could not be found any more
         _remove_directory(run_dir.nm_state_dir(port), problems)
         _remove_directory(os.path.join(where.local_dirs, f"{run_dir.key}-nm-{port}"), problems)
     if ports is None:
         clear_handed_over(os.path.join(run_dir.state_dir, JOBS))
-    with contextlib.suppress(OSError):  # others may use it
+    with contextlib.suppress(OSError):  # other nodes may still use the directory
         os.rmdir(where.local_dirs)
     return Cleared(tuple(ended), tuple(removed), tuple(problems))
+
+
+def _end_pools(run_dir: RunDir, ports: frozenset[int] | None) -> None:
+    for port, pool in _pools(run_dir).items():
+        if ports is None or port in ports:
+            for one in pool:
+                ProcessId(one.pid, one.start).send(signal.SIGKILL)
 
 
 def _remove_directory(path: str, problems: list[str]) -> None:
@@ -212,7 +244,8 @@ def _remove_directory(path: str, problems: list[str]) -> None:
 
 
 def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
-    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it had ended already."""
+    """SIGKILL a recorded container: the processes below its shim, then the shim. False if it has
+    already ended."""
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
     from executor.linux.cgroups.base import kill_until_empty
@@ -221,7 +254,7 @@ def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
 
     def members() -> list[int]:
         found = [entry.pid for entry in belonging_to(shim, container_id, scan())]
-        # The shim comes last: while it lives, its session names the container's processes.
+        # The shim is killed last: while it lives, its session identifies the container's processes.
         return found or ([shim] if is_alive(shim, record.process_start) else [])
 
     try:

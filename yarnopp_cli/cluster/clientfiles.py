@@ -1,4 +1,5 @@
-"""Directories that a client keeps for its job while it lives: what a `pi` job and the tasks of ``run --pipe`` read."""
+"""Directories that a client keeps for its job: the files that a `pi` job and the tasks of
+``run --pipe`` read."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import os
 from ..errors import YoppError
 
 JOBS = "jobs"
-"""Where they are in the state directory of a run directory."""
+"""The name of their parent in the state directory of a run directory."""
 LOCK = "lock"
 PI = "QuasiMonteCarlo_"
 PIPE = "pipe_"
@@ -17,14 +18,15 @@ _PREFIXES = (PI, PIPE)
 
 
 class ClientDirectory:
-    """A directory under a parent, that only this user may read.
+    """A directory below a parent, readable only for this user.
 
-    While its maker lives it is locked; ``clear_abandoned`` removes those whose maker has died.
+    The process that creates it holds it locked; ``clear_abandoned`` removes
+    directories whose creator has died.
     """
 
     def __init__(self, parent: str, name: str) -> None:
-        """Make it; random digits follow the name, which begins with ``PI`` or ``PIPE``. Raises YoppError where that is
-        impossible."""
+        """Create it; random digits follow ``name``, which begins with ``PI`` or ``PIPE``. Raises
+        YoppError if that fails."""
         self._lock = -1
         self.path = f"{parent}/{name}_{int.from_bytes(os.urandom(4), 'big')}"
         try:
@@ -35,12 +37,13 @@ class ClientDirectory:
             raise unusable(self.path, error) from None
 
     def hand_over(self) -> None:
-        """A detached master uses and removes it from now on: it is neither locked nor abandoned."""
+        """Hand the directory over to a detached master, which uses and removes it: it is unlocked, but
+        not counted as abandoned."""
         os.unlink(f"{self.path}/{LOCK}")
         self._unlock()
 
     def remove(self) -> None:
-        """Remove it with its files; may be called twice."""
+        """Remove the directory with its files; may be called twice."""
         remove_directory(self.path)
         self._unlock()
 
@@ -51,17 +54,17 @@ class ClientDirectory:
 
 
 def remove_directory(path: str) -> None:
-    """Remove a job's directory; what cannot be removed is left."""
+    """Remove a job's directory; files that cannot be removed are left."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(path):
             with contextlib.suppress(OSError):
                 os.unlink(entry.path)
         os.rmdir(path)
-        os.rmdir(os.path.dirname(path))  # only goes if it was the last one
+        os.rmdir(os.path.dirname(path))  # fails, and is ignored, unless it was the last one
 
 
 def _make(parent: str, path: str) -> None:
-    """Make both; another job that ends may remove an empty parent in between."""
+    """Create both directories; another job that ends may remove the empty parent in between."""
     os.makedirs(parent, mode=0o700, exist_ok=True)
     clear_abandoned(parent)
     for last in (False, False, True):
@@ -75,7 +78,8 @@ def _make(parent: str, path: str) -> None:
 
 
 def clear_abandoned(parent: str) -> None:
-    """Remove the directories of jobs whose client was killed: those with a lock that nobody holds."""
+    """Remove the directories of jobs whose client was killed: those with a lock file that no
+    process holds."""
     for entry in os.scandir(parent):
         if not entry.name.startswith(_PREFIXES):
             continue
@@ -89,7 +93,8 @@ def clear_abandoned(parent: str) -> None:
 
 
 def clear_handed_over(parent: str) -> None:
-    """Remove the directories that detached masters were to remove, where none of these lives any more."""
+    """Remove the directories that were handed over to detached masters; call it when none of these
+    is running."""
     with contextlib.suppress(OSError):
         for entry in os.scandir(parent):
             if entry.name.startswith(PI) and not os.path.lexists(f"{entry.path}/{LOCK}"):
@@ -97,7 +102,7 @@ def clear_handed_over(parent: str) -> None:
 
 
 def unusable(path: str, error: OSError) -> YoppError:
-    """The error of files that cannot be written."""
+    """The error for files that cannot be written."""
     return YoppError(
         f"cannot write the job's files in {path}",
         because=error.strerror or str(error),

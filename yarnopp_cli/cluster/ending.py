@@ -1,6 +1,6 @@
-"""End a cluster, or one of its daemons: what ``yopp down``, ``yopp rm stop`` and ``yopp nm stop`` do.
+"""Ends a cluster, or one of its daemons: ``yopp down``, ``yopp rm stop`` and ``yopp nm stop``.
 
-Every call is idempotent and holds the lock of the run directory. Prints nothing and asks nothing.
+Every call is idempotent and holds the lock of the run directory. Prints nothing and asks the user nothing.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ STOP_SECONDS = 30.0
 CALL_SECONDS = 5.0
 TERM_SECONDS = 5.0
 ALONE_SECONDS = 1.0
-"""How long nodes may outlive an RM that ended in order, before they are asked to end one by one."""
+"""How long nodes may outlive an RM that has shut down cleanly, before each gets a SIGTERM."""
 
 
 class DownReport(Record):
-    """What ``take_down`` did: the names of the daemons that it ended, and what it removed of dead ones."""
+    """The result of ``take_down``: the names of the daemons that it ended, and what it removed."""
 
     ended: tuple[str, ...]
     cleared: cleanup.Cleared
@@ -40,27 +40,25 @@ def take_down(
     force: bool = False,
     timeout: float = STOP_SECONDS,
 ) -> DownReport:
-    """End the cluster, and remove what is left of it, also of daemons that were killed.
+    """End the cluster, and remove what is left of it, including the files of daemons that were killed.
 
-    Asks the RM first; daemons that have not ended after ``timeout`` seconds get SIGTERM, and with ``force``
-    SIGKILL. With ``keep_containers`` containers go on, and the next ``up`` starts the same nodes, which find
-    them (and end those of applications that the new RM does not know: all of them, unless it keeps its state). Raises
-    YoppError for daemons that do not end.
+    It asks the RM first; daemons that have not ended after ``timeout`` seconds get SIGTERM, and with
+    ``force`` SIGKILL. With ``keep_containers`` the containers keep running, and the next ``up`` starts the
+    same nodes, which recover them (and end those of applications that the new RM does not know: all of them,
+    unless the RM stores its state). Raises YoppError for daemons that do not end.
     """
     if not run_dir.exists():
         return DownReport((), cleanup.Cleared())
     run_dir.check()
     set_aside(run_dir)
     with run_dir.lock(timeout):
-        forget_watched(
-            run_dir
-        )  # first of all: whoever is asked to start one again finds that it is not wanted
+        forget_watched(run_dir)  # before anything else, so that no daemon is restarted meanwhile
         daemons = run_dir.daemons()
         left: Sequence[ProcessId] = [daemon.process for daemon in daemons]
         for process in left:
-            process.send(signal.SIGCONT)  # one that somebody stopped could not even be asked
+            process.send(signal.SIGCONT)  # a stopped process could not answer the request to end
         if daemons and daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers):
-            # The RM ends after the nodes that it knows. One that is just starting, or has lost it, hears nothing.
+            # The RM ends after the nodes that it knows. A node that is starting or has lost it is not told.
             wait_for_end(left[:1], timeout)
             left = wait_for_end(left, ALONE_SECONDS)
         _end(daemons, left, grace=min(TERM_SECONDS, timeout), force=force)
@@ -77,10 +75,11 @@ def take_down(
 
 
 def stop_daemon(run_dir: RunDir, name: str, *, force: bool = False, timeout: float = STOP_SECONDS) -> bool:
-    """End the daemon ``rm`` or ``nm-<port>`` by SIGTERM, with ``force`` by SIGKILL after ``timeout`` seconds.
+    """End the daemon ``rm`` or ``nm-<port>`` by SIGTERM, and with ``force`` by SIGKILL after
+    ``timeout`` seconds.
 
-    The others go on, and do not start it again. False if it was not running, nor about to be started again. Raises
-    YoppError if it does not end.
+    The other daemons keep running, and do not restart it. Returns False if it was neither running nor due to
+    be restarted. Raises YoppError if it does not end.
     """
     if not run_dir.exists():
         return False
@@ -106,7 +105,7 @@ def _end(daemons: Sequence[Daemon], processes: Sequence[ProcessId], *, grace: fl
 
 
 def _ask_to_end(run_dir: RunDir, keep_containers: bool) -> bool:
-    """Ask the RM to shut the cluster down; whether it does."""
+    """Ask the RM to shut down the cluster; whether it accepts."""
     try:
         with Connection(run_dir.rm_socket) as connection:
             connection.call(ShutdownClusterRequest(keep_containers), timeout=CALL_SECONDS)

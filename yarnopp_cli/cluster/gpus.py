@@ -1,8 +1,8 @@
 """The GPUs of this machine, and which of them each node of a cluster has (``GpuDiscoverer``).
 
-They are known one by one where ``yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices`` lists them, or says that
-they are to be found (auto): then ``nvidia-smi`` is asked. A NodeManager holds those that it gives to containers by a
-socket name each, so that another cluster of this machine does not give the same one.
+GPUs are known individually if ``yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices`` lists them, or is
+``auto``: then ``nvidia-smi`` finds them. A NodeManager claims each GPU that it assigns to containers by the
+name of a socket, so that no other cluster on this machine assigns the same GPU.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from .rundir import PlannedNode
 
 _DIRECTORIES = ("/usr/bin", "/bin", "/usr/local/nvidia/bin")
-"""Where YARN looks for it; before these, what the property names and the PATH."""
+"""Where YARN looks for nvidia-smi, after the property and the PATH."""
 _PATIENCE = 20.0
 
 
 def gpus_of_machine(configuration: Configuration) -> tuple[str, ...]:
-    """The GPUs that containers may have, as ``index:minor``; none where they are not known one by one.
+    """The GPUs that containers may use, as ``index:minor``; none if GPUs are not known individually.
 
-    Raises YoppError where they are to be found and cannot be.
+    Raises YoppError if they are to be detected, and that fails.
     """
     allowed = str(configuration.value(ALLOWED_GPUS))
     if allowed != AUTO:
@@ -57,7 +57,8 @@ def gpus_of_machine(configuration: Configuration) -> tuple[str, ...]:
 
 
 def discovered(text: str) -> tuple[str, ...]:
-    """The GPUs of what ``nvidia-smi -q -x`` printed: by place, with their minor numbers. Raises ValueError."""
+    """The GPUs in the output of ``nvidia-smi -q -x``: their positions and minor numbers. Raises
+    ValueError."""
     from xml.etree import ElementTree
 
     try:
@@ -71,7 +72,7 @@ def discovered(text: str) -> tuple[str, ...]:
 
 
 def _nvidia_smi(named: str) -> str | None:
-    """The program itself; ``named`` is its path, or its directory."""
+    """The path of nvidia-smi, None if it is not found; ``named`` is its path or its directory."""
     places = (named, os.path.join(named, "nvidia-smi")) if named else ()
     found = [*os.environ.get("PATH", "").split(os.pathsep), *_DIRECTORIES]
     candidates = places or tuple(os.path.join(one, "nvidia-smi") for one in found if one)
@@ -90,7 +91,8 @@ def _not_found(because: str) -> YoppError:
 def with_gpus(
     configuration: Configuration, nodes: Sequence[PlannedNode], others: Sequence[PlannedNode] = ()
 ) -> tuple[PlannedNode, ...]:
-    """These nodes with their shares of the GPUs that ``others`` have not. Raises YoppError as ``gpus_of_machine``."""
+    """These nodes, each with its share of the GPUs that ``others`` do not have. Raises YoppError as
+    ``gpus_of_machine``."""
     if not configuration.value(ALLOWED_GPUS):
         return tuple(nodes)
     taken = {device for node in others for device in node.gpus}
@@ -100,15 +102,18 @@ def with_gpus(
 
 
 class Claims:
-    """The GPUs that this process holds against the NodeManagers of other clusters, until it ends."""
+    """The GPUs that this process has claimed, until it ends, so that NodeManagers of other clusters do
+    not use them."""
 
     def __init__(self) -> None:
         self._sockets: list[socket.socket] = []
 
     def take(self, devices: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Those that could be had, and those that another NodeManager of this machine holds.
+        """Claim these GPUs: returns those that were free, and those that another NodeManager of this
+        machine holds.
 
-        The name is in the kernel's abstract namespace of this network namespace: it ends with the process.
+        The names are in the kernel's abstract socket namespace, one per network namespace:
+        they end with the process.
         """
         import socket  # only in a NodeManager with GPUs: clients start faster without
 
@@ -126,7 +131,7 @@ class Claims:
         return tuple(mine), tuple(held)
 
     def release(self) -> None:
-        """Let all of them go."""
+        """Release all claims."""
         for one in self._sockets:
             one.close()
         self._sockets.clear()

@@ -1,4 +1,5 @@
-"""The state of a cluster: which of its daemons run, which answer, and what is wrong. Changes nothing."""
+"""The state of a cluster: which of its daemons run, which of them answer, and what is wrong.
+Changes nothing."""
 
 from __future__ import annotations
 
@@ -28,9 +29,10 @@ NODE_SECONDS = 1.0
 
 
 class ClusterHandle(Record):
-    """A cluster that serves. ``started`` names the daemons that this call started; it is empty after joining one.
+    """A running cluster. ``started`` names the daemons that this call started; it is empty after
+    joining a cluster.
 
-    ``warnings`` are for people, a line each.
+    ``warnings`` are for the user, a line each.
     """
 
     run_dir: RunDir
@@ -41,7 +43,8 @@ class ClusterHandle(Record):
 
 
 def look(run_dir: RunDir, *, timeout: float = CALL_SECONDS) -> ClusterHandle:
-    """The cluster as its ResourceManager describes it. Raises YoppError where that does not answer."""
+    """The cluster as its ResourceManager describes it. Raises YoppError if the ResourceManager does
+    not answer."""
     with Connection(run_dir.rm_socket, timeout=timeout) as connection:
         info = connection.call(GetClusterInfoRequest(), timeout=timeout)
         nodes = connection.call(GetClusterNodesRequest(), timeout=timeout).nodes
@@ -49,7 +52,7 @@ def look(run_dir: RunDir, *, timeout: float = CALL_SECONDS) -> ClusterHandle:
 
 
 def join(run_dir: RunDir) -> ClusterHandle | None:
-    """The cluster that serves now; None where there is none, or it is shutting down. Starts nothing."""
+    """The running cluster; None if there is none, or it is shutting down. Starts nothing."""
     try:
         return look(run_dir, timeout=JOIN_SECONDS)
     except (ConnectionFailedError, ShuttingDownError):
@@ -57,8 +60,8 @@ def join(run_dir: RunDir) -> ClusterHandle | None:
 
 
 class NodeStatus(Record):
-    """One node: its running daemon, its planned size, and the RM's report of it; None where there is none.
-    ``own`` is its own report, asked for only where the RM has none."""
+    """One node: its running daemon, its planned size, and the RM's report of it, each None if there is none.
+    ``own`` is the node's own report, requested only if the RM has none."""
 
     port: int
     daemon: Daemon | None
@@ -68,21 +71,22 @@ class NodeStatus(Record):
 
     @property
     def node_id(self) -> str:
-        """Its id in YARN, or the daemon's name where the id is not known."""
+        """Its id in YARN, or the daemon's name if the id is unknown."""
         if self.report is not None:
             return self.report.node_id
         return self.own.node_id if self.own is not None else f"nm-{self.port}"
 
     @property
     def ready(self) -> bool:
-        """Whether it runs and serves the RM."""
+        """Whether the node runs and is connected to the RM."""
         report = self.report
         return bool(self.daemon and report and report.connected and report.state in _SERVING)
 
     @property
     def state(self) -> str:
-        """YARN's state of the node; STOPPED where its daemon does not run. Where the RM has no report of it: NEW while
-        it registers, DISCONNECTED while it cannot reach the RM, UNRESPONSIVE while it does not answer."""
+        """YARN's state of the node; STOPPED if its daemon does not run. If the RM has no report of it: NEW
+        while the node registers, DISCONNECTED while it cannot reach the RM, UNRESPONSIVE while it does not
+        answer."""
         if self.daemon is None:
             return "STOPPED"
         if self.report is not None:
@@ -93,12 +97,12 @@ class NodeStatus(Record):
 
 
 _SERVING = (NodeState.RUNNING, NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
-"""A drained node is out of use on purpose: nothing is wrong with it."""
+"""The states of nodes without a problem: a drained node is out of service on purpose."""
 
 
 class ClusterStatus(Record):
-    """``state`` is RUNNING, STOPPED or PARTLY. ``info`` is None where no RM answers. ``warnings`` say what is
-    wrong, a line each."""
+    """The state of a cluster: RUNNING, STOPPED or PARTLY. ``info`` is None if no RM answers. ``warnings``
+    report problems, a line each."""
 
     run_dir: RunDir
     state: str
@@ -109,7 +113,7 @@ class ClusterStatus(Record):
 
 
 def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
-    """Look at the daemons of a run directory. Raises YoppError only for a directory that may not be used."""
+    """Inspect the daemons of a run directory. Raises YoppError only if the directory is unsafe to use."""
     run_dir.check()
     daemons = {daemon.name: daemon for daemon in run_dir.daemons()}
     rm = daemons.pop("rm", None)
@@ -123,7 +127,7 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
         except YoppError as error:
             because = error.because or error.message
             warnings.append(f"the ResourceManager (process {rm.process.pid}) does not answer: {because}")
-    # The latest report of each port: node ids end in it.
+    # The latest report for each port: a node id ends with its port.
     ports = {one.node_id.rpartition(":")[2]: one for one in (seen.nodes if seen is not None else ())}
     reports = {int(port): one for port, one in ports.items() if port.isdigit()}
     living = {daemon.port: daemon for daemon in daemons.values()}
@@ -158,7 +162,7 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
 
 
 def other_version(info: ClusterInfo | None, nodes: Iterable[NodeStatus]) -> list[str]:
-    """A warning where daemons are of another version than this command: yopp was upgraded below them."""
+    """A warning if daemons have another version than this command: yopp was upgraded while they ran."""
     told = [info.version] if info is not None else []
     told += [one.version for node in nodes if (one := node.report or node.own) is not None]
     others = sorted(set(told) - {__version__, ""})
@@ -171,10 +175,10 @@ def other_version(info: ClusterInfo | None, nodes: Iterable[NodeStatus]) -> list
 
 
 def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
-    """A warning where a node limits its containers less strictly than it was asked to; none where it was told to do
-    without cgroups."""
+    """A warning if a node limits its containers less strictly than configured; none if cgroups are switched
+    off in the configuration."""
     node = _ask_node(run_dir, port, CALL_SECONDS)
-    if node is None:  # it has ended again, which the RM reports
+    if node is None:  # the node has already ended, which the RM reports
         return ()
     if not node.warnings or "switched off" in node.warnings[0]:
         return ()
@@ -188,7 +192,7 @@ def weaker_limits(run_dir: RunDir, port: int) -> tuple[str, ...]:
 
 
 def _ask_node(run_dir: RunDir, port: int, timeout: float = NODE_SECONDS) -> GetNodeInfoResponse | None:
-    """A node's own report; None where it does not answer."""
+    """A node's own report; None if the node does not answer."""
     try:
         with Connection(run_dir.nm_socket(port), timeout=timeout) as connection:
             return connection.call(GetNodeInfoRequest(), timeout=timeout)
@@ -212,7 +216,8 @@ def _node_warning(node: NodeStatus, rm_answers: bool) -> str:
 
 
 def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
-    """What a stopped cluster left behind: a daemon that ends in order removes its pid file and its socket."""
+    """Warnings about leftovers of a stopped cluster: a daemon that ends cleanly removes its pid file and
+    its socket."""
     warnings = []
     if run_dir.stale_files():
         warnings.append(
@@ -228,7 +233,7 @@ def _leftover_warnings(run_dir: RunDir) -> tuple[str, ...]:
 
 
 def cluster_document(seen: ClusterStatus) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons under ``yopp``."""
+    """YARN's answer to ``GET /ws/v1/cluster/info``, with the daemons below ``yopp``."""
     info = seen.info or ClusterInfo(0, 0, 0, __version__, "", seen.run_dir.path, "")
     started, rm = seen.info is not None, seen.rm
     return {

@@ -1,7 +1,8 @@
-"""Start daemons in parallel, wait until all of them serve, and end those of a start that failed.
+"""Starts daemons in parallel, waits until all of them serve, and ends them if one fails to start.
 
-A daemon reports on a pipe: one byte when it serves, or one JSON object that says why it cannot. A pipe that ends
-without either is that of a daemon that died, and the last line of its log is the reason given. There is no polling.
+A daemon reports on a pipe: one byte when it serves, or one JSON object with the reason why it cannot. If the
+pipe ends without either, the daemon has died, and the last line of its log is given as the reason. There is
+no polling.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .rundir import STAY, PlannedNode, RunDir
 
 DAEMONS = "yarnopp_cli.daemons"
 WATCHED = "--watched"
-"""The argument of daemons that others start again if they die."""
+"""The argument of daemons that other daemons restart if they die."""
 READY = b"1"
 LOG_TAIL_BYTES = 4096
 END_GRACE_SECONDS = 3.0
@@ -34,12 +35,13 @@ _LOOK_MS = 10
 _LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 _outliving: list[subprocess.Popen[bytes]] = []
-"""Daemons outlive the process that started them; they are kept here because Popen warns when it is dropped."""
+"""The daemons that outlive this process; kept because Popen warns when the object of a running process
+is dropped."""
 
 
 class Order(Record):
-    """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module, and that one's
-    arguments."""
+    """One daemon to start: its name in the run directory (``rm``, ``nm-<port>``), its module, and
+    the module's arguments."""
 
     name: str
     module: str
@@ -47,7 +49,8 @@ class Order(Record):
 
 
 class _Starting:
-    """A daemon between its start and its answer. ``log_from`` is where its own part of the log begins."""
+    """A daemon between its start and its report. ``log_from`` is the offset in the log at which this
+    start begins."""
 
     def __init__(
         self, name: str, process: subprocess.Popen[bytes], pipe: int, log_path: str, log_from: int
@@ -83,16 +86,17 @@ def nodemanager(run_dir: RunDir, node: PlannedNode, lifetime: str = STAY, *more:
 
 
 def command_line(order: Order) -> list[str]:
-    """The command that starts it: this interpreter, with ``-P`` so that no module is imported from the current
-    directory."""
+    """The command that starts the daemon: this interpreter, with ``-P`` so that no module is imported from
+    the current directory."""
     return [sys.executable, "-P", "-m", order.module, *order.arguments]
 
 
 def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, with which this package can be imported even where it is not installed."""
+    """The caller's environment, with a PYTHONPATH by which this package can be imported if it is
+    not installed."""
     environment = {name: value for name, value in environ.items() if name != SOCKET}
     root = os.path.dirname(os.path.dirname(os.path.abspath(PACKAGE_FILE)))
-    # A site directory is on the path anyway, and naming it would put it before the standard library.
+    # A site directory is on the path anyway; naming it would put it before the standard library.
     if os.path.basename(root) not in ("site-packages", "dist-packages"):
         known = environment.get("PYTHONPATH", "").split(os.pathsep)
         environment["PYTHONPATH"] = os.pathsep.join(
@@ -102,9 +106,10 @@ def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -> tuple[ProcessId, ...]:
-    """Start them all at once; returns when every one serves, in the order of ``orders``.
+    """Start all daemons in parallel, and return their processes, in the order of ``orders``, when all
+    of them serve.
 
-    Raises YoppError with the reason of the first that does not serve, after ending those that this call started.
+    Raises YoppError with the reason of the first that fails, after ending all that this call started.
     """
     starting: list[_Starting] = []
     with contextlib.ExitStack() as undo:
@@ -120,15 +125,17 @@ def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -
                 os.close(one.pipe)
         undo.pop_all()  # all of them serve
     for one in starting:
-        one.process.returncode = 0  # it is not ours to wait for any more
+        one.process.returncode = 0  # this process does not wait for the daemon any more
         _outliving.append(one.process)
     return tuple(one.identity for one in starting if one.identity is not None)
 
 
 class Restart:
-    """One daemon started anew by another: ``begin`` under the lock of the run directory, ``finish`` without it.
+    """The restart of a daemon by another: ``begin`` runs under the lock of the run directory,
+    ``finish`` without it.
 
-    So a node that waits for its RM, whose restart needs the lock as well, does not hold it up.
+    So a starting node that waits for its RM does not delay the restart of the RM,
+    which needs the lock as well.
     """
 
     def __init__(self, run_dir: RunDir, order: Order, *, timeout: float) -> None:
@@ -138,7 +145,8 @@ class Restart:
         self._deadline = time.monotonic() + timeout
 
     def begin(self) -> None:
-        """Start it; returns when it holds its pid file, or has answered. Raises YoppError where that is impossible."""
+        """Start it; returns when it holds its pid file or has reported. Raises YoppError if it cannot
+        be started."""
         self._starting = _spawn(self._run_dir, self._order)
         poller = select.poll()
         poller.register(self._starting.pipe, select.POLLIN)
@@ -147,7 +155,7 @@ class Restart:
                 break
 
     def finish(self) -> None:
-        """Wait until it serves. Raises YoppError where it does not, once it has ended."""
+        """Wait until the daemon serves. If it fails, it is ended, and YoppError raised."""
         one = self._starting
         try:
             _await_answer(one, self._deadline, self._timeout)
@@ -156,7 +164,7 @@ class Restart:
             raise
         finally:
             os.close(one.pipe)
-        one.process.returncode = 0  # it is not ours to wait for any more
+        one.process.returncode = 0  # this process does not wait for the daemon any more
         _outliving.append(one.process)
 
 
@@ -192,7 +200,8 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
 
 
 def _await_answer(one: _Starting, deadline: float, timeout: float) -> None:
-    """Read a daemon's report until it serves. Raises YoppError if it cannot, has died, or takes too long."""
+    """Wait for a daemon's report that it serves. Raises YoppError if it cannot, has died, or
+    takes too long."""
     poller = select.poll()
     poller.register(one.pipe, select.POLLIN)
     while poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
@@ -231,7 +240,7 @@ def _refusal(one: _Starting) -> YoppError:
 
 
 def _tail(one: _Starting) -> str:
-    """The last line that a daemon logged, for an error's ``because``; empty if it logged none."""
+    """The last line that a daemon logged, for an error's ``because``; "" if it logged nothing."""
     try:
         with open(os.open(one.log_path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             size = file.seek(0, os.SEEK_END)
@@ -244,7 +253,7 @@ def _tail(one: _Starting) -> str:
 
 
 def _take_back(run_dir: RunDir, starting: Sequence[_Starting]) -> None:
-    """End what a failed start has started, and remove its files."""
+    """End the daemons of a failed start, and remove their files."""
     end_processes(
         [one.identity for one in starting if one.identity is not None], grace=END_GRACE_SECONDS, force=True
     )

@@ -1,5 +1,5 @@
-"""What a service manager is told: sd_notify(3), for the daemons and for ``yopp up --foreground``. It never waits for an
-answer, and a service manager that does not listen is no error."""
+"""Messages to the service manager (sd_notify(3)), for the daemons and for ``yopp up --foreground``. It never
+waits for an answer, and it is not an error if the service manager does not listen."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ import os
 import time
 
 SOCKET = "NOTIFY_SOCKET"
-"""The variable that names the service manager's socket: a path, or with @ an abstract name."""
+"""The environment variable with the service manager's socket: a path, or an abstract name that
+begins with @."""
 
 
 def is_managed() -> bool:
-    """Whether a service manager waits to hear from this process."""
+    """Whether a service manager expects messages from this process."""
     return os.environ.get(SOCKET, "").startswith(("/", "@"))
 
 
 def notify(*assignments: str) -> None:
-    """Tell the service manager ``READY=1`` and the like; nothing where this process was not started by one."""
+    """Send ``READY=1`` and the like to the service manager; does nothing if no service manager started
+    this process."""
     if not is_managed():
         return
     import socket

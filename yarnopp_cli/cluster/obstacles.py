@@ -1,4 +1,5 @@
-"""What has the name of a file of the run directory and is none: a FIFO, a directory. It would stop commands."""
+"""Entries of the run directory that have the name of one of its files, but are none: a FIFO, a directory.
+Commands would block or fail on them."""
 
 from __future__ import annotations
 
@@ -17,9 +18,10 @@ ASIDE = ".aside"
 
 
 def set_aside(run_dir: RunDir) -> tuple[str, ...]:
-    """Rename what stands where a file or a socket should be, and is neither, to ``<name>.aside-<time>``; the new paths.
+    """Rename entries that are neither a file nor a socket, as their names require, to
+    ``<name>.aside-<time>``; returns their original paths.
 
-    Nothing is removed: it may be somebody's. Links are left to who opens them, which refuses them.
+    Nothing is removed: it may be a user's. Links are left alone: the code that opens the file refuses them.
     """
     moved = []
     for directory in dict.fromkeys((run_dir.path, run_dir.socket_dir)):

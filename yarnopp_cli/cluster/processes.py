@@ -1,6 +1,7 @@
-"""Processes of this host, identified by pid and start time, so that a reused pid is never taken for the old one.
+"""Processes of this host, identified by pid and start time, so that a reused pid is never mistaken for
+the old process.
 
-It looks at and signals the processes that its callers name; it never searches for processes by name.
+It inspects and signals only the processes that its callers name; it never searches for processes by name.
 """
 
 from __future__ import annotations
@@ -24,28 +25,29 @@ class ProcessId(Record):
 
     @classmethod
     def of(cls, pid: int) -> ProcessId | None:
-        """The process that has this pid now; None if there is none (a zombie counts as none)."""
+        """The current process with this pid; None if there is none (a zombie counts as none)."""
         found = read_stat(pid)
         return None if found is None or found.state in "ZX" else cls(pid, found.start)
 
     def alive(self) -> bool:
-        """Whether this very process still runs. A zombie does not."""
+        """Whether this very process still runs; False for a zombie."""
         return ProcessId.of(self.pid) == self
 
     def open(self) -> int | None:
-        """A pidfd of this process, which the caller closes; None if it has gone."""
+        """A pidfd of this process, which the caller closes; None if the process has ended."""
         try:
             descriptor = os.pidfd_open(self.pid)
         except OSError:
             return None
-        # Checked with the pidfd open: from now on the pid cannot be reused unnoticed.
+        # Checked after the pidfd is open: from now on the pid cannot be reused unnoticed.
         if not self.alive():
             os.close(descriptor)
             return None
         return descriptor
 
     def send(self, number: signal.Signals) -> bool:
-        """Send a signal; False if the process has gone. PermissionError where it is another user's."""
+        """Send a signal; False if the process has ended. Raises PermissionError for another
+        user's process."""
         descriptor = self.open()
         if descriptor is None:
             return False
@@ -65,7 +67,7 @@ def wait_for_end(processes: Iterable[ProcessId], timeout: float) -> tuple[Proces
 
 
 def _ends(process: ProcessId, deadline: float) -> bool:
-    """Whether it ends before the deadline; one of our own children leaves no zombie."""
+    """Whether the process ends before the deadline; a child of ours is reaped."""
     descriptor = process.open()
     if descriptor is not None:
         try:
@@ -81,9 +83,9 @@ def _ends(process: ProcessId, deadline: float) -> bool:
 
 
 def end_processes(processes: Iterable[ProcessId], *, grace: float, force: bool) -> tuple[ProcessId, ...]:
-    """SIGTERM, ``grace`` seconds, and with ``force`` SIGKILL. Returns those that still run.
+    """Send SIGTERM, and with ``force`` SIGKILL after ``grace`` seconds. Returns the processes that still run.
 
-    A stopped process is continued, because it takes its SIGTERM only then.
+    A stopped process is continued, because it handles SIGTERM only then.
     """
     chosen = tuple(processes)
     for process in chosen:
@@ -98,7 +100,7 @@ def end_processes(processes: Iterable[ProcessId], *, grace: float, force: bool) 
 
 
 def process_figures(pid: int) -> dict[str, float]:
-    """A daemon's memory (bytes) and processor time (seconds); 0 where its entry in /proc cannot be read."""
+    """A daemon's resident memory (bytes) and CPU time (seconds); 0 if its entry in /proc cannot be read."""
     found = read_stat(pid)
     if found is None:
         return {"resident_bytes": 0.0, "cpu_seconds": 0.0}

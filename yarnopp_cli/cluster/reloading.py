@@ -1,6 +1,7 @@
-"""Read the configuration of a running cluster again: ``rmadmin refresh-queues``, and SIGHUP to ``up --foreground``.
+"""Reloads the configuration of a running cluster: ``rmadmin refresh-queues``, and SIGHUP to
+``up --foreground``.
 
-Only the queues change while a cluster runs. Nothing here asks the cluster anything.
+Only the queues can change while a cluster runs. Nothing here calls the cluster.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def as_started(run_dir: RunDir, define: Sequence[str] = ()) -> Configuration | None:
-    """What the files that the cluster was started with say now, under the -D of that time and then ``define``; None
-    where no cluster has written what it was started with. Raises YoppError."""
+    """The current content of the files with which the cluster was started, overridden by the -D options of
+    that start and then by ``define``; None if no cluster has recorded its configuration. Raises YoppError."""
     from ..settings.loading import load
 
     site = running_configuration(run_dir)
@@ -31,11 +32,11 @@ def as_started(run_dir: RunDir, define: Sequence[str] = ()) -> Configuration | N
 
 
 def refresh_of(found: Configuration, *, dry_run: bool = False) -> RefreshQueuesRequest:
-    """The request to have the queues that ``found`` declares."""
+    """The request to change the queues to those that ``found`` declares."""
     properties = [QueueProperty(name, *rest) for name, rest in found.of_scheduler().items()]
     return RefreshQueuesRequest(tuple(properties), dry_run)
 
 
 def changes_of(answer: RefreshQueuesResponse) -> dict[str, tuple[str, ...]]:
-    """The paths of the queues that a refresh has changed, by what was done."""
+    """The paths of the queues that a refresh has added, removed or changed, by that word."""
     return {"added": answer.added, "removed": answer.removed, "changed": answer.changed}

@@ -1,7 +1,8 @@
-"""Start one daemon again that died: what a daemon that watches it runs, as a process of its own.
+"""Restarts one daemon that has died: the separate process that a daemon runs for another one that it watches.
 
-It decides under the lock of the run directory, while nobody else starts or stops daemons. Whoever stopped the cluster
-or that daemon meanwhile has removed what says that it is wanted. Its answer is one line of JSON.
+It decides under the lock of the run directory, while no other command starts or stops daemons. A command that
+stopped the cluster or that daemon meanwhile has removed the daemon's ``.watched`` file. The answer is one
+line of JSON.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from .watched import count_a_try, has_died, read_watched
 
 
 class Outcome(enum.StrEnum):
-    """What came of it. UNWANTED: it runs already, or somebody has stopped it, or the one who asks."""
+    """The result. UNWANTED: the daemon already runs, or it or the daemon that asks has been stopped
+    by a command."""
 
     STARTED = "STARTED"
     UNWANTED = "UNWANTED"
@@ -33,7 +35,7 @@ class Outcome(enum.StrEnum):
 
 
 class Answer(Record):
-    """``tries`` counts this one; ``why`` says what failed."""
+    """The answer. ``tries`` counts this try; ``why`` is the reason of a failure."""
 
     outcome: Outcome
     tries: int = 0
@@ -43,12 +45,13 @@ class Answer(Record):
 def start_again(
     run_dir: RunDir, name: str, by: str, *, unwatched: bool = False, timeout: float = START_SECONDS
 ) -> Answer:
-    """Start the dead daemon ``name`` for the daemon ``by``, if it is still wanted, and that one has not been stopped.
+    """Start the dead daemon ``name`` for the daemon ``by``, if ``name`` is still wanted and ``by`` has
+    not been stopped.
 
-    ``unwatched``: nobody would start ``by`` again.
+    ``unwatched``: no daemon would restart ``by``.
     """
     try:
-        # The lock is made by whoever makes the directory: one that was removed is not to be filled again.
+        # The lock file is created with the directory: a directory that was removed must not be created again.
         if not os.path.exists(run_dir.lock_file) or has_died(run_dir, name) is None:
             return Answer(Outcome.UNWANTED)
         with run_dir.lock(timeout):
@@ -75,7 +78,7 @@ def _sentence(error: YoppError) -> str:
 
 
 def _order(run_dir: RunDir, name: str, by: str, died: Watched) -> Order | None:
-    """How it is started; None where the cluster has no such daemon any more."""
+    """How the daemon is started; None if the cluster has no such daemon any more."""
     plan = read_plan(run_dir)
     if plan is None or not os.path.exists(run_dir.site_file):
         return None
@@ -99,14 +102,14 @@ def main(argv: Sequence[str]) -> int:
     arguments = parser.parse_args(argv)
     if (
         arguments.files
-    ):  # the daemon that asks has raised its own, and containers are to have what people have
+    ):  # the daemon that asks has raised its own limit; containers must have the users' limit
         resource.setrlimit(
             resource.RLIMIT_NOFILE, (arguments.files, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
         )
     answer = start_again(
         RunDir.of(arguments.run_dir), arguments.name, arguments.by, unwatched=arguments.unwatched
     )
-    with contextlib.suppress(OSError):  # the one who asks may have ended meanwhile
+    with contextlib.suppress(OSError):  # the daemon that asks may have ended meanwhile
         os.write(
             1, json.dumps({name: getattr(answer, name) for name in ("outcome", "tries", "why")}).encode()
         )

@@ -1,7 +1,8 @@
-"""The bearer token of the REST API: whoever has read it from the run directory may do over HTTP what its owner may.
+"""The bearer token of the REST API: a client that presents it may do over HTTP what the cluster's owner may.
 
-It is a file that only the cluster's user and root can read, so it says no more than the user's uid does; but it can be
-used where the kernel tells no uid: through a tunnel, from a container with a network of its own, by a proxy.
+Its file is readable only for the cluster's user and root, so it proves no more than the uid does; but it also
+works where the kernel does not know the uid: through a tunnel or a proxy, or from a container with its own
+network.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ LEAST_CHARACTERS = 32
 
 
 def read_token(run_dir: RunDir) -> str:
-    """The token as it is now, "" where there is none that only its owner can read. It changes with its file."""
+    """The token, read from its file each time; "" unless the file is this user's alone and holds 32
+    characters."""
     try:
         facts = os.lstat(os.path.join(run_dir.path, NAME))
         if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
@@ -29,7 +31,7 @@ def read_token(run_dir: RunDir) -> str:
 
 
 def keep_token(run_dir: RunDir) -> None:
-    """Make a token, unless there is one. Raises YoppError if its file cannot be written."""
+    """Create a token, unless there is one. Raises YoppError if its file cannot be written."""
     if not read_token(run_dir):
         import secrets  # 4 ms
 

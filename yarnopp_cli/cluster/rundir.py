@@ -1,8 +1,8 @@
-"""The run directory: where a cluster's sockets, pid files and logs are, and which of its daemons run.
+"""The run directory: the place of a cluster's sockets, pid files and logs, and which of its daemons run.
 
-The directory is the cluster: two commands that resolve to the same one speak with the same daemons, whatever
-their environment (``XDG_RUNTIME_DIR`` plays no part: cron and ``ssh host cmd`` do not have it). Nothing here
-starts, stops or signals a process.
+The directory identifies the cluster: two commands that resolve to the same directory talk to the same
+daemons, whatever their environment (``XDG_RUNTIME_DIR`` is not used: cron and ``ssh host cmd`` do not have
+it). Nothing here starts, stops or signals a process.
 
 Decisions: unix-sockets.
 """
@@ -39,7 +39,7 @@ _PROXY_SOCKET = pattern(r"am-(\d{1,5})\.sock")
 _LOCK_POLL_SECONDS = 0.01
 
 RM_STATE_SUFFIXES = ("", "-wal", "-shm")
-"""The files of which the RM's state consists."""
+"""The suffixes of the files that hold the RM's state."""
 
 
 class Daemon(Record):
@@ -53,8 +53,8 @@ class Daemon(Record):
 class RunDir(Record):
     """The paths of one cluster, all absolute. ``socket_dir`` is ``path`` unless that is too long for sockets.
 
-    ``state_dir`` is where output, private directories and containers' records are. Making a RunDir touches
-    nothing: :meth:`prepare` creates the directories, and checks them.
+    ``state_dir`` holds output, private directories and the records of containers. Constructing a RunDir does
+    no I/O on these directories: :meth:`prepare` creates and checks them.
     """
 
     path: str
@@ -65,7 +65,7 @@ class RunDir(Record):
     def resolve(cls, explicit: str | None, environ: Mapping[str, str], uid: int, home: str) -> RunDir:
         """``explicit`` (--run-dir) › ``YOPP_RUN_DIR`` › root: /run/yopp › ``home``/.local/state/yopp/run.
 
-        Named by the first two, the state is kept in ``<run dir>/state``; else in /var/lib/yopp, or in
+        With either of the first two, the state is in ``<run dir>/state``; else in /var/lib/yopp, or in
         ``home``/.local/state/yopp.
         """
         named = explicit or environ.get("YOPP_RUN_DIR", "")
@@ -77,12 +77,12 @@ class RunDir(Record):
                 because="you have no home directory",
                 hint="name one with --run-dir or YOPP_RUN_DIR",
             )
-        # Spelling out the default names the same cluster, so it must mean the same state.
+        # A path that spells out the default is the same cluster, so it must have the same state directory.
         return default if default is not None and made.path == default.path else made
 
     @classmethod
     def of(cls, path: str, *, state_dir: str | None = None, uid: int | None = None) -> RunDir:
-        """The cluster of that directory, by whatever links in its parents it is named."""
+        """The cluster of a directory; symbolic links among its parents are resolved."""
         full = os.path.abspath(path)
         full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
         return cls(
@@ -93,32 +93,32 @@ class RunDir(Record):
 
     @property
     def key(self) -> str:
-        """Eight hexadecimal digits that stand for this directory: the name of its group of cgroups."""
+        """Eight hexadecimal digits that identify this directory: the name of the parent of its cgroups."""
         return _digest(self.path)
 
     def nm_group(self, port: int) -> str:
-        """The cgroup of one NM, below the configured hierarchy."""
+        """The cgroup of an NM, relative to the configured hierarchy."""
         return f"{self.key}/nm-{port}"
 
     @property
     def rm_socket(self) -> str:
-        """Where the RM listens."""
+        """The socket of the RM."""
         return os.path.join(self.socket_dir, "rm.sock")
 
     def nm_socket(self, port: int) -> str:
-        """Where an NM listens."""
+        """The socket of an NM."""
         return os.path.join(self.socket_dir, f"nm-{port}.sock")
 
     def proxy_socket(self, port: int) -> str:
-        """Where an NM's AMRMProxy listens."""
+        """The socket of an NM's AMRMProxy."""
         return os.path.join(self.socket_dir, f"am-{port}.sock")
 
     def pid_file(self, name: str) -> str:
-        """The pid file of ``rm`` or ``nm-<port>``, which the running daemon holds locked."""
+        """The pid file of ``rm`` or ``nm-<port>``, which the daemon keeps locked while it runs."""
         return os.path.join(self.path, f"{name}.pid")
 
     def http_file(self, name: str) -> str:
-        """Where the pages of ``rm`` or ``nm-<port>`` are, host:port, while it serves any."""
+        """The file with the web address (host:port) of ``rm`` or ``nm-<port>``, while it serves pages."""
         return os.path.join(self.path, f"{name}.http")
 
     def log_file(self, name: str) -> str:
@@ -127,30 +127,30 @@ class RunDir(Record):
 
     @property
     def site_file(self) -> str:
-        """The configuration the cluster runs with."""
+        """The file of the configuration with which the cluster runs."""
         return os.path.join(self.path, "site.json")
 
     @property
     def nodes_file(self) -> str:
-        """The nodes the cluster shall have: their ports and sizes."""
+        """The file of the planned nodes: their ports and sizes."""
         return os.path.join(self.path, "nodes.json")
 
     @property
     def lock_file(self) -> str:
-        """Held locked by whoever starts or stops daemons here."""
+        """The file that a command locks while it starts or stops daemons of this cluster."""
         return os.path.join(self.path, "lock")
 
     @property
     def history_dir(self) -> str:
-        """Where the histories of ended applications are kept."""
+        """The directory of the histories of ended applications."""
         return os.path.join(self.state_dir, "history")
 
     def history_file(self, application_id: str) -> str:
-        """The history of one of them."""
+        """The history of one application."""
         return os.path.join(self.history_dir, f"{application_id}.json")
 
     def kept_histories(self) -> list[str]:
-        """Ids of the applications whose histories are kept, in order of submission; of none if that is unknown."""
+        """The ids of the applications with a kept history, in order of submission; empty if unreadable."""
         try:
             names = os.listdir(self.history_dir)
         except OSError:
@@ -161,16 +161,16 @@ class RunDir(Record):
 
     @property
     def rm_state_file(self) -> str:
-        """Where the RM keeps what its next life has to know."""
+        """The file of the RM's stored state, for recovery by the next RM."""
         return os.path.join(self.state_dir, "rm", "state.db")
 
     @property
     def rm_events_file(self) -> str:
-        """Where the RM writes down its events, beside its state."""
+        """The RM's log of events, beside its state."""
         return os.path.join(self.state_dir, "rm", "events.log")
 
     def forget_rm_state(self) -> None:
-        """The next RM begins with nothing."""
+        """Remove the RM's state and events: the next RM starts empty."""
         events = (self.rm_events_file, f"{self.rm_events_file}.1")
         for path in (*(self.rm_state_file + suffix for suffix in RM_STATE_SUFFIXES), *events):
             with contextlib.suppress(OSError):
@@ -179,17 +179,18 @@ class RunDir(Record):
             os.rmdir(os.path.dirname(self.rm_state_file))
 
     def nm_state_dir(self, port: int) -> str:
-        """Where an NM keeps its containers' records."""
+        """The state directory of an NM, with the records of its containers."""
         return os.path.join(self.state_dir, f"nm-{port}")
 
     def exists(self) -> bool:
-        """Whether there is such a directory."""
+        """Whether the run directory exists."""
         return os.path.isdir(self.path)
 
     def prepare(self) -> None:
-        """Create what is missing, 0700, and refuse what others could have a hand in.
+        """Create missing directories with mode 0700, and refuse directories that other users could change.
 
-        Raises YoppError (exit 77 where owner or mode are wrong, 1 where it cannot be created or written).
+        Raises YoppError (exit code 77 if the owner or the mode is wrong, 1 if one
+        cannot be created or written).
         """
         _make_private(self.path, "the run directory")
         if self.socket_dir != self.path:
@@ -199,23 +200,25 @@ class RunDir(Record):
         try:
             os.makedirs(self.state_dir, mode=0o700, exist_ok=True)
             if os.geteuid() == 0 and not f"{self.state_dir}/".startswith(f"{self.path}/"):
-                # Containers of other users work below it. They may go through, and not look; what is in it is closed.
+                # Containers of other users work below it. They may pass through it, but not list it;
+                # what is in it is closed to others.
                 os.chmod(self.state_dir, 0o711)
         except OSError as error:
             raise _unusable(self.state_dir, "the state directory", error) from None
 
     def check(self, *, guest: bool = False) -> None:
-        """Refuse a directory whose owner or mode is wrong, creating nothing. A missing one is fine."""
+        """Raise YoppError for a directory with the wrong owner or mode. Creates nothing; a missing one
+        is accepted."""
         with contextlib.suppress(FileNotFoundError):
             _check_private(self.path, "the run directory", guest=guest)
         if self.socket_dir != self.path:
-            # In /tmp, where anybody may have made it to be called in the place of our daemons.
+            # It is in /tmp, where any user may have created it to impersonate our daemons.
             with contextlib.suppress(FileNotFoundError):
                 _check_private(os.path.dirname(self.socket_dir), "the directory of the sockets")
                 _check_private(self.socket_dir, "the directory of the sockets")
 
     def write(self, name: str, text: str) -> None:
-        """Write a file of the run directory, 0600, in one step: readers see the old text or the new."""
+        """Write a file of the run directory, mode 0600, atomically: readers see the old text or the new."""
         path = os.path.join(self.path, name)
         try:
             write_whole(path, text.encode())
@@ -223,7 +226,8 @@ class RunDir(Record):
             raise _unusable(path, "", error) from None
 
     def read(self, name: str) -> str | None:
-        """The text of a file of the run directory; None if there is none, or something else in its place."""
+        """The text of a file of the run directory; None if there is no regular file of that name, or no
+        UTF-8 in it."""
         path = os.path.join(self.path, name)
         try:
             return read_regular(path).decode("utf-8")
@@ -235,7 +239,7 @@ class RunDir(Record):
             ) from None
 
     def daemons(self) -> tuple[Daemon, ...]:
-        """The running daemons, the RM first, then the NMs by port."""
+        """The running daemons: the RM first, then the NMs by port."""
         try:
             names = os.listdir(self.path)
         except (FileNotFoundError, NotADirectoryError):
@@ -253,13 +257,13 @@ class RunDir(Record):
         return Daemon(name, 0 if name == "rm" else int(name.removeprefix("nm-")), process)
 
     def wait_until_gone(self, timeout: float) -> bool:
-        """Wait until no daemon runs any more, ``timeout`` seconds at most; whether that is so."""
+        """Wait at most ``timeout`` seconds until no daemon runs; whether all have ended."""
         from .processes import wait_for_end
 
         return not wait_for_end([daemon.process for daemon in self.daemons()], timeout)
 
     def stale_files(self) -> tuple[str, ...]:
-        """The paths of pid files, web addresses and sockets of daemons that have ended."""
+        """The paths of the pid files, web address files and sockets of daemons that have ended."""
         found = []
         for directory, ending in ((self.path, ".pid"), (self.path, ".http"), (self.socket_dir, ".sock")):
             try:
@@ -275,7 +279,8 @@ class RunDir(Record):
         return tuple(found)
 
     def remove_stale_files(self) -> tuple[str, ...]:
-        """Remove pid files and sockets of daemons that have ended; their paths. Call it under the lock."""
+        """Remove the stale files of daemons that have ended, and return their paths. Call it
+        under the lock."""
         found = self.stale_files()
         for path in found:
             with contextlib.suppress(FileNotFoundError, IsADirectoryError):
@@ -284,7 +289,8 @@ class RunDir(Record):
 
     @contextlib.contextmanager
     def lock(self, timeout: float = 30.0) -> Iterator[None]:
-        """Hold the right to start and stop daemons here. YoppError if another has it for ``timeout`` s."""
+        """Hold the lock for starting and stopping daemons. YoppError if another process holds it for
+        ``timeout`` s."""
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         except OSError as error:
@@ -296,7 +302,7 @@ class RunDir(Record):
             os.close(descriptor)
 
     def is_changing(self) -> bool:
-        """Whether some command starts or stops daemons here now."""
+        """Whether a command is starting or stopping daemons of this cluster."""
         try:
             descriptor = os.open(self.lock_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
@@ -320,8 +326,8 @@ def write_whole(
     owner: tuple[int, int] | None = None,
     durable: bool = False,
 ) -> None:
-    """Write a file in one step: readers see the old content or the new, never half of it, and with ``durable`` so they
-    do after a power failure. Raises OSError."""
+    """Write a file atomically: readers see the old content or the new, never a part; with ``durable`` also
+    after a power failure. Raises OSError."""
     temporary = f"{path}.{os.getpid()}"
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
@@ -351,7 +357,7 @@ def _default(uid: int, home: str) -> RunDir | None:
 
 
 def _digest(path: str) -> str:
-    import hashlib  # 3 ms, and not every command needs it
+    import hashlib  # the import takes 3 ms, and not every command needs it
 
     return hashlib.sha256(os.fsencode(path)).hexdigest()[:8]
 
@@ -374,8 +380,8 @@ def _make_private(path: str, what: str) -> None:
 
 
 def _check_private(path: str, what: str, *, guest: bool = False) -> None:
-    """Raise unless ``path`` is a directory, no link, of this user (or for a ``guest`` who is root, of anybody) and
-    closed to others.
+    """Raise unless ``path`` is a directory, not a link, owned by this user (for a ``guest`` who is root: by
+    any user), and closed to others. An empty directory of ours is closed with chmod.
     """
     facts = os.lstat(path)
     mode, me = stat.S_IMODE(facts.st_mode), os.geteuid()
@@ -391,7 +397,7 @@ def _check_private(path: str, what: str, *, guest: bool = False) -> None:
     elif not mode & 0o077:
         return
     elif not os.listdir(path):
-        os.chmod(path, 0o700)  # ours, and nothing in it yet: `mkdir d; yopp --run-dir d up` need not fail
+        os.chmod(path, 0o700)  # ours and empty: `mkdir d; yopp --run-dir d up` must work
         return
     else:
         because, hint = (
@@ -412,10 +418,10 @@ def _unusable(path: str, what: str, error: OSError) -> YoppError:
 
 
 def _holder(path: str) -> ProcessId | None:
-    """The process that holds a pid file locked; None if nobody does.
+    """The process that holds the lock of a pid file; None if there is none.
 
-    The lock is tried only when the pid in the file is that of a process: a daemon that starts writes its pid
-    after it has the lock, and must not find it taken by somebody who only looks.
+    The lock is tried only if the pid in the file is that of a process: a starting daemon writes its pid after
+    it has taken the lock, and must not find the lock taken by a command that only inspects.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -462,7 +468,7 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
 
 
 class PlannedNode(Record):
-    """A node that the cluster shall have: its port (a name only), MB of memory, vcores, and its own GPUs."""
+    """A planned node: its port (only a name), its memory in MB, its vcores, and its own GPUs."""
 
     port: int
     memory: int
@@ -471,19 +477,19 @@ class PlannedNode(Record):
 
     @property
     def name(self) -> str:
-        """The daemon's name in the run directory."""
+        """The name of its daemon in the run directory."""
         return f"nm-{self.port}"
 
 
 class Plan(Record):
-    """The nodes of a cluster, and whether it stays, as kept in ``nodes.json``."""
+    """The planned nodes of a cluster and its lifetime, as stored in ``nodes.json``."""
 
     nodes: tuple[PlannedNode, ...] = ()
     lifetime: str = STAY
 
 
 def read_plan(run_dir: RunDir) -> Plan | None:
-    """The plan in ``nodes.json``; None where there is none that can be read."""
+    """The plan in ``nodes.json``; None if there is none, or it is unreadable."""
     from ..rpc.plain import decode
 
     text = run_dir.read("nodes.json")
@@ -496,14 +502,14 @@ def read_plan(run_dir: RunDir) -> Plan | None:
 
 
 def write_plan(run_dir: RunDir, plan: Plan) -> None:
-    """Keep the plan for the next command that starts what is missing."""
+    """Store the plan, for the next command that starts missing daemons."""
     from ..rpc.plain import encode
 
     run_dir.write("nodes.json", json.dumps(encode(plan)) + "\n")
 
 
 def running_configuration(run_dir: RunDir) -> Configuration | None:
-    """The configuration that the cluster runs with; None where there is none that can be read."""
+    """The configuration with which the cluster runs; None if there is none, or it is unreadable."""
     from ..settings.loading import Configuration
 
     text = run_dir.read("site.json")
@@ -516,12 +522,12 @@ def running_configuration(run_dir: RunDir) -> Configuration | None:
 
 
 def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
-    """Remove the files that describe a cluster that has ended. Logs stay."""
+    """Remove the files that describe a cluster that has ended. Logs are kept."""
     token = os.path.join(run_dir.path, "rest.token")
     for path in (run_dir.site_file, *(() if keep_plan else (run_dir.nodes_file, token))):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             os.unlink(path)
     if run_dir.socket_dir != run_dir.path:
         for directory in (run_dir.socket_dir, os.path.dirname(run_dir.socket_dir)):
-            with contextlib.suppress(OSError):  # another cluster's sockets, or none were made
+            with contextlib.suppress(OSError):  # it holds sockets of another cluster, or was never created
                 os.rmdir(directory)

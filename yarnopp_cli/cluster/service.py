@@ -1,7 +1,7 @@
 """The cluster of a run directory as a systemd service: one unit, which starts all of its daemons at boot.
 
-root's is a unit of the system, another user's one of their own service manager. A unit file that ``install`` did not
-write is never changed. Nothing here prints.
+For root it is a system unit, for any other user a unit of that user's service manager. A unit file that
+``install`` did not write is never changed. Nothing here prints.
 
 Decisions: restarts.
 """
@@ -23,19 +23,20 @@ from .launching import daemon_environment
 from .rundir import RunDir, write_whole
 
 MARK = "# Made by `yopp service install`; `yopp service remove` removes it."
-"""The first line of every unit that is ours."""
+"""The first line of every unit file that ``install`` writes."""
 SUBGROUPS = 254
-"""The first systemd that starts a service in a group below its delegated one (DelegateSubgroup=), so that it can start
-beside what an earlier run has left there. It waits for reloads, too (Type=notify-reload, 253)."""
+"""The first systemd version that starts a service in a subgroup of its delegated cgroup (DelegateSubgroup=),
+so that it can start beside processes of an earlier run. It also waits for reloads (Type=notify-reload, since
+253)."""
 SUBGROUP = "yopp-self"
-"""The group that nodes, too, take for themselves in a delegated one."""
+"""The subgroup that nodes, too, use for themselves in a delegated cgroup."""
 _PLAIN = re.compile(r"[A-Za-z0-9_@+=:,./~-]+")
 _SHOWN = ("ActiveState", "UnitFileState", "MainPID")
 _RUNS = ("active", "reloading")
 
 
 class Host(Record):
-    """Where systemd has its files. Tests have others."""
+    """The places of systemd's files. Tests use others."""
 
     etc: str = "/etc/systemd/system"
     shipped: tuple[str, ...] = (
@@ -44,7 +45,7 @@ class Host(Record):
         "/usr/lib/systemd/system",
     )
     booted: str = "/run/systemd/system"
-    """A directory that exists where systemd is the host's init (sd_booted(3))."""
+    """A directory that exists if systemd is the host's init (sd_booted(3))."""
     runtime: str = "/run/user"
     lingering: str = "/var/lib/systemd/linger"
     cgroups: str = "/sys/fs/cgroup"
@@ -54,7 +55,8 @@ HOST = Host()
 
 
 class Service(Record):
-    """The unit of one run directory: ``name``.service in the file ``path``. ``uid`` 0 is the system's."""
+    """The unit of one run directory: ``name``.service in the file ``path``. With ``uid`` 0 it is a
+    system unit."""
 
     run_dir: RunDir
     uid: int
@@ -66,12 +68,12 @@ class Service(Record):
 
     @property
     def unit(self) -> str:
-        """The name that systemctl knows."""
+        """The name of the unit for systemctl."""
         return f"{self.name}.service"
 
     @property
     def systemctl(self) -> tuple[str, ...]:
-        """The command that manages it."""
+        """The command that manages the unit."""
         return ("systemctl",) if self.uid == 0 else ("systemctl", "--user")
 
     @property
@@ -81,7 +83,7 @@ class Service(Record):
 
     @property
     def delegated(self) -> tuple[str, ...] | None:
-        """The controllers that the user's service manager was given; None for root, and where there is no v2."""
+        """The controllers delegated to the user's service manager; None for root, and without cgroups v2."""
         group = f"user.slice/user-{self.uid}.slice/user@{self.uid}.service"
         try:
             with open(os.path.join(self.host.cgroups, group, "cgroup.controllers"), encoding="ascii") as file:
@@ -91,12 +93,13 @@ class Service(Record):
 
     @property
     def lingers(self) -> bool:
-        """Whether it starts at boot and outlives a logout: of a user only where that was enabled."""
+        """Whether the unit starts at boot and outlives a logout; a user's unit does so only with
+        lingering enabled."""
         return self.uid == 0 or os.path.exists(os.path.join(self.host.lingering, self.user))
 
 
 class State(Record):
-    """What there is of a service. ``ours`` is None where there is no unit file of ours nor of others."""
+    """The state of a service. ``ours`` is None if there is no unit file, True if ``install`` wrote it."""
 
     ours: bool | None
     enabled: str = ""
@@ -111,7 +114,7 @@ def service_here(run_dir: RunDir) -> Service:
 
 
 def service_of(run_dir: RunDir, uid: int, user: str, home: str, environ: Mapping[str, str]) -> Service:
-    """The service of a run directory: ``yopp`` for the default one, and with the directory's key for others."""
+    """The service of a run directory: ``yopp`` for the default one, ``yopp-<key>`` for others."""
     is_default = run_dir.path == RunDir.resolve(None, {}, uid, home).path
     name = "yopp" if is_default else f"yopp-{run_dir.key}"
     config = environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
@@ -123,13 +126,14 @@ def service_of(run_dir: RunDir, uid: int, user: str, home: str, environ: Mapping
 
 
 def unit_text(service: Service, words: Sequence[str], *, version: int) -> str:
-    """The unit that starts the cluster with ``yopp up --foreground`` and ``words``, for that version of systemd."""
+    """The unit that starts the cluster by ``yopp up --foreground`` with ``words``, for a version
+    of systemd."""
     command = [sys.executable, "-P", "-m", "yarnopp_cli", "up", "--foreground"]
     command += ["--run-dir", service.run_dir.path, *words]
     path = daemon_environment({}).get("PYTHONPATH")
     environment = [f"Environment={quoted(f'PYTHONPATH={path}', dollar='$')}"] if path else []
     if version >= SUBGROUPS:
-        # What runs when the ResourceManager or this command dies goes on, and the next start finds it.
+        # If the ResourceManager or this command dies, the rest keeps running, and the next start recovers it.
         kind = ["Type=notify-reload", "KillMode=process", f"DelegateSubgroup={SUBGROUP}"]
     else:
         kind = ["Type=notify", "ExecReload=/bin/kill -HUP $MAINPID", "KillMode=mixed"]
@@ -161,13 +165,13 @@ def unit_text(service: Service, words: Sequence[str], *, version: int) -> str:
 
 
 def escaped(text: str) -> str:
-    """A text with systemd's specifiers and line ends made harmless."""
+    """A text with backslashes, line ends and systemd's specifiers escaped."""
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace("%", "%%")
 
 
 def quoted(word: str, *, dollar: str = "$$") -> str:
-    """A word as ``ExecStart=`` reads it back to the same (systemd.syntax(7), systemd.service(5)). To ``Environment=``
-    a dollar is a character like any other (systemd.exec(5))."""
+    """A word quoted for ``ExecStart=`` (systemd.syntax(7), systemd.service(5)). In ``Environment=`` a dollar
+    is an ordinary character (systemd.exec(5)), so pass ``dollar="$"``."""
     if _PLAIN.fullmatch(word):
         return word
     return '"' + escaped(word).replace('"', '\\"').replace("$", dollar) + '"'
@@ -177,7 +181,7 @@ def quoted(word: str, *, dollar: str = "$$") -> str:
 
 
 def check_systemd(service: Service) -> None:
-    """Refuse a host without systemd, and a user without a service manager. Raises YoppError."""
+    """Raise YoppError on a host without systemd, and for a user without a service manager."""
     if not os.path.isdir(service.host.booted):
         raise YoppError(
             "there is no systemd here",
@@ -196,7 +200,7 @@ def check_systemd(service: Service) -> None:
 
 
 def is_ours(path: str) -> bool | None:
-    """Whether the unit file is one that ``install`` wrote; None where there is none. A link is not."""
+    """Whether ``install`` wrote the unit file; None if there is no file. False for a link."""
     if os.path.islink(path):
         return False
     try:
@@ -209,7 +213,7 @@ def is_ours(path: str) -> bool | None:
 
 
 def state_of(service: Service) -> State:
-    """What there is of the service, also where no systemd runs. Raises YoppError."""
+    """The state of the service, also if systemd does not run. Raises YoppError."""
     ours = is_ours(service.path)
     try:
         check_systemd(service)
@@ -236,8 +240,8 @@ def systemd_version(service: Service) -> int:
 
 
 def check_install(service: Service, *, start: bool) -> State:
-    """What there is of the service. Raises YoppError where it cannot be installed: another unit of its name, no
-    systemd, or a cluster that it would have to start again."""
+    """The state of the service. Raises YoppError if it cannot be installed: there is another unit of its
+    name, no systemd, or (with ``start``) a running cluster that the service did not start."""
     check_systemd(service)
     elsewhere = [os.path.join(folder, service.unit) for folder in service.host.shipped if service.uid == 0]
     taken = [path for path in elsewhere if os.path.lexists(path)]
@@ -261,9 +265,10 @@ def check_install(service: Service, *, start: bool) -> State:
 
 
 def install(service: Service, text: str, before: State, *, start: bool) -> None:
-    """Write the unit, and have systemd start it at boot and, with ``start``, now. ``before`` is from ``check_install``.
+    """Write the unit, and enable it for boot; with ``start`` start it now. ``before`` is from
+    ``check_install``.
 
-    Raises YoppError where systemd refuses it, or the cluster does not start; all is then as it was before.
+    Raises YoppError if systemd refuses the unit, or the cluster does not start; then the change is undone.
     """
     with contextlib.ExitStack() as undo:
         undo.callback(_undo, service, before, _content(service.path))
@@ -283,7 +288,7 @@ def install(service: Service, text: str, before: State, *, start: bool) -> None:
 
 
 def check_remove(service: Service) -> State:
-    """What there is of the service. Raises YoppError for a unit that is not ours."""
+    """The state of the service. Raises YoppError for a unit that ``install`` did not write."""
     if is_ours(service.path) is False:
         raise InvalidStateError(
             f"{service.unit} is not removed",
@@ -294,11 +299,11 @@ def check_remove(service: Service) -> State:
 
 
 def remove(service: Service) -> None:
-    """End the service, and remove its unit. Call ``check_remove`` before. Raises YoppError."""
+    """Stop and disable the service, and remove its unit. Call ``check_remove`` first. Raises YoppError."""
     with_systemd = True
     try:
         check_systemd(service)
-    except YoppError:  # what nobody starts can only be forgotten
+    except YoppError:  # without systemd there is only the file to remove
         with_systemd = False
     if with_systemd:
         _systemctl(service, "disable", "--now", service.unit)
@@ -317,8 +322,8 @@ def _content(path: str) -> bytes | None:
 
 
 def _undo(service: Service, before: State, content: bytes | None) -> None:
-    """Have the unit file as it was before it was written, None for none. What did not run or was not to be started at
-    boot is neither now: systemd would start it again and again.
+    """Restore the unit file to ``content``, None for none. A service that was not running is stopped, and one
+    that was not enabled is disabled: systemd would restart it again and again.
     """
     words = ["disable"] * (content is None or before.enabled != "enabled")
     words += ["--now" if words else "stop"] * (content is None or before.active not in _RUNS)
@@ -340,7 +345,7 @@ def _reload(service: Service) -> None:
 
 
 def _systemctl(service: Service, *words: str) -> str:
-    """What systemctl prints. Raises YoppError with its last line where it fails."""
+    """The output of systemctl. If it fails, raises YoppError with the last line of its errors."""
     command = [*service.systemctl, *words]
     environment = dict(service.environ)
     if service.uid:

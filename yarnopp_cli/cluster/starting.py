@@ -1,7 +1,9 @@
-"""Start a cluster, or one of its daemons, and join a cluster that runs: ``yopp up``, ``rm start``, ``nm run``, jobs.
+"""Starts a cluster, or one of its daemons, or joins a running cluster: ``yopp up``, ``rm start``,
+``nm run``, jobs.
 
-Every call is idempotent, and safe when several commands make it at once: whoever starts daemons holds the lock of
-the run directory, and the others then find the cluster that is there. Prints nothing and asks nothing.
+Every call is idempotent, and safe if several commands make it at once: the command that starts daemons holds
+the lock of the run directory, and the others then find the running cluster. Prints nothing and asks the user
+nothing.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ START_SECONDS = 30.0
 ENDING_SECONDS = 15.0
 """How long a cluster may take to shut itself down before it counts as stuck."""
 ORDERLY_SECONDS = 0.5
-"""How long an NM takes to end after its RM, when both end in order."""
+"""How long an NM may run on after its RM if both shut down cleanly."""
 CALL_SECONDS = 5.0
 _V2 = "/sys/fs/cgroup/cgroup.controllers"
 
@@ -84,12 +86,13 @@ def ensure_cluster(
     timeout: float = START_SECONDS,
     supervised: bool = False,
 ) -> ClusterHandle:
-    """Have a cluster that serves: join what runs, start what is missing, return when all of it is ready.
+    """Ensure that a cluster runs: join a running one, start missing daemons, and return when all of
+    them are ready.
 
-    ``lifetime`` "on-demand" (jobs) joins any cluster; "stay" (``yopp up``) refuses one that runs with other
-    settings, naming each difference, and makes an on-demand one stay. Waits for the end of a cluster that is
-    shutting down. With ``supervised`` the caller starts the RM again if it dies, else its nodes do. Raises YoppError;
-    daemons started by a call that fails are ended again.
+    ``lifetime`` "on-demand" (jobs) joins any cluster; "stay" (``yopp up``) refuses a cluster that runs with
+    other settings, naming each difference, and makes an on-demand cluster stay. It waits for the end of a
+    cluster that is shutting down. With ``supervised`` the caller restarts the RM if it dies, otherwise its
+    nodes do. Raises YoppError; a call that fails ends the daemons that it started.
     """
     if lifetime == ON_DEMAND:
         run_dir.check()
@@ -124,10 +127,10 @@ class _Start:
         self.warnings: list[str] = []
 
     def run(self) -> ClusterHandle:
-        """Find out what runs, decide what is missing, start it, and look at the result."""
+        """Find the running daemons, start the missing ones, and return the resulting cluster."""
         rm_runs = self._rm_runs()
         if not rm_runs:
-            # NMs of a cluster that ended in order end now; those whose RM was killed stay.
+            # NMs of a cluster that shut down cleanly end now; those whose RM was killed keep running.
             self.run_dir.wait_until_gone(ORDERLY_SECONDS)
         present = {daemon.port for daemon in self.run_dir.daemons() if daemon.port}
         alive = rm_runs or bool(present)
@@ -148,11 +151,12 @@ class _Start:
             connection.call(SetLifetimeRequest(lifetime), timeout=CALL_SECONDS)
 
     def _rm_runs(self) -> bool:
-        """Whether an RM serves, once one that is shutting down has ended. YoppError for one that does not answer."""
+        """Whether an RM serves; waits for the end of one that shuts down. Raises YoppError for one that does
+        not answer."""
         daemon = self.run_dir.daemon("rm")
         while daemon is not None:
             try:
-                # One that is shutting down refuses this; for any other it changes nothing.
+                # An RM that is shutting down refuses this call; for any other RM it changes nothing.
                 self._set_lifetime(look(self.run_dir, timeout=CALL_SECONDS).info.lifetime)
                 return True
             except ShuttingDownError:
@@ -160,7 +164,8 @@ class _Start:
             except StoppedDaemonError:
                 raise
             except ConnectionFailedError as error:
-                # Its socket goes shortly before the process does, and comes shortly after it.
+                # The socket of an RM disappears shortly before its process ends, and appears shortly after it
+                # starts.
                 ended = not wait_for_end([daemon.process], 0.1)
                 if not ended and time.monotonic() < self.deadline:
                     continue
@@ -172,14 +177,14 @@ class _Start:
         return False
 
     def _plan(self, alive: bool) -> Plan:
-        """What the cluster shall consist of: the plan that is kept, where it still counts, else a new one."""
+        """The nodes that the cluster must have: the stored plan, if it still applies, else a new one."""
         kept = read_plan(self.run_dir)
         if kept is not None and kept.nodes:
             if alive:
                 return kept
             from . import cleanup
 
-            # Containers that outlived their nodes are found by them only if these come back as they were.
+            # Nodes recover the containers that outlived them only if they have the same ports and sizes.
             outlived = any(cleanup.has_records(self.run_dir, node.port) for node in kept.nodes)
             if self.lifetime == STAY and self.wish == Wish() and outlived:
                 return Plan(kept.nodes, STAY)
@@ -205,7 +210,7 @@ class _Start:
             )
 
     def _clear_forgotten_nodes(self, plan: Plan, present: set[int]) -> None:
-        """Remove what dead nodes left that no node of the plan will find again."""
+        """Remove leftovers of dead nodes that no node of the plan will recover."""
         from . import cleanup
 
         where = cleanup.places(self.run_dir, running_configuration(self.run_dir) or self.configuration)
@@ -217,7 +222,7 @@ class _Start:
     def _start(
         self, plan: Plan, alive: bool, rm_runs: bool, missing: Sequence[PlannedNode]
     ) -> tuple[str, ...]:
-        """Start what is missing. If that fails and nothing ran before, the cluster's files are removed, too."""
+        """Start the missing daemons. If that fails and none ran before, also remove the cluster's files."""
         if rm_runs and self.lifetime == STAY:
             self._set_lifetime(STAY)
         lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and alive else self.lifetime
@@ -246,12 +251,13 @@ class _Start:
             self.warnings.append(f"{seen.info.nodes_running} of {wanted} nodes are ready: see `yopp status`")
         fresh = [node.port for node in plan.nodes if node.name in started]
         if fresh:
-            self.warnings += weaker_limits(self.run_dir, fresh[0])  # all nodes of a host are alike in this
+            self.warnings += weaker_limits(self.run_dir, fresh[0])  # this is the same for all nodes of a host
         return ClusterHandle(self.run_dir, seen.info, seen.nodes, started, tuple(self.warnings))
 
 
 def _make_room(configuration: Configuration) -> None:
-    """See that daemons which start in this process's cgroup can hand its controllers down. Only v2 wants that."""
+    """Move this process to a leaf cgroup, so that daemons started in its cgroup can delegate
+    controllers (only v2)."""
     if os.path.exists(_V2):
         from executor.linux.cgroups.discovery import enter_leaf
 
@@ -267,7 +273,7 @@ def _stuck(daemon: Daemon, because: str) -> YoppError:
 
 
 def size_differences(nodes: Sequence[PlannedNode], wish: Wish) -> list[str]:
-    """Where the running nodes differ from what was asked for, in words."""
+    """The differences between the running nodes and the requested ones, as sentences."""
     asked = (
         ("nodes", wish.nodes, [len(nodes)]),
         ("memory", wish.memory_mb, sorted({node.memory for node in nodes})),
@@ -281,13 +287,16 @@ def size_differences(nodes: Sequence[PlannedNode], wish: Wish) -> list[str]:
 
 
 HOSTED_MASTERS = "yopp.resourcemanager.hosted-masters"
-"""A job may do without what the cluster offers, so it is no difference that it asks for less."""
+"""A property whose value false never counts as a difference: a job need not use the hosted masters
+of a cluster."""
 
 
 def setting_differences(running: Configuration, wanted: Configuration) -> list[str]:
-    """Properties of the daemons that ``wanted`` sets to something else than the cluster runs with, in words.
+    """The properties of daemons that ``wanted`` sets to other values than those the cluster runs
+    with, as sentences.
 
-    A property that ``wanted`` does not set is no difference: ``yopp up`` without settings joins any cluster.
+    A property that ``wanted`` does not set is not a difference: ``yopp up`` without
+    settings joins any cluster.
     """
     found = []
     for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings, DaemonSettings):
@@ -295,7 +304,7 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
             origin = wanted.origin(item.name)
             there, asked = running.value(item.name), wanted.value(item.name)
             if kind is WebSettings and str(asked).endswith(":0"):
-                continue  # any port will do, so that of the cluster does
+                continue  # any port is accepted, so the cluster's is
             if item.name == HOSTED_MASTERS and not asked:
                 continue
             if origin != "default" and asked != there:
@@ -309,7 +318,7 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
 
 
 def start_rm(configuration: Configuration, run_dir: RunDir, *, timeout: float = START_SECONDS) -> bool:
-    """Start the RM alone; False if it was running already."""
+    """Start the RM alone; False if it was already running."""
     with _prepared(configuration, run_dir, timeout):
         if run_dir.daemon("rm") is not None:
             return False
@@ -318,7 +327,7 @@ def start_rm(configuration: Configuration, run_dir: RunDir, *, timeout: float = 
 
 
 def run_rm(configuration: Configuration, run_dir: RunDir, *, announce: bool = False) -> NoReturn:
-    """Become the RM, in the foreground; with ``announce`` it says in JSON when it serves. Does not return."""
+    """Become the RM, in the foreground; with ``announce`` it prints JSON when it serves. Does not return."""
     with _prepared(configuration, run_dir, START_SECONDS):
         _refuse_running(run_dir, "rm")
     _become(resourcemanager(run_dir, STAY), announce)
@@ -332,10 +341,10 @@ def start_nms(
     wish: Wish = Wish(),
     timeout: float = START_SECONDS,
 ) -> tuple[PlannedNode, ...]:
-    """Start the nodes of the plan that do not run; or the one of ``port``; or, where a size is given, a new one.
+    """Start the planned nodes that do not run; or the one at ``port``; or, if a size is given, a new one.
 
-    Returns those that were started. Raises ConnectionFailedError where no RM runs: a node is ready when it
-    has registered.
+    Returns the started nodes. Raises ConnectionFailedError if no RM runs: a node is ready
+    only after it has registered.
     """
     run_dir.prepare()
     if run_dir.daemon("rm") is None:
@@ -360,7 +369,7 @@ def run_nm(
     wish: Wish = Wish(),
     announce: bool = False,
 ) -> NoReturn:
-    """Become one NM, in the foreground, of the planned size or a new one. Does not return."""
+    """Become an NM, in the foreground: a planned one or a new one. Does not return."""
     with _prepared(configuration, run_dir, START_SECONDS) as plan:
         if port is not None:
             _refuse_running(run_dir, f"nm-{port}")
@@ -373,8 +382,8 @@ def run_nm(
 
 @contextlib.contextmanager
 def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> Iterator[Plan]:
-    """Hold the run directory, cleared of dead daemons' files, with what a cluster has not written yet written down; its
-    plan."""
+    """Hold the lock of the run directory; remove the files of dead daemons, and write the configuration and
+    the plan if they are missing. Yields the plan."""
     run_dir.prepare()
     set_aside(run_dir)
     with run_dir.lock(timeout):
@@ -389,7 +398,8 @@ def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> 
 def _choose(
     configuration: Configuration, run_dir: RunDir, plan: Plan, port: int | None, wish: Wish
 ) -> tuple[PlannedNode, ...]:
-    """The nodes to start: those of the plan that do not run; else a new one, if one is wanted."""
+    """The nodes to start: planned ones that do not run, or a new one, if a size or an unknown port is given,
+    or nothing is planned."""
     if port is not None and run_dir.daemon(f"nm-{port}") is not None:
         return ()
     sized = wish != Wish()
@@ -420,14 +430,15 @@ def _add_to_plan(run_dir: RunDir, plan: Plan, nodes: Sequence[PlannedNode]) -> N
 
 
 def _free_ports(used: Iterable[int]) -> Iterator[int]:
-    """Ports for new nodes, from 45454 up, that are none of ``used``. They are names: nothing listens on them."""
+    """Ports for new nodes, from 45454 up, without those in ``used``. They are only names: nothing
+    listens on them."""
     taken = set(used)
     return (port for port in range(FIRST_PORT, LAST_PORT + 1) if port not in taken)
 
 
 def running_nm(run_dir: RunDir, port: int | None) -> str:
-    """The name of the running NM of that port, or of one that died and is being started again; without a port, of the
-    only one; "" for none. UsageError where several could be meant."""
+    """The name of the NM at ``port`` that runs, or has died and is being restarted; without a port, of the
+    only such NM; "" for none. Raises UsageError if there are several."""
     known = {daemon.name for daemon in run_dir.daemons()} | {*watched_names(run_dir)}
     ports = sorted(found for name in known - {"rm"} if port in (None, found := int(name.removeprefix("nm-"))))
     if len(ports) > 1:
@@ -437,7 +448,8 @@ def running_nm(run_dir: RunDir, port: int | None) -> str:
 
 
 def port_of(text: str | None) -> int | None:
-    """The port in ``45454``, ``nm-45454`` or ``host:45454``, None for None. Raises NodeNotFoundError for others."""
+    """The port in ``45454``, ``nm-45454`` or ``host:45454``; None for None. Raises NodeNotFoundError for
+    other text."""
     if text is None:
         return None
     digits = text.rpartition(":")[2].removeprefix("nm-")
@@ -463,7 +475,7 @@ def _refuse_running(run_dir: RunDir, name: str) -> None:
 
 def _become(order: Order, announce: bool) -> NoReturn:
     environment = daemon_environment(os.environ)
-    if is_managed():  # a service manager waits to hear from this very process
+    if is_managed():  # a service manager expects messages from this very process
         environment[SOCKET] = os.environ[SOCKET]
     command = [*command_line(order), "--log-to-stderr", *(["--announce"] if announce else [])]
     os.execve(command[0], command, environment)

@@ -1,7 +1,8 @@
-"""Which daemons of a run directory are to be started again if they die: ``<name>.watched``, one file each.
+"""Which daemons of a run directory are restarted if they die: one file ``<name>.watched`` for each.
 
-A daemon writes its file when it serves, and removes it when it is asked to end. So the file of a dead process says that
-nobody wanted that end. Whoever stops daemons removes their files, also those of daemons that have died.
+A daemon writes its file when it serves, and removes it when it is asked to end. So if the process of a file
+is dead, its end was not intended. Commands that stop daemons remove their files, including those of daemons
+that have died.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ _FILE = pattern(r"(rm|nm-\d{1,5})\.watched")
 
 
 def seconds_since_boot() -> float:
-    """The clock of restarts: no step of the wall clock moves it, and it counts while the machine is suspended."""
+    """The clock for restarts: it is independent of the wall clock, and runs while the machine
+    is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def watched_names(run_dir: RunDir) -> tuple[str, ...]:
-    """The names of the daemons that are to be started again, running or dead."""
+    """The names of the daemons that are restarted if they die, running or dead."""
     try:
         found = sorted(os.listdir(run_dir.path))
     except OSError:
@@ -40,14 +42,15 @@ def watched_names(run_dir: RunDir) -> tuple[str, ...]:
 
 
 def read_watched(run_dir: RunDir, name: str) -> Watched | None:
-    """What is known of a daemon that is to be started again; None where it is not to be, or nobody can tell now."""
+    """The record of a watched daemon; None if it is not watched, or the file cannot be read now."""
     with contextlib.suppress(OSError):
         return read_surely(run_dir, name)
     return None
 
 
 def read_surely(run_dir: RunDir, name: str) -> Watched | None:
-    """The same. Raises OSError where the file cannot be read now: nobody is forgotten for want of a descriptor."""
+    """As ``read_watched``, but raises OSError if the file cannot be read now: a lack of file descriptors must
+    not make a daemon count as unwatched."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError, NotRegularError):
         text = read_regular(os.path.join(run_dir.path, f"{name}.watched"))
         with contextlib.suppress(ValueError, RecursionError, YoppError):
@@ -56,14 +59,14 @@ def read_surely(run_dir: RunDir, name: str) -> Watched | None:
 
 
 def write_watched(run_dir: RunDir, name: str, watched: Watched) -> None:
-    """Have this daemon started again if it dies. Raises YoppError where the file cannot be written."""
+    """Mark a daemon for restart if it dies. Raises YoppError if the file cannot be written."""
     run_dir.write(f"{name}.watched", json.dumps(encode(watched)) + "\n")
 
 
 def watch_this_process(run_dir: RunDir, name: str) -> None:
-    """Have this process, which is the daemon ``name``, started again if it dies. Raises YoppError."""
+    """Mark this process, the daemon ``name``, for restart if it dies. Raises YoppError."""
     process = ProcessId.of(os.getpid())
-    assert process is not None  # it is running this
+    assert process is not None  # this process is running
     earlier = read_watched(run_dir, name) or Watched(0, 0)
     tries = tries_so_far(earlier, seconds_since_boot()) if earlier.boot_id == boot_id() else 0
     made = Watched(process.pid, process.start, boot_id(), tries, earlier.tried_at if tries else 0.0)
@@ -71,7 +74,7 @@ def watch_this_process(run_dir: RunDir, name: str) -> None:
 
 
 def count_a_try(run_dir: RunDir, name: str, watched: Watched) -> Watched:
-    """Note that a dead daemon is being started again. Raises YoppError where that cannot be written."""
+    """Record that a dead daemon is being restarted. Raises YoppError if the file cannot be written."""
     now = seconds_since_boot()
     counted = replace(watched, tries=tries_so_far(watched, now) + 1, tried_at=now)
     write_watched(run_dir, name, counted)
@@ -79,17 +82,17 @@ def count_a_try(run_dir: RunDir, name: str, watched: Watched) -> Watched:
 
 
 def forget_watched(run_dir: RunDir, *names: str) -> None:
-    """These daemons are not to be started again; without names, none is."""
+    """Stop watching these daemons; without names, all: they are not restarted any more."""
     for name in names or watched_names(run_dir):
         with contextlib.suppress(OSError):
             os.unlink(os.path.join(run_dir.path, f"{name}.watched"))
 
 
 def has_died(run_dir: RunDir, name: str) -> Watched | None:
-    """A daemon that is to be started again and has died, in this boot; None for any other.
+    """The record of a watched daemon that has died in this boot; None for any other daemon.
 
-    That its process has gone is known by pid, start time and boot; that no other has its place, by the lock of the pid
-    file. Raises OSError where that cannot be read now.
+    The end of its process is known by pid, start time and boot id; the lock of the pid file shows that no
+    other process has taken its place. Raises OSError if that cannot be read now.
     """
     watched = read_surely(run_dir, name)
     if watched is None:
@@ -103,8 +106,8 @@ def has_died(run_dir: RunDir, name: str) -> Watched | None:
 
 
 def may_return(run_dir: RunDir) -> bool:
-    """Whether a cluster whose RM is lost still exists: its RM runs, or is to be started again, or daemons are being
-    started or stopped now, or it is one that stays, whose RM somebody has stopped."""
+    """Whether a cluster whose RM is lost still exists: its RM runs, or is due to be restarted, or a command
+    is starting or stopping daemons, or the cluster stays and only its RM was stopped."""
     if run_dir.daemon("rm") is not None or read_watched(run_dir, "rm") is not None or run_dir.is_changing():
         return True
     plan = read_plan(run_dir)

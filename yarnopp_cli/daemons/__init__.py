@@ -1,5 +1,5 @@
-"""The daemons: each wires one machine of ``core`` to a Driver, a server and this host, and decides nothing
-itself.
+"""The daemons: each connects one machine (``resourcemanager/``, ``nodemanager/``) to a Driver, a server and
+this host, and makes no decisions itself.
 
-``process.py`` is what they have in common: arguments, lock, log, signals, readiness.
+``process.py`` has what they share: arguments, lock, log, signals, readiness.
 """

@@ -1,9 +1,9 @@
 """``python -m yarnopp_cli.daemons resourcemanager|nodemanager --run-dir DIR …``: become a daemon.
 
-``restart`` is what a daemon runs that starts another one again (``cluster/restarting.py``).
+A daemon runs ``restart`` to restart another one (``cluster/restarting.py``).
 
-Nothing is collected while modules are loaded, which makes no garbage: that is a tenth of a daemon's start. ``run``
-collects from then on, and never looks at what was loaded.
+Garbage collection is off while modules are imported, since that makes no garbage: this saves a tenth of a
+daemon's start. ``run`` turns it on, and freezes the imported objects, so that no collection visits them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 
 
 def main() -> int:
-    """Run the daemon that the first argument names; its exit code."""
+    """Run the daemon named by the first argument; its exit code."""
     gc.disable()
     match sys.argv[1:2]:
         case ["resourcemanager"]:

@@ -1,9 +1,9 @@
-"""What an AMRMProxy needs of the world beside the node's upstreams: where masters call it, what it writes down.
+"""The I/O of an AMRMProxy, except the node's upstreams: the sockets that masters call, and its state file.
 
-The machine is in ``nodemanager/proxy/amrmproxy.py``; this performs its commands and posts what comes of them. It
-decides only which of several NMs of one host has the TCP port: the first to ask the kernel for it. ``load_chain`` finds
-the interceptors that a property names: YARN's own with or without a package before them, any other by its import path,
-"package.module.Class", where Python finds modules (PYTHONPATH).
+The machine is in ``nodemanager/proxy/amrmproxy.py``; this shell performs its commands and posts the results.
+Its only decision is which of several NMs of one host has the TCP port: the first that binds it.
+``load_chain`` imports the interceptors named by a property: YARN's own with or without a package before the
+name, any other by its import path "package.module.Class" (on PYTHONPATH).
 """
 
 from __future__ import annotations
@@ -39,16 +39,17 @@ from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
 LOG = logging.getLogger(__name__)
 
 NUMBERS_FROM: Final = 1 << 40
-"""Calls and connections of this server are numbered from here, those of the node's own from 1."""
+"""The first number of this server's calls and connections; the node's own server counts from 1."""
 STATE_FILE: Final = "amrmproxy.json"
 
 Post = Callable[[CallReceived | ConnectionLost], None]
 
 
 class AMRMProxyShell:
-    """``socket_path`` is its Unix socket; ``state_dir``, the node's, is where its state file is.
+    """The shell of one AMRMProxy. ``socket_path`` is its Unix socket; its state file is in the node's
+    ``state_dir``.
 
-    Raises YoppError for an interceptor chain that makes no sense.
+    Raises YoppError for an invalid chain of interceptors.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class AMRMProxyShell:
         self.warning = ""
 
     async def listen(self) -> None:
-        """Listen on the Unix socket, and by TCP where no other node of this host does. Raises YoppError."""
+        """Listen on the Unix socket, and on TCP unless another node of this host does. Raises YoppError."""
         await self._server.listen_unix(self._socket_path)
         address, loopback_only = self._settings.amrmproxy_address, self._settings.amrmproxy_loopback_only
         host, _, port = address.rpartition(":")
@@ -91,14 +92,15 @@ class AMRMProxyShell:
         try:
             bound = await self._server.listen_tcp(address, loopback_only=loopback_only)
         except YoppError as error:
-            # Masters in containers use the Unix socket; only those in clients need a port, and one is enough.
+            # Masters in containers use the Unix socket; only masters in clients need a port, and one per host
+            # is enough.
             self.warning = f"no AMRMProxy port on this node: {error.message}: {error.because}"
             LOG.warning("%s", self.warning)
         else:
             LOG.info("the AMRMProxy listens on %s", bound)
 
     def perform(self, command: Reply | ReplyError | StorePipelines) -> None:
-        """Begin to do it."""
+        """Perform a command."""
         match command:
             case Reply() | ReplyError():
                 self._server.perform(command)
@@ -107,7 +109,8 @@ class AMRMProxyShell:
                     self._write(command)
 
     async def close(self, *, forget: bool) -> None:
-        """Close everything; with ``forget`` nothing is left for another life."""
+        """Close the server; with ``forget`` also remove the state file, so that the next proxy
+        recovers nothing."""
         await self._server.close()
         if forget:
             with contextlib.suppress(FileNotFoundError):
@@ -116,7 +119,8 @@ class AMRMProxyShell:
     # -- what is written down --------------------------------------------------------------------------
 
     def _read(self) -> tuple[bytes, tuple[StoredPipeline, ...]]:
-        """The key and the pipelines of an earlier life of this node; a new key where there is nothing legible."""
+        """The key and the pipelines stored by the previous process of this node; a new key if none
+        can be read."""
         try:
             document = json.loads(read_regular(self._state_file))
             key = bytes.fromhex(document["key"])
@@ -145,9 +149,10 @@ Chain = tuple[InterceptorFactory | type[DistributedScheduler], ...]
 
 
 def load_chain(names: str, *, distributed: bool) -> Chain:
-    """The classes that ``names`` lists; with ``distributed`` a DistributedScheduler among them, before the last.
+    """The classes listed in ``names``; with ``distributed`` a DistributedScheduler is inserted
+    before the last.
 
-    Raises InvalidPropertyError for a list that makes no chain.
+    Raises InvalidPropertyError if the list is not a valid chain.
     """
     listed = [name.strip() for name in names.split(",") if name.strip()]
     found = [_load(name) for name in listed]

@@ -1,8 +1,8 @@
-"""A detached job's master, in a container of the cluster: the same machine and loop as in the client.
+"""The master of a detached job, in a container of the cluster: the same machine and loop as in the client.
 
-``python -m yarnopp_cli.daemons.applicationmaster job.json`` in the container's own directory, where the RM
-has also put ``am-token.json``. What it says goes to the container's stderr; a `pi` job's result to its
-stdout. It follows no container's output: that is in their log files.
+It runs as ``python -m yarnopp_cli.daemons.applicationmaster job.json`` in the container's own directory,
+where the RM has also put ``am-token.json``. Its log goes to the container's stderr, the result of a `pi` job
+to its stdout. It does not follow the output of containers: that is in their log files.
 """
 
 from __future__ import annotations
@@ -36,30 +36,30 @@ ATTEMPT_VARIABLE = "APPLICATION_ATTEMPT_ID"
 
 
 class LogObserver:
-    """Writes what happens to a stream, a line each, with the time."""
+    """Writes each event as one line with the time to stderr."""
 
     def task_changed(self, task: TaskReport) -> None:
-        """One line for each state but those that only wait."""
+        """Write one line for each state except WAITING and ASKED."""
         if task.state not in (TaskState.WAITING, TaskState.ASKED):
             code = "" if task.exit_code is None else f", exit code {task.exit_code}"
             self.notice(f"task {task.phase}.{task.number} {task.state.value} {task.container_id}{code}")
 
     def notice(self, text: str) -> None:
-        """One line. While the disk is full it waits in the stream: the job goes on without its log."""
+        """Write one line. While the disk is full, it stays in the stream's buffer, and the job continues."""
         with contextlib.suppress(OSError):
             sys.stderr.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {text}\n")
             sys.stderr.flush()
 
     def stopping(self, reason: str) -> None:
-        """One line."""
+        """Write one line."""
         self.notice(f"stopping: {reason}")
 
     def tick(self, now: float) -> float | None:
-        """Nothing is due."""
+        """Return None: nothing is due."""
         return None
 
     def stop_wanted(self) -> m.StopRequested | None:
-        """Nobody watches."""
+        """Return None: no user can request a stop here."""
         return None
 
 
@@ -84,10 +84,10 @@ def _read_json(path: str) -> object:
 def run_job(
     job: JobSpec, attempt_id: str, token: Token, observer: LogObserver, scheduler_address: str = ""
 ) -> m.EndMaster:
-    """See a job through. Raises YoppError where the RM cannot be reached at all.
+    """Run a job to its end. Raises YoppError if the RM cannot be reached at the start.
 
-    SIGTERM ends this process as it ends any: somebody ends the container, and nothing is said about the job. The RM
-    begins another attempt, which goes on with what the records of this one say.
+    SIGTERM has its default effect: it means the end of the container, not of the job. The RM starts another
+    attempt, which continues from the records of this one.
     """
     with Connection(job.rm_address) as connection:
         master = JobMaster(job, attempt_id, token)
@@ -111,7 +111,7 @@ def run_job(
 
 
 def report_pi(job: JobSpec, end: m.EndMaster, attempt_id: str, seconds: float) -> None:
-    """Hadoop's last lines, on stdout."""
+    """Print the last lines of Hadoop's client to stdout."""
     assert job.pi is not None
     succeeded = end.final_status is FinalApplicationStatus.SUCCEEDED
     application = str(ApplicationAttemptId.parse(attempt_id).application_id)
@@ -120,7 +120,7 @@ def report_pi(job: JobSpec, end: m.EndMaster, attempt_id: str, seconds: float) -
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run; 0 when the RM knows how the job ended, whatever that was."""
+    """Run the master; 0 if the job has ended, with whatever result, 1 after an error."""
     observer = LogObserver()
     if len(argv) != 1 or ATTEMPT_VARIABLE not in environ:
         observer.notice(
@@ -133,7 +133,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     try:
         job = read_job(argv[0])
         token = read_token(TOKEN_FILE)
-        # Where the node has an AMRMProxy, it has put that one's token there and says where it listens.
+        # A node with an AMRMProxy puts the proxy's token into the file, and its address into a variable.
         scheduler = environ.get(SCHEDULER_ADDRESS_VARIABLE, "")
         end = run_job(job, environ[ATTEMPT_VARIABLE], token, observer, scheduler)
         ended = True
@@ -149,7 +149,8 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
 
 
 def give_up_output() -> None:
-    """What still cannot be written is lost: it must not become the exit code (120) of a master whose job has ended."""
+    """Drop output that still cannot be written: otherwise Python would exit with 120 although the
+    job has ended."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

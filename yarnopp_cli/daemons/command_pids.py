@@ -1,4 +1,4 @@
-"""The pids that people look for: those of the commands themselves, not of the shims above them."""
+"""The pids that users look for: those of the commands themselves, not of the shims that are their parents."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from executor.records import ContainerStatus
 from ..records.container_protocol import GetContainerStatusesResponse
 
 _SETTLED_MS = 5000
-"""So long after its start a container's command has begun: the pid that was found then stays its pid. To find it takes
-20 microseconds, for each container of each list."""
+"""The time after its start from which the pid of a container's command no longer changes and is cached.
+Finding it takes 20 microseconds for each container of each listing."""
 _REMEMBERED = 10_000
 
 
 class CommandPids:
-    """Finds the commands of containers, and remembers those that have begun. Reads /proc."""
+    """Finds the pids of containers' commands, and caches those of commands that have begun. Reads /proc."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], int] = {}
 
     def told(self, response: GetContainerStatusesResponse) -> GetContainerStatusesResponse:
-        """The same statuses with the pids of the commands."""
+        """The same statuses, with the pids of the commands."""
         now_ms = time.time_ns() // 1_000_000
         if len(self._known) > _REMEMBERED + len(response.statuses):
-            self._known.clear()  # most of them have ended; those that have not are found again
+            self._known.clear()  # most containers in it have ended; the others are found again
         return replace(response, statuses=tuple(self._one(status, now_ms) for status in response.statuses))
 
     def _one(self, status: ContainerStatus, now_ms: int) -> ContainerStatus:

@@ -1,8 +1,9 @@
-"""The master of an application that is one command: it speaks to the RM for a program that cannot.
+"""The master of an application that is one command: it calls the RM on behalf of a program that cannot.
 
-``python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND`` in the master's container: registers, runs the
-command under the shell in the same container, tells the RM that it lives, and how it ended. What REST clients submit
-as ``am-container-spec.commands`` is run so, unless its environment says YOPP_REGISTERS_ITSELF=true.
+``python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND`` runs in the master's container: it
+registers, runs the command with the shell in the same container, sends heartbeats to the RM, and reports the
+exit code. It runs the ``am-container-spec.commands`` submitted by REST, unless their environment has
+YOPP_REGISTERS_ITSELF=true.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ FINISH_SECONDS = 30.0
 
 
 class CommandMaster:
-    """One command, and what the RM is told of it."""
+    """The conversation with the RM about one command."""
 
     def __init__(self, address: str, attempt_id: str, token: Token) -> None:
         self._address = address
@@ -43,22 +44,22 @@ class CommandMaster:
         self._response_id = 0
 
     def register(self) -> None:
-        """Raises YoppError."""
+        """Register with the RM. Raises YoppError."""
         self._connected().call(RegisterApplicationMasterRequest(self._attempt_id, self._token))
 
     def beat(self) -> bool:
-        """Heartbeat; False if the application is to end."""
+        """Send a heartbeat; False if the application must end."""
         request = AllocateRequest(self._attempt_id, self._token, self._response_id)
         try:
             response = self._connected().call(request)
         except YoppError:
-            self._drop()  # it may be starting anew; the next beat tries again
+            self._drop()  # the RM may be restarting; the next heartbeat tries again
             return True
         self._response_id = response.response_id
         return not response.command
 
     def finish(self, code: int) -> bool:
-        """Tell how it ended; whether the RM has taken that."""
+        """Report the exit code and unregister; whether the RM has accepted that."""
         succeeded = code == 0
         request = FinishApplicationMasterRequest(
             self._attempt_id,
@@ -73,7 +74,7 @@ class CommandMaster:
                 return bool(self._connected().call(request).is_unregistered)
             except YoppError:
                 self._drop()
-                time.sleep(RETRY_SECONDS)  # the RM is not there: nothing to wait on but time
+                time.sleep(RETRY_SECONDS)  # the RM is unavailable: there is no event to wait for
         return False
 
     def _connected(self) -> Connection:
@@ -88,12 +89,12 @@ class CommandMaster:
 
 
 def shell_code(returncode: int) -> int:
-    """As a shell tells it: 128+n for signal n."""
+    """The exit code as a shell reports it: 128+n for signal n."""
     return returncode if returncode >= 0 else 128 - returncode
 
 
 def run(master: CommandMaster, command: str) -> int:
-    """Run the command to its end; its exit code."""
+    """Run the command until it ends; its exit code."""
     master.register()
     child = subprocess.Popen(["/bin/sh", "-c", command])
 
@@ -115,7 +116,7 @@ def run(master: CommandMaster, command: str) -> int:
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run; the command's exit code."""
+    """Run the master; the command's exit code."""
     if len(argv) != 2 or ATTEMPT_VARIABLE not in environ:
         sys.stderr.write(
             "usage: python -m yarnopp_cli.daemons.commandmaster RM_ADDRESS COMMAND, in an AM's container\n"

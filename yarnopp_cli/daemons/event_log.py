@@ -1,9 +1,10 @@
-"""The RM's events in files: what ``yopp events`` remembers outlives the RM with its state.
+"""The RM's events in files: the history shown by ``yopp events`` outlives the RM, as its state does.
 
-``events.log`` has a line of JSON an event, in the order of their numbers. When it has as many as the RM remembers, it
-becomes ``events.log.1``, and another begins: both together have what is remembered. All events of one turn of the loop
-are one write, before anybody is told of them. A file that takes none is given up until the RM ends: the next life's
-numbers begin above the bound that its state has.
+``events.log`` has one line of JSON per event, in the order of the sequence numbers. When it has as many as
+the RM remembers, it becomes ``events.log.1``, and a new file begins: the two together hold the remembered
+events. All events of one turn of the loop are one write, before any client receives them. If a write fails,
+the files are removed, and no more events are written until the RM ends; the next RM numbers its events from
+above the bound in the stored state.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from ..rpc.codec import encode
 LOG = logging.getLogger(__name__)
 
 EARLIER = ".1"
-"""The suffix of the file before."""
+"""The suffix of the previous file."""
 
 
 class EventLog:
-    """The files at ``path``; ``size`` is how many events are remembered, 0 for none: then nothing is written."""
+    """The files at ``path``; ``size`` is the number of remembered events; with 0 nothing is written."""
 
     def __init__(self, path: str, size: int) -> None:
         self._path = path
@@ -36,8 +37,8 @@ class EventLog:
         self._decoder = msgspec.json.Decoder(HistoryEvent)
 
     def load(self) -> list[HistoryEvent]:
-        """What is written, the newest ``size`` at most: the last events whose numbers have no gap. The file is open for
-        more afterwards.
+        """The stored events: the last ones without a gap in their numbers, at most the newest ``size``.
+        Opens the file for appending.
         """
         if not self._size:
             return []
@@ -47,7 +48,7 @@ class EventLog:
         try:
             os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
             self._open()
-            os.ftruncate(self._fd, length)  # a line that was torn is none
+            os.ftruncate(self._fd, length)  # drop an incomplete last line
         except OSError as error:
             self._give_up(error)
         events = [*earlier, *found]
@@ -58,7 +59,7 @@ class EventLog:
         return events[-self._size :]
 
     def append(self, events: Sequence[HistoryEvent]) -> None:
-        """Write these, which follow what is written."""
+        """Append events, whose numbers follow those in the file."""
         if self._fd < 0 or not events:
             return
         try:
@@ -76,7 +77,7 @@ class EventLog:
             self._give_up(error)
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Close the file; later events are not written."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -86,7 +87,7 @@ class EventLog:
         self._fd = os.open(self._path, flags, 0o600)
 
     def _read(self, path: str) -> tuple[list[HistoryEvent], int]:
-        """The events of one file up to the first line that is none, and how many bytes those are."""
+        """The events of one file up to the first invalid line, and their length in bytes."""
         try:
             with open(path, "rb") as file:
                 lines = file.read().split(b"\n")[:-1]
@@ -102,7 +103,8 @@ class EventLog:
         return found, length
 
     def _give_up(self, error: OSError) -> None:
-        """Without the last ones, the rest would give their numbers to others."""
+        """Remove the files: without the events that could not be written, the next RM would reuse
+        their numbers."""
         LOG.error(
             "%s cannot be written; the next ResourceManager starts without events: %s",
             self._path,

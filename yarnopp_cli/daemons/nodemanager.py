@@ -1,10 +1,10 @@
 """A NodeManager's daemon: ``python -m yarnopp_cli.daemons nodemanager --run-dir DIR --port 45454``.
 
-It finds the containers of its earlier life before it registers. SIGTERM ends it orderly: where
-``yarn.nodemanager.recovery.enabled`` is on, its containers go on without it and its next life finds them
-again; where it is off they are ended first. A cluster's shutdown comes from the RM, and says itself whether
-containers are kept. A second SIGTERM ends it without patience. It listens on a Unix socket; its port is only
-a name.
+It recovers the containers of the previous NodeManager before it registers. SIGTERM ends it cleanly: with
+``yarn.nodemanager.recovery.enabled`` and ``….recovery.supervised`` its containers keep running and the next
+NodeManager recovers them; otherwise they are ended first. The shutdown of a cluster comes from the RM, which
+also decides whether containers are kept. A second SIGTERM ends it without waiting. It listens on a Unix
+socket; its port is only a name.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class NodeManagerDaemon:
         self._server = RpcServer(NM_METHODS, self._driver.post, bounds=bounds)
         self._upstreams = Upstreams(process.run_dir.rm_socket, self._from_upstream)
         most = configuration.settings(DaemonSettings).restart_max_tries
-        self._watcher = Watcher(process, most, lambda told: None)  # the RM that was started again tells of it
+        self._watcher = Watcher(process, most, lambda told: None)  # the restarted RM records the restart
 
     def _find_cgroups(self, run_dir: RunDir, port: int) -> CgroupDriver:
         try:
@@ -167,10 +167,10 @@ class NodeManagerDaemon:
     def _make_proxy(
         self, run_dir: RunDir, node_id: NodeId, configuration: Configuration, wall_offset: float
     ) -> AMRMProxyShell | None:
-        """The AMRMProxy, which distributed scheduling switches on as well."""
+        """The AMRMProxy; distributed scheduling enables it, too."""
         if not (self._settings.amrmproxy_enabled or self._settings.distributed_scheduling_enabled):
             return None
-        from .amrmproxy import AMRMProxyShell  # as its machine
+        from .amrmproxy import AMRMProxyShell  # imported only if the proxy is enabled
 
         return AMRMProxyShell(
             str(node_id),
@@ -184,7 +184,7 @@ class NodeManagerDaemon:
         )
 
     def _make_executor(self, run_dir: RunDir, node_id: NodeId, http_port: int) -> LinuxContainerExecutor:
-        # Two clusters of one user may share yarn.nodemanager.local-dirs; what is in a node's own is its own.
+        # Clusters of one user may share yarn.nodemanager.local-dirs: each node has its own directory there.
         self._work_dir = os.path.join(self._settings.local_dirs, f"{run_dir.key}-nm-{node_id.port}")
         try:
             return LinuxContainerExecutor(
@@ -213,7 +213,7 @@ class NodeManagerDaemon:
         self._driver.post(event)
 
     def _from_upstream(self, event: UpstreamEvent) -> None:
-        """What comes of the connections to the RM. One that is reached is watched from then on."""
+        """Post an event of the connections to the RM. Once connected, the RM is watched."""
         self._driver.post(event)
         if isinstance(event, UpstreamConnected) and not event.attempt_id:
             self._watcher.look(["rm"])
@@ -240,14 +240,14 @@ class NodeManagerDaemon:
                 self._executor.perform(command)
 
     def _answer(self, command: Reply | ReplyError) -> None:
-        """Where the call came from: over a socket, or from the web server of this process. Others pass it by."""
+        """Send an answer to the server from which the call came; the other servers ignore it."""
         self._web.calls.perform(command)
         self._server.perform(command)
         if self._proxy is not None:
             self._proxy.perform(command)
 
     async def serve(self) -> int:
-        """Serve until the end; the exit code."""
+        """Serve until the daemon is asked to end; the exit code."""
         self._process.on_signals(self._asked_to_end)
         cleaning: asyncio.Task[None] | None = None
         try:
@@ -271,13 +271,14 @@ class NodeManagerDaemon:
             await self._close()
 
     def _web_arguments(self) -> tuple[str, RunDir, ContainerLimitFacts, Configuration]:
-        """Which node this is, how it limits its containers, and its configuration, as its documents tell it."""
+        """The arguments of the web server: the node's id, its directory, how it limits containers, its
+        configuration."""
         cgroups, cores = self._cgroups.describe().mode, len(os.sched_getaffinity(0))
         facts = ContainerLimitFacts(cgroups, self._total, cores, self._executor_settings)
         return self.machine.node_id, self._process.run_dir, facts, self._configuration
 
     def _recover(self) -> None:
-        """Tell the machine what is left of an earlier life; then it registers."""
+        """Post what is left of the previous NodeManager to the machine; then the machine registers."""
         if self._settings.recovery_enabled:
             for found in self._executor.recover():
                 self._driver.post(found)
@@ -305,11 +306,12 @@ class NodeManagerDaemon:
         )
 
     def _cleared(self, why: str) -> None:
-        """Nobody could find its containers again either."""
+        """End the daemon and its containers: no NodeManager could find these any more."""
         self._driver.post(NodeStopRequested(why, keep_containers=False))
 
     async def _close(self) -> None:
-        """Leave nothing behind but what containers that live on need. A crash leaves all to the next life."""
+        """Remove all files and cgroups, except while containers keep running, and after a crash: then the
+        next NodeManager needs them."""
         self._driver.close()
         self._upstreams.close()
         await self._web.close()
@@ -327,7 +329,8 @@ class NodeManagerDaemon:
                 os.rmdir(directory)
 
     def _node_limits(self) -> CgroupLimits | None:
-        """What binds all containers of this node together: its share of the cores, where it has not all."""
+        """The limits of all containers of this node together: its share of the cores; None if it
+        may use all."""
         percentage = self._settings.percentage_physical_cpu_limit
         if percentage >= 100 and not self._executor_settings.strict_resource_usage:
             return None
@@ -339,20 +342,21 @@ class NodeManagerDaemon:
 
 
 def cores_of_node(total: Resource, host: HostLimits, percentage: int) -> int:
-    """How many cores this node's vcores stand for, at least 1.
+    """The number of cores that correspond to this node's vcores, at least 1.
 
-    No more than its vcores: where several nodes share a machine, or a node was given less than the machine, a
-    vcore is a core. Fewer where more vcores were promised than there are cores.
+    Never more than its vcores: if several nodes share a machine, or a node has less than the machine, a vcore
+    is a core. It is less than the vcores if more vcores are promised than there are cores.
     """
     usable = max(1, int(host.cores * percentage / 100))
     return max(1, min(usable, total.vcores))
 
 
 def _size(asked: Resource, host: HostLimits, configuration: Configuration) -> Resource:
-    """The size of a node; -1 leaves it to the configuration. Raises YoppError for more than the machine has."""
+    """The size of a node; -1 means that of the configuration. Raises YoppError for more than the
+    machine has."""
     if min(asked.memory, asked.vcores) > 0:
         return asked
-    from ..cluster.capacity import Wish, share_host  # most starters say the size
+    from ..cluster.capacity import Wish, share_host  # usually the arguments have the size
 
     wish = Wish(
         memory_mb=asked.memory if asked.memory > 0 else None,
@@ -381,7 +385,7 @@ def _port(text: str) -> int:
 
 
 def _host_name() -> str:
-    """This host's name, as far as it can stand in a node id."""
+    """This host's name, with characters replaced that a node id cannot contain."""
     name = "".join(part for part in socket.gethostname().split() if part).replace(":", "-").replace("/", "-")
     return name or "localhost"
 

@@ -1,10 +1,9 @@
-"""What every daemon does around its machine: arguments, configuration, pid file, log, signals, readiness, its
-end.
+"""What all daemons share: arguments, configuration, pid file, log, signals, readiness, the end.
 
-Whoever starts a daemon passes it a pipe (``--ready-fd``): one byte "1" comes out of it when the daemon
-serves, or one JSON object with an error's parts, or nothing if it died. systemd is told the same where
-NOTIFY_SOCKET is set. SIGTERM and SIGINT ask for an orderly end, SIGHUP is ignored. A daemon never daemonises
-itself: its starter detaches it.
+The process that starts a daemon passes it a pipe (``--ready-fd``): the daemon writes one byte "1" when it
+serves, or one JSON object with the parts of an error; the pipe closes without either if the daemon died.
+systemd is notified as well, if NOTIFY_SOCKET is set. SIGTERM and SIGINT request a clean end, SIGHUP is
+ignored. A daemon never daemonises itself: its starter detaches it.
 """
 
 from __future__ import annotations
@@ -41,19 +40,20 @@ LOG = logging.getLogger(__name__)
 
 LOG_BYTES: Final = 5 * 1024 * 1024
 LOG_FILES: Final = 3
-"""A log is at most this long; so many older ones are kept."""
+"""The largest size of a log, and the number of older ones that are kept."""
 LOCK_SECONDS: Final = 0.5
-"""How long to try for the pid file: somebody may be looking whether it is held, for a moment."""
+"""How long to try to lock the pid file: a command that checks the lock holds it for a moment."""
 PLACE_SECONDS: Final = 2.0
-"""How often a daemon looks whether commands can find it."""
+"""How often a daemon checks that commands can find it."""
 GARBAGE: Final = (20_000, 20, 50)
-"""How many objects are made before garbage is looked for, and how often among older ones: hardly any is in cycles."""
+"""The thresholds of gc: how many new objects cause a collection, and how often older ones are collected.
+Hardly any garbage is in cycles."""
 EXIT_CRASHED: Final = 70
-"""A bug ended the daemon; its log and crash report say which."""
+"""The exit code after a bug; the log and the crash report have details."""
 
 
 def argument_parser(name: str) -> argparse.ArgumentParser:
-    """The arguments that all daemons take."""
+    """The parser for the arguments of all daemons."""
     parser = argparse.ArgumentParser(prog=f"python -m yarnopp_cli.daemons {name}", allow_abbrev=False)
     parser.add_argument("--run-dir", required=True, metavar="DIR", help="where its site.json is")
     parser.add_argument("--ready-fd", type=int, default=-1, metavar="FD", help="tell there when serving")
@@ -69,9 +69,9 @@ def argument_parser(name: str) -> argparse.ArgumentParser:
 
 
 class DaemonProcess:
-    """One daemon's life in its process.
+    """The process of one daemon.
 
-    ``name`` is ``rm`` or ``nm-<port>``; ``arguments`` are what ``argument_parser`` read.
+    ``name`` is ``rm`` or ``nm-<port>``; ``arguments`` are those parsed by ``argument_parser``.
     """
 
     def __init__(self, name: str, run_dir: RunDir, arguments: argparse.Namespace) -> None:
@@ -85,12 +85,13 @@ class DaemonProcess:
         self._exit_code = 0
         self._watched = self._ending = False
         self.restarts = False
-        """Whether daemons of this cluster start each other again."""
+        """Whether the daemons of this cluster restart each other."""
 
     # -- the end ---------------------------------------------------------------------------------------
 
     def stop(self, reason: str) -> None:
-        """The machine has ended. If the daemon was never ready, its start failed for that reason."""
+        """End the daemon, because its machine has ended. If it was never ready, report ``reason`` as a
+        failed start."""
         LOG.info("%s ends: %s", self.name, reason)
         self.end_watch()
         if not self.is_ready:
@@ -99,7 +100,7 @@ class DaemonProcess:
         self._stopped.set()
 
     def crashed(self, error: BaseException, report: Path | None) -> None:
-        """The machine reached an invalid state: end at once and touch nothing. Containers go on running."""
+        """End at once after a bug in the machine, and change nothing. Containers keep running."""
         LOG.critical("%s crashed: %s (report: %s)", self.name, error, report)
         self._exit_code = EXIT_CRASHED
         if not self.is_ready:
@@ -110,19 +111,20 @@ class DaemonProcess:
 
     @property
     def has_crashed(self) -> bool:
-        """Whether the daemon ended by a crash."""
+        """Whether the daemon has crashed."""
         return self._exit_code == EXIT_CRASHED
 
     async def until_stopped(self) -> int:
-        """Wait for the end; the exit code."""
+        """Wait until the daemon ends; its exit code."""
         await self._stopped.wait()
         notify("STOPPING=1")
         return self._exit_code
 
     def on_signals(self, asked_to_end: Callable[[str], None]) -> None:
-        """Call ``asked_to_end`` with the signal's name on SIGTERM and SIGINT: nobody starts it again then.
+        """Call ``asked_to_end`` with the signal's name on SIGTERM and SIGINT; the daemon is not
+        restarted then.
 
-        What a task raises is a crash.
+        An exception in a task counts as a crash.
         """
 
         def asked(name: str) -> None:
@@ -132,18 +134,18 @@ class DaemonProcess:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, asked, number.name)
-        # A handler that does nothing, for "ignore" would be inherited by every container.
+        # This handler does nothing; SIG_IGN would be inherited by every container.
         loop.add_signal_handler(signal.SIGHUP, LOG.info, "SIGHUP is ignored")
         if (
             signal.getsignal(signal.SIGQUIT) is signal.SIG_IGN
-        ):  # a shell's background job: not for the containers
+        ):  # inherited by a shell's background job; containers must not inherit it
             signal.signal(signal.SIGQUIT, signal.SIG_DFL)
         loop.set_exception_handler(self._loop_exception)
 
     def _loop_exception(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if error is None or isinstance(error, OSError):
-            # A peer that went away while it was written to, a socket without descriptors: the world's doing.
+            # A peer closed its connection during a write, or a socket got no descriptor: not a bug.
             LOG.warning("%s", context.get("message"), exc_info=error)
             return
         if self.has_crashed:
@@ -155,24 +157,26 @@ class DaemonProcess:
 
     @property
     def is_watched(self) -> bool:
-        """Whether others start this process again if it dies: not before it serves, nor after it was asked to end."""
+        """Whether other daemons restart this process if it dies: only after it serves, and until it is
+        asked to end."""
         from ..cluster.watched import read_surely
 
         try:
             found = read_surely(self.run_dir, self.name) if self._watched else None
         except OSError:
-            return True  # as it was: its file cannot be read now
+            return True  # unchanged: the file cannot be read now
         return found is not None and found.pid == os.getpid()
 
     @property
     def may_restart(self) -> bool:
-        """Whether it may have others started again: not while it ends, nor once its run directory was cleared."""
+        """Whether this daemon may restart others: not while it ends, nor after its run directory
+        was cleared."""
         if not self.restarts or self._ending or not self._has_place():
             return False
         return self.is_watched or not self._watched
 
     def begin_watch(self) -> None:
-        """From now on others start it again if it dies, unless it was started without that."""
+        """Let other daemons restart this one from now on if it dies, if it was started with ``--watched``."""
         if not (self.restarts and self.arguments.watched):
             return
         from ..cluster.watched import watch_this_process
@@ -185,7 +189,7 @@ class DaemonProcess:
             self._watched = True
 
     def end_watch(self) -> None:
-        """It is to end: nobody is to start it again."""
+        """The daemon ends on purpose: it must not be restarted."""
         if self.is_watched:
             from ..cluster.watched import forget_watched
 
@@ -196,7 +200,7 @@ class DaemonProcess:
     # -- readiness -------------------------------------------------------------------------------------
 
     def announce_ready(self) -> None:
-        """Tell the starter and systemd that this daemon serves."""
+        """Report to the starter and to systemd that this daemon serves."""
         if self.is_ready:
             return
         self.is_ready = True
@@ -208,7 +212,7 @@ class DaemonProcess:
         notify("READY=1", f"MAINPID={os.getpid()}")
 
     def _say_ready(self) -> None:
-        """One line for who watches a daemon in the foreground with ``--json``."""
+        """Print one line for the user of a daemon in the foreground with ``--json``."""
         path = self.run_dir.rm_socket if self.name == "rm" else self.run_dir.nm_socket(int(self.name[3:]))
         document = {
             "daemon": {
@@ -220,11 +224,11 @@ class DaemonProcess:
                 "http": (self.run_dir.read(f"{self.name}.http") or "").strip(),
             }
         }
-        with contextlib.suppress(OSError):  # a reader that has gone is no reason to end
+        with contextlib.suppress(OSError):  # the daemon does not end if the reader has gone
             os.write(1, json.dumps(document, separators=(",", ":")).encode() + b"\n")
 
     def announce_failure(self, error: YoppError | ExecutorError) -> None:
-        """Tell the starter why this daemon does not serve."""
+        """Report to the starter why this daemon does not serve."""
         document = {
             "error": error.message,
             "because": error.because,
@@ -236,7 +240,7 @@ class DaemonProcess:
     def _tell_starter(self, message: bytes) -> None:
         if self._ready_fd < 0:
             return
-        with contextlib.suppress(OSError):  # a starter that went away needs no answer
+        with contextlib.suppress(OSError):  # the starter may have ended
             os.write(self._ready_fd, message)
             os.close(self._ready_fd)
         self._ready_fd = -1
@@ -246,7 +250,7 @@ class DaemonProcess:
     def take_lock(self) -> None:
         """Lock the pid file and write this process's pid into it.
 
-        Raises YoppError if another daemon has it.
+        Raises YoppError if another daemon holds it.
         """
         path = self.run_dir.pid_file(self.name)
         deadline = time.monotonic() + LOCK_SECONDS
@@ -268,15 +272,17 @@ class DaemonProcess:
                 continue
             if _is_still(descriptor, path):
                 break
-            os.close(descriptor)  # somebody cleared it away between opening and locking
+            os.close(descriptor)  # the file was removed between opening and locking
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         self._lock = descriptor
 
     def keep_place(self, socket: str, cleared: Callable[[str], None]) -> None:
-        """From now on, see that commands find this process: a pid file that was removed or garbled is written again.
+        """Check regularly that commands find this process; a pid file that was removed or changed is
+        written again.
 
-        Without its ``socket`` nobody can reach it, nor where another has its pid file: then ``cleared`` is to end it.
+        If its ``socket`` was removed, or another process holds its pid file, no command can reach it:
+        then ``cleared`` must end it.
         """
 
         listening = _identity(socket)
@@ -284,7 +290,7 @@ class DaemonProcess:
         def is_gone() -> bool:
             try:
                 return _identity(socket) != listening
-            except OSError as error:  # nobody ends for what cannot be seen now
+            except OSError as error:  # a check that fails now is no reason to end
                 LOG.warning("%s cannot be looked at: %s", socket, reason_of(error))
                 return False
 
@@ -300,14 +306,14 @@ class DaemonProcess:
         look()
 
     def _has_place(self) -> bool:
-        """Whether the pid file is this process's; True where that cannot be seen now."""
+        """Whether the pid file is that of this process; True if that cannot be checked now."""
         try:
             return _is_still(self._lock, self.run_dir.pid_file(self.name))
         except OSError:
             return True
 
     def _lost_place(self) -> str:
-        """Why nobody can find this process, "" where its pid file is right now."""
+        """Restore the pid file if needed. Returns why commands cannot find this process, "" if they can."""
         path = self.run_dir.pid_file(self.name)
         pid = f"{os.getpid()}\n".encode()
         try:
@@ -331,7 +337,7 @@ class DaemonProcess:
         return ""
 
     def release_lock(self) -> None:
-        """Remove the pid file and let it go."""
+        """Remove the pid file and release its lock."""
         if self._lock < 0:
             return
         if self._has_place():
@@ -341,7 +347,8 @@ class DaemonProcess:
         self._lock = -1
 
     def start_log(self) -> None:
-        """Log to the run directory, with a bound on the size. Raises YoppError where it cannot be written."""
+        """Log to the run directory (or stderr), with limited size. Raises YoppError if the log cannot
+        be written."""
         handler: logging.Handler
         if self.arguments.log_to_stderr:
             handler = logging.StreamHandler()
@@ -361,7 +368,7 @@ class DaemonProcess:
 
 
 def bounds_of(settings: IpcSettings) -> Bounds:
-    """What holds for each of a daemon's servers."""
+    """The limits on the connections of each server of a daemon."""
     return Bounds(
         most=settings.max_connections,
         idle_threshold=settings.idle_threshold,
@@ -372,22 +379,22 @@ def bounds_of(settings: IpcSettings) -> Bounds:
 
 
 class Daemon(Protocol):
-    """What runs in a process; made where the loop runs."""
+    """A daemon; constructed while the event loop runs."""
 
     def __init__(self, process: DaemonProcess, configuration: Configuration) -> None:
-        """Raises YoppError or ExecutorError where it cannot start."""
+        """Raises YoppError or ExecutorError if the daemon cannot start."""
 
     async def serve(self) -> int:
-        """Serve until the end; the exit code. Raises as ``__init__``."""
+        """Serve until the daemon ends; its exit code. Raises as ``__init__``."""
 
 
 def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
-    """Run a daemon in this process: everything from the configuration to the last file removed."""
+    """Run a daemon in this process, from the pid file and the configuration to the end; its exit code."""
 
     async def serve() -> int:
         return await daemon(process, configuration).serve()
 
-    # A pipe to a starter that has gone, or a terminal that was closed, must not end a daemon.
+    # A write to a starter that has ended, or to a closed terminal, must not end a daemon.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     gc.set_threshold(*GARBAGE)
     raise_limit()
@@ -395,7 +402,7 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
     process = DaemonProcess(name, run_dir, arguments)
     if arguments.ready_fd >= 0:
         os.set_inheritable(arguments.ready_fd, False)
-    gc.freeze()  # what was loaded stays as long as this process: no collection looks at it
+    gc.freeze()  # imported objects live as long as this process: no collection visits them
     gc.enable()
     try:
         process.take_lock()
@@ -420,7 +427,7 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
 
 
 def read_site(run_dir: RunDir) -> Configuration:
-    """The configuration that the cluster runs with. Raises YoppError."""
+    """The configuration with which the cluster runs. Raises YoppError."""
     text = run_dir.read("site.json")
     if text is None:
         raise YoppError(
@@ -432,7 +439,7 @@ def read_site(run_dir: RunDir) -> Configuration:
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file that is, None for none. Raises OSError where that cannot be seen now."""
+    """The device and inode of a file, None if there is none. Raises OSError if that cannot be checked now."""
     try:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -441,7 +448,7 @@ def _identity(path: str) -> tuple[int, int] | None:
 
 
 def _is_regular(path: str) -> bool:
-    """Whether it is a plain file, or nothing at all."""
+    """Whether the path is a regular file, or nothing."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:
@@ -449,7 +456,8 @@ def _is_regular(path: str) -> bool:
 
 
 def _is_still(descriptor: int, path: str) -> bool:
-    """Whether ``path`` is the very file that is open as ``descriptor``. Raises OSError where that cannot be seen."""
+    """Whether ``path`` is the very file open as ``descriptor``. Raises OSError if that cannot be
+    checked now."""
     try:
         named = os.stat(path, follow_symlinks=False)
     except (FileNotFoundError, NotADirectoryError):

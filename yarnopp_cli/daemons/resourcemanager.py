@@ -1,8 +1,8 @@
 """The ResourceManager's daemon: ``python -m yarnopp_cli.daemons resourcemanager --run-dir DIR``.
 
-SIGTERM ends this process alone: NodeManagers of a cluster that stays keep their containers and wait for the
-next ResourceManager, those of an on-demand cluster end themselves. A whole cluster is ended by the call
-shutdownCluster.
+SIGTERM ends only this process: the NodeManagers of a cluster that stays keep their containers and wait for
+the next ResourceManager; those of an on-demand cluster end themselves. The call shutdownCluster ends the
+whole cluster.
 """
 
 from __future__ import annotations
@@ -110,14 +110,14 @@ class ResourceManagerDaemon:
         self._wall_clock = WallClock(context.identity.wall_offset, self._driver.post)
 
     def _called(self, event: CallReceived | ConnectionLost) -> None:
-        """A call over a socket. A node that registers is watched from then on."""
+        """Post a call from a socket. A node that registers is watched from then on."""
         self._driver.post(event)
         if isinstance(event, CallReceived) and isinstance(event.request, RegisterNodeManagerRequest):
             self._watcher.look_at_nodes()
 
     def _perform(self, command: Command) -> None:
-        """Perform a command; after a record, once the records of this turn of the loop are written. A history is
-        kept at once, and the record that says so is written then.
+        """Perform a command. Commands that follow a record are performed once the records of this turn of the
+        loop are written. A history is stored at once, before the record that marks it as stored.
         """
         if isinstance(command, KeepHistory):
             self._histories.keep(command.history, if_missing=command.if_missing)
@@ -131,7 +131,7 @@ class ResourceManagerDaemon:
             self._do(command)
 
     def _write(self) -> None:
-        """Write the records that were held, and perform the other commands."""
+        """Write the held records and events, then perform the other held commands."""
         held, self._held = self._held, []
         if self._state is not None:
             self._unwritten += [command for command in held if isinstance(command, StoreCommand)]
@@ -167,13 +167,13 @@ class ResourceManagerDaemon:
             self._server.perform(command)
 
     def _begin(self, now: float) -> list[Command]:
-        """Go on with what is written, and do what is due."""
+        """Recover from the stored state, and perform what is due."""
         records, self._records = self._records, []
         events = self._events.load() if self._state is not None else []
         return [*self._machine.recover(records, now, events), *self._machine.advance(now)]
 
     def _tell_restart(self) -> None:
-        """Where an earlier life of this daemon died and a node has started it again, its events say so."""
+        """Record an event if the previous RM died and a node has restarted it."""
         given = self._process.arguments
         if given.restarted_by:
             self._driver.post(DaemonRestarted("rm", given.restarted_by, given.tries, given.died))
@@ -181,7 +181,8 @@ class ResourceManagerDaemon:
                 LOG.warning("the earlier one's state is lost: yarn.resourcemanager.recovery.enabled is false")
 
     def _keep_queues(self, request: RefreshQueuesRequest) -> None:
-        """Have the next life of this cluster's ResourceManager begin with the queues that hold now."""
+        """Store the new queues in site.json, so that the next ResourceManager of this cluster
+        starts with them."""
         if request.dry_run:
             return
         given = {one.name: (one.value, one.origin) for one in request.properties}
@@ -192,7 +193,7 @@ class ResourceManagerDaemon:
             LOG.warning("the new queues apply until this ResourceManager ends: %s", error)
 
     async def serve(self) -> int:
-        """Serve until the end; the exit code."""
+        """Serve until the daemon is asked to end; the exit code."""
         self._process.on_signals(self._process.stop)
         try:
             await self._server.listen_unix(self._process.run_dir.rm_socket)
@@ -200,7 +201,7 @@ class ResourceManagerDaemon:
                 await self._server.listen_tcp(self._settings.address)
             if self._lifetime == "stay":
                 self._web.open(self._process.run_dir, self._configuration)
-            # The machine's own deadlines begin to count now, before anybody calls.
+            # The deadlines of the machine count from here, before the first call.
             self._driver.step(self._begin)
             self._process.announce_ready()
             self._process.keep_place(self._process.run_dir.rm_socket, self._process.stop)
@@ -217,7 +218,7 @@ class ResourceManagerDaemon:
                 await self._checkpoint
             if self._state is not None:
                 self._state.close()
-                self._state = None  # a turn of the loop that was to write finds nothing to do
+                self._state = None  # a scheduled write finds nothing to do
             self._events.close()
             await self._web.close()
             await self._server.close()

@@ -1,7 +1,7 @@
-"""What is kept of ended applications: their output, until a node starts and ``yarn.nodemanager.log.retain-seconds`` has
-passed, and their histories, the newest so many.
+"""Retention of ended applications: their output is removed at the start of a node, after
+``yarn.nodemanager.log.retain-seconds``; of their histories only the newest are kept.
 
-Of output only directories named like applications below the log directory are removed.
+Below the log directory, only directories named like applications are removed.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ LOG = logging.getLogger(__name__)
 
 
 def remove_old_logs(log_dir: str, older_than: float, keep: Container[str]) -> list[str]:
-    """Remove applications' output that nothing was written to since ``older_than`` (epoch seconds); their
-    ids.
+    """Remove the output of applications that was last written before ``older_than`` (epoch
+    seconds); their ids.
 
     ``keep`` are applications that still have containers.
     """
@@ -47,10 +47,10 @@ def remove_old_logs(log_dir: str, older_than: float, keep: Container[str]) -> li
 
 
 def applications_with_records(state_dir: str) -> set[str]:
-    """The applications of which some node of this host has a container on record (``nm-*/containers``), or an exit
-    file.
+    """The applications of which a node of this host has the record of a container (``nm-*/containers``)
+    or an exit file.
 
-    Raises StateStoreError if the records of one of them cannot be read.
+    Raises StateStoreError if the records of a node cannot be read.
     """
     found = set()
     for node in _directories(state_dir):
@@ -78,9 +78,9 @@ def _directories(path: str) -> Iterator[os.DirEntry[str]]:
 
 
 class HistoryFiles:
-    """One JSON file an application below ``<state>/history``; ``retained`` is how many files stay.
+    """One JSON file per application below ``<state>/history``; the newest ``retained`` files are kept.
 
-    A disk that takes none is told of in the log, and costs nothing else.
+    If a file cannot be written, that is logged, and has no other effect.
     """
 
     def __init__(self, run_dir: RunDir, retained: int) -> None:
@@ -88,7 +88,7 @@ class HistoryFiles:
         self._retained = retained
 
     def keep(self, history: ApplicationHistory, *, if_missing: bool = False) -> None:
-        """Write one application's history, whole or not at all, and remove the oldest ones."""
+        """Write one application's history atomically, and remove the oldest ones."""
         path = self._run_dir.history_file(history.application.application_id)
         if if_missing and os.path.lexists(path):
             return

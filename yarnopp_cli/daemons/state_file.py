@@ -1,8 +1,10 @@
-"""The RM's state in a file: SQLite, one table, one writer. ``resourcemanager/state_store.py`` says what is written.
+"""The RM's state in a file: SQLite, one table, one writer. ``resourcemanager/state_store.py`` decides
+what is written.
 
-All that one turn of the loop writes is one transaction. It outlives the process at once, and the machine when the
-kernel has written it: at a power failure the last moments are lost, but never a part of a transaction. Only
-``checkpoint`` waits for the disk, and it may run in another thread. A file that is none is set aside.
+All writes of one turn of the loop are one transaction. It survives the end of the process at once, and a
+power failure once the kernel has written it to the disk: a power failure loses the last moments, but never a
+part of a transaction. Only ``checkpoint`` waits for the disk, and it may run in another thread. A file that
+is not a state is set aside.
 
 Decisions: rm-state.
 """
@@ -29,25 +31,25 @@ from ..rpc.codec import encode
 LOG = logging.getLogger(__name__)
 
 FORMAT = 1
-"""The form of the table. Fields that are added to records need no other one."""
+"""The version of the table's format. New fields in records do not change it."""
 GARBLED = ".garbled"
 CHECKPOINT_RECORDS = 5000
-"""After so many records, what SQLite's log has is due to be moved into the file: the log is some 20 MB then."""
+"""The number of records after which a checkpoint of SQLite's log (WAL) is due: it has about 20 MB then."""
 LONGEST_LOG = 32 << 20
-"""Bytes of SQLite's log from which on it is made to begin anew."""
+"""The size of SQLite's log, in bytes, above which it is truncated."""
 BUSY_SECONDS = 0.5
-"""How long a write waits for that."""
+"""How long a write waits for the truncation."""
 _TABLE = "CREATE TABLE IF NOT EXISTS record (kind TEXT, key TEXT, document BLOB, PRIMARY KEY (kind, key)) WITHOUT ROWID"
 _ORDER = {kind.value: number for number, kind in enumerate(Kind)}
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.value: msgspec.json.Decoder(record) for record, kind in KINDS.items()
 }
 UNREADABLE = (KeyError, TypeError, ValueError, msgspec.MsgspecError, RecursionError)
-"""What reading a record may raise that is none."""
+"""The exceptions that reading an invalid record may raise."""
 
 
 class StateFile:
-    """The file at ``path``, whose directory is made if it is missing (mode 0700; the file: 0600).
+    """The file at ``path``, mode 0600; its directory is created if it is missing, mode 0700.
 
     Raises YoppError if it cannot be used, or if a newer version wrote it.
     """
@@ -104,14 +106,14 @@ class StateFile:
                 os.replace(self.path + suffix, self.path + GARBLED + suffix)
 
     def load(self) -> list[Stored]:
-        """All records, kind by kind. One that cannot be read is told of in the log, and left out."""
+        """All records, ordered by kind. A record that cannot be read is logged and left out."""
         found, problems = read_records(self._database)
         for problem in problems:
             LOG.error("%s: %s", self.path, problem)
         return found
 
     def write(self, commands: list[StoreCommand]) -> bool:
-        """Write all of it, or nothing: False. A file that cannot be written is told of once in the log."""
+        """Write all commands, or none and return False. A failure to write is logged once."""
         try:
             self._database.execute("BEGIN")
             for kind, some in groupby(commands, type):
@@ -132,29 +134,29 @@ class StateFile:
 
     @property
     def wants_checkpoint(self) -> bool:
-        """Whether the log has grown so much that ``checkpoint`` is due. Answers True once for each."""
+        """Whether the log has grown so much that ``checkpoint`` is due. True once per checkpoint."""
         if self._in_log < CHECKPOINT_RECORDS:
             return False
         self._in_log = 0
         return True
 
     def checkpoint(self) -> None:
-        """Move what SQLite's log has into the file, which waits for the disk. ``write`` goes on meanwhile: this may be
-        called in any thread. What cannot be moved now stays in the log. A log that has become long begins anew: while
-        somebody writes it never does so by itself.
+        """Copy SQLite's log into the database file, which waits for the disk. It may be called in any thread:
+        ``write`` works meanwhile. Pages that cannot be copied now stay in the log. A log that has become long
+        is truncated, since during constant writes that never happens by itself.
         """
-        path = f"file:{quote(self.path)}?mode=rw"  # it may be forgotten meanwhile, and is not made again
+        path = f"file:{quote(self.path)}?mode=rw"  # a file removed meanwhile is not created again
         with (
             contextlib.suppress(sqlite3.Error, OSError),
             contextlib.closing(sqlite3.connect(path, uri=True)) as database,
         ):
             database.execute("PRAGMA wal_checkpoint(PASSIVE)")
             if os.stat(f"{self.path}-wal").st_size > LONGEST_LOG:
-                # Little is left to be moved. Whoever writes now waits for that; then the log begins anew.
+                # Little is left to copy. A concurrent write waits for it; then the log starts anew.
                 database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Close the database."""
         with contextlib.suppress(sqlite3.Error):
             self._database.close()
 
@@ -163,7 +165,7 @@ _START_NEWER = "start the newer version, or move the file away to start with no 
 
 
 def newer(path: str, number: object, hint: str = _START_NEWER) -> YoppError:
-    """The refusal of what a newer version wrote."""
+    """The error for a state that a newer version wrote."""
     return YoppError(
         f"cannot read {path}",
         because=f"a newer version of yopp wrote it (format {number}; this version reads {FORMAT})",
@@ -172,7 +174,7 @@ def newer(path: str, number: object, hint: str = _START_NEWER) -> YoppError:
 
 
 def format_of(database: sqlite3.Connection, path: str) -> int:
-    """The form of the table there. Raises YoppError if a newer version wrote it."""
+    """The version of the table's format. Raises YoppError if a newer version wrote it."""
     (number,) = database.execute("PRAGMA user_version").fetchone()
     if number > FORMAT:
         raise newer(path, number)
@@ -180,7 +182,7 @@ def format_of(database: sqlite3.Connection, path: str) -> int:
 
 
 def read_records(database: sqlite3.Connection) -> tuple[list[Stored], list[str]]:
-    """All records, kind by kind, and a sentence for each that cannot be read."""
+    """All records, ordered by kind, and a sentence for each that cannot be read."""
     found: list[Stored] = []
     problems: list[str] = []
     rows = database.execute("SELECT kind, key, document FROM record").fetchall()
@@ -193,7 +195,7 @@ def read_records(database: sqlite3.Connection) -> tuple[list[Stored], list[str]]
 
 
 def is_strange(path: str) -> bool:
-    """Whether something is there that is neither a file nor a link: to open a FIFO may wait for ever."""
+    """Whether the path exists but is neither a file nor a link: opening a FIFO could block for ever."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:
@@ -202,7 +204,8 @@ def is_strange(path: str) -> bool:
 
 
 def _statement(kind: type[StoreCommand], commands: list[StoreCommand]) -> tuple[str, list[Any]]:
-    """One statement of SQL for commands of one kind, and its rows: to prepare one costs more than to run it."""
+    """One SQL statement for all commands of one kind, and its rows: preparing a statement costs more than
+    running it."""
     if kind is RemoveRecords:
         bounds = [
             (one.kind.value, one.key, f"{one.key}/", f"{one.key}0")

@@ -1,7 +1,8 @@
-"""The RM's state as text that people and other programs read: ``yopp rmadmin state export|import|check``.
+"""The RM's state as text for users and other programs: ``yopp rmadmin state export|import|check``.
 
-The text has one JSON object a line: first ``{"format": 1}``, then each record with its kind, in the order in which they
-are read. It contains the root of all keys, so whoever has it can speak for every master.
+The text has one JSON object per line: first ``{"format": 1}``, then each record with its kind, in the order
+in which they are read. It contains the secret from which all keys derive, so its holder can impersonate every
+master.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _TYPES: dict[str, Any] = {kind.value: record for record, kind in KINDS.items()}
 
 
 class StateReport(Record):
-    """What a state has, by kind; ``live`` are the applications that have not ended; ``problems`` are for people."""
+    """The number of records by kind, of ``live`` applications (not ended), and the ``problems``
+    as sentences."""
 
     format: int
     records: dict[str, int]
@@ -50,9 +52,9 @@ class StateReport(Record):
 
 
 def examine(path: str) -> tuple[list[Stored], StateReport]:
-    """The records that can be read, and what is wrong. Writes nothing, also beside a running RM.
+    """The readable records, and a report with the problems. Writes nothing, and works beside a running RM.
 
-    Raises YoppError if there is no state, or if a newer version wrote it.
+    Raises YoppError if there is no state, if it cannot be read, or if a newer version wrote it.
     """
     if not os.path.exists(path):
         raise YoppError(
@@ -99,7 +101,8 @@ def to_text(records: Iterable[Stored]) -> bytes:
 
 
 def from_text(text: bytes, source: str) -> list[Stored]:
-    """The records of a text from ``source``. Raises ConfigurationError for what is none, YoppError for a newer one."""
+    """The records of a text from ``source``. Raises ConfigurationError for an invalid text, YoppError for
+    one of a newer version."""
     found: list[Stored] = []
     for number, line in enumerate(text.splitlines(), 1):
         try:
@@ -122,7 +125,7 @@ def from_text(text: bytes, source: str) -> list[Stored]:
 
 
 def replace_state(path: str, records: Iterable[Stored]) -> None:
-    """Have the next RM begin with these records alone. Raises YoppError if they cannot be written."""
+    """Replace the stored state, from which the next RM starts. Raises YoppError if it cannot be written."""
     file = StateFile(path)
     commands: list[StoreCommand] = [RemoveRecords(KINDS[type(one)], key_of(one)) for one in file.load()]
     commands += [StoreRecord(one) for one in records]

@@ -1,4 +1,5 @@
-"""A node's connections to its ResourceManager: performs the machine's commands, posts what comes of them."""
+"""A node's connections to its ResourceManager: performs the machine's commands, and posts the
+resulting events."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ LOG = logging.getLogger(__name__)
 
 
 class Upstreams:
-    """``path`` is the RM's socket; ``post`` takes the events. It never connects by itself."""
+    """The connections. ``path`` is the RM's socket; ``post`` takes the events. It never connects
+    on its own."""
 
     def __init__(self, path: str, post: Callable[[UpstreamEvent], None]) -> None:
         self._path = path
@@ -35,19 +37,19 @@ class Upstreams:
         self._told_why = ""
 
     def perform(self, command: UpstreamCommand) -> None:
-        """Begin to do it."""
+        """Begin to perform a command."""
         match command:
             case ConnectUpstream(attempt_id):
                 self._close(attempt_id)
                 self._connecting[attempt_id] = asyncio.create_task(self._connect(attempt_id))
             case CallUpstream(attempt_id):
                 if (client := self._clients.get(attempt_id)) is not None:
-                    self._call(client, command)  # else its loss was, or is about to be, posted
+                    self._call(client, command)  # otherwise its loss has been posted, or soon will be
             case CloseUpstream(attempt_id):
                 self._close(attempt_id)
 
     def close(self) -> None:
-        """Close the connections when all has been sent; nothing is posted any more."""
+        """Close the connections once all output is sent; no more events are posted."""
         for attempt_id in {*self._connecting, *self._clients}:
             self._close(attempt_id)
 
@@ -70,7 +72,7 @@ class Upstreams:
         except ConnectionFailedError as error:
             self._lost(attempt_id, error.because)
             return
-        if client.has_ended:  # before this could go on
+        if client.has_ended:  # before this task resumed
             self._lost(attempt_id, "the connection was closed")
             return
         self._clients[attempt_id] = client
@@ -92,7 +94,7 @@ class Upstreams:
         client.call(call.request, answered)
 
     def _lost(self, attempt_id: str, reason: str) -> None:
-        if not attempt_id and reason != self._told_why:  # once, not at every attempt
+        if not attempt_id and reason != self._told_why:  # log it once, not at every attempt
             LOG.info("no connection to the ResourceManager: %s", reason)
             self._told_why = reason
         self._post(UpstreamLost(attempt_id, reason))

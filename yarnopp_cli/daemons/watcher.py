@@ -1,8 +1,9 @@
-"""Watches the other daemons of the run directory, and has one that dies started again.
+"""Watches the other daemons of the run directory, and restarts one that dies.
 
-The RM watches the nodes, each node the RM. A death is never concluded from a lost connection: a pidfd tells it. Whether
-it is wanted again is what ``cluster/watched.py`` says, decided under the lock of the run directory by a process of its
-own (``cluster/restarting.py``), so that this one's loop waits for nothing.
+The RM watches the nodes, each node watches the RM. A death is reported by a pidfd, never concluded from a
+lost connection. A separate process (``cluster/restarting.py``) decides under the lock of the run directory,
+by the files of ``cluster/watched.py``, whether the daemon is still wanted, so that this daemon's loop never
+waits.
 
 Decisions: restarts.
 """
@@ -29,11 +30,12 @@ from .process import DaemonProcess
 LOG = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 1.0
-"""The shortest pause after a try that failed."""
+"""The shortest pause after a failed try, in seconds."""
 
 
 class Watcher:
-    """``most`` is how often a daemon is started again; ``told`` hears of each restart, and of who is given up."""
+    """Watches daemons. ``most`` is the number of tries per daemon; ``told`` gets each restart, and each
+    daemon that is given up."""
 
     def __init__(
         self, process: DaemonProcess, most: int, told: Callable[[DaemonRestarted | DaemonGivenUp], None]
@@ -49,13 +51,13 @@ class Watcher:
         self._closed = False
 
     def look_at_nodes(self) -> None:
-        """Watch every node that runs, and have those started again that died."""
+        """Watch all running nodes, and restart those that have died."""
         run_dir = self._process.run_dir
         names = {daemon.name for daemon in run_dir.daemons()} | {*watched_names(run_dir)}
         self.look(names - {"rm"})
 
     def look(self, names: Iterable[str]) -> None:
-        """The same for these daemons. Those that are watched already stay so."""
+        """As ``look_at_nodes``, for these daemons; those already watched are skipped."""
         if self._closed or not self._process.may_restart:
             return
         for name in names:
@@ -63,7 +65,7 @@ class Watcher:
                 self._look(name)
 
     def close(self) -> None:
-        """Watch nobody any more. A restart that has begun goes on, and asks again whether it is wanted."""
+        """Stop watching. A restart that has begun continues, and checks again whether it is wanted."""
         self._closed = True
         for descriptor in self._watched.values():
             _forget(descriptor)
@@ -71,7 +73,7 @@ class Watcher:
             timer.cancel()
         for helper, descriptor in self._helpers.values():
             _forget(descriptor)
-            helper.returncode = 0  # it outlives this process
+            helper.returncode = 0  # the helper outlives this process
         self._watched.clear()
         self._timers.clear()
         self._helpers.clear()
@@ -90,7 +92,7 @@ class Watcher:
         self._consider(name)
 
     def _consider(self, name: str, at_least: float = 0.0) -> None:
-        """Have it started again, now or later, if it died."""
+        """Restart a daemon, now or later, if it has died."""
         self._timers.pop(name, None)
         if self._closed or not self._process.may_restart:
             return
@@ -168,7 +170,7 @@ class Watcher:
 
 
 def _read(said: bytes, code: int | None) -> dict[str, Any]:
-    """A helper's answer; one that says nothing has failed."""
+    """The answer of a helper process; one without an answer has failed."""
     try:
         answer = json.loads(said)
     except ValueError:

@@ -1,4 +1,4 @@
-"""A daemon's web server: when it listens, and by which address. A cluster that does not stay opens no TCP port.
+"""A daemon's web server: when it listens, and at which address. An on-demand cluster opens no TCP port.
 
 Decisions: web-when-asked.
 """
@@ -28,7 +28,8 @@ LOG = logging.getLogger(__name__)
 
 
 def _runs_as_others(configuration: Configuration) -> bool:
-    """Whether what other users submit runs as another user than this one. Raises YoppError where it would not."""
+    """Return True if the containers of other users run as another user than this one; otherwise
+    raise YoppError."""
     executor = configuration.settings(ExecutorSettings)
     name = "yopp.webapp.submitters"
     if os.geteuid() != 0:
@@ -48,9 +49,9 @@ def _runs_as_others(configuration: Configuration) -> bool:
 
 
 class DaemonWeb:
-    """``daemon`` is "resourcemanager" or "nodemanager"; ``offset`` is added to its port.
+    """The web server. ``daemon`` is "resourcemanager" or "nodemanager"; ``offset`` is added to its port.
 
-    ``post`` takes what the pages ask the machine, and where they are.
+    ``post`` takes the calls of the pages to the machine, and the address of the pages.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class DaemonWeb:
         self._property = f"yarn.{daemon}.webapp.address"
         self._module = f"yarnopp_cli.web.{daemon}"
         self._offset = offset
-        # One that nobody asked for by its number gives way to whatever else this machine runs.
+        # A port that was not configured by its number is replaced if another program uses it.
         self._gives_way = configuration.origin(self._property) == "default" or offset > 0
         addresses = {
             "resourcemanager": self._settings.resourcemanager_address,
@@ -79,10 +80,10 @@ class DaemonWeb:
         self._configured = addresses[daemon]
         self.listener: WebListener | None = None
         self.may_open = bool(self._configured)
-        """Whether the port is to be bound once the cluster stays, and has not been."""
+        """Whether a port is configured and has not been bound yet."""
 
     def bind(self) -> WebListener | None:
-        """Bind the port; None where none is configured, or it is bound already. Raises YoppError."""
+        """Bind the port; None if none is configured, or it is already bound. Raises YoppError."""
         if not self.may_open:
             return None
         self.may_open = False
@@ -102,20 +103,20 @@ class DaemonWeb:
         return self.listener
 
     def serve(self, *arguments: Any) -> None:
-        """From now on callers are served, by ``module.serve(socket, listener, calls, *arguments)``."""
+        """Begin to serve callers, by ``module.serve(socket, listener, calls, *arguments)``."""
         if (listener := self.listener) is not None:
             if listener.warning:
                 LOG.warning("%s", listener.warning)
             listener.serve(self._module, (listener, self.calls, *arguments))
 
     def open(self, *arguments: Any) -> None:
-        """Bind the port, serve callers, and tell the machine. Raises YoppError."""
+        """Bind the port, serve callers, and post the address to the machine. Raises YoppError."""
         if (listener := self.bind()) is not None:
             self._post(PagesServed(listener.address, listener.warning))
             self.serve(*arguments)
 
     def open_late(self, *arguments: Any) -> None:
-        """The cluster was made to stay: it has pages from now on, or its users are told why not."""
+        """Open the pages of a cluster that has been made to stay; if that fails, log and post the reason."""
         try:
             self.open(*arguments)
         except YoppError as error:
@@ -123,11 +124,11 @@ class DaemonWeb:
             self._post(PagesServed("", f"no web server: {error.message}, because {error.because}"))
 
     async def close(self) -> None:
-        """Stop listening, and fail the calls that are open."""
+        """Stop listening, and fail the open calls."""
         self.calls.close()
         if self.listener is not None:
             await self.listener.close()
             name = f"{self._process.name}.http"
-            with contextlib.suppress(OSError, YoppError):  # that of another cluster stays
+            with contextlib.suppress(OSError, YoppError):  # the file of another cluster is kept
                 if self._process.run_dir.read(name) == self.listener.address + "\n":
                     os.unlink(self._process.run_dir.http_file(self._process.name))

@@ -1,1 +1,1 @@
-"""The common parts of all machines of the cluster: calls and answers, deadlines, the mailbox, tokens. Pure."""
+"""The common parts of all machines of the cluster: calls and answers, the mailbox, restarts, tokens. Pure."""

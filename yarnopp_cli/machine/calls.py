@@ -1,6 +1,6 @@
-"""How calls from outside reach a machine, and how it answers them: at once, or later when it has something to say.
+"""How calls from outside reach a machine, and how it answers them: at once, or later when it has news.
 
-A machine may keep a call unanswered: the RM answers a waiting heartbeat when it has something for the node. So a
+A machine may keep a call unanswered: the RM answers a waiting heartbeat when it has news for the node. So a
 request is an event and an answer is a command.
 
 Decisions: pure-machines, no-feedback-delay.
@@ -16,10 +16,12 @@ from ..errors import YoppError
 
 
 class CallReceived(Record):
-    """``request`` is a ``records.methods.Request``. ``call_id`` is the shell's, unique in this process's life.
+    """A call. ``request`` is a ``records.methods.Request``. ``call_id`` is from the shell, and unique
+    in this process.
 
-    ``connection_id`` names the connection it came over; ``user`` and ``uid`` are the peer's, from the kernel
-    (SO_PEERCRED, /proc/net/tcp), -1 and "" where it does not tell: nobody then, and never whom the request names.
+    ``connection_id`` identifies the connection; ``user`` and ``uid`` are the peer's, from the kernel
+    (SO_PEERCRED, /proc/net/tcp); "" and -1 if the kernel does not know: then the caller is nobody, whatever
+    the request claims.
     """
 
     call_id: int
@@ -30,18 +32,18 @@ class CallReceived(Record):
 
     @property
     def method(self) -> str:
-        """What is called."""
+        """The name of the called method."""
         return str(self.request.METHOD)
 
 
 class ConnectionLost(Record):
-    """A connection has ended; its calls need no answers any more."""
+    """A connection has ended; its calls need no answers."""
 
     connection_id: int
 
 
 class PagesServed(Record):
-    """The daemon's REST API and pages are at ``address`` from now on, "" for nowhere; ``warning`` is for people."""
+    """The daemon serves its REST API and pages at ``address``, "" if nowhere; ``warning`` is for the user."""
 
     address: str
     warning: str = ""
@@ -62,6 +64,6 @@ class ReplyError(Record):
 
 
 class StopDaemon(Record):
-    """Everything is done: the daemon shall end."""
+    """The machine has ended: the daemon must end."""
 
     reason: str

@@ -1,8 +1,8 @@
-"""News for one listener, repeated in every answer until the listener has acknowledged an answer that held it.
+"""News for one listener, repeated in every answer until the listener has acknowledged an answer
+that contained it.
 
-Answers are numbered; a request says which answer was the last to arrive. On one connection nothing is lost,
-so what has been sent there is no reason to answer early, yet it stands in every answer until it is
-acknowledged.
+Answers are numbered; a request names the last answer that has arrived. Nothing is lost on one connection, so
+an item that was sent on it is no reason to answer early; but each answer repeats it until it is acknowledged.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ ItemT = TypeVar("ItemT")
 
 
 class Mailbox(Generic[ItemT]):
-    """Items by key, in order of arrival. ``fresh`` is how many are to be sent (again)."""
+    """Items by key, in order of arrival. ``fresh`` is the number that must be sent (again)."""
 
     __slots__ = ("_fresh", "_items", "_sent")
 
@@ -31,7 +31,7 @@ class Mailbox(Generic[ItemT]):
 
     @property
     def fresh(self) -> int:
-        """How many items are news: not sent yet, or sent over a connection that is lost."""
+        """How many items are unsent, or were sent over a connection that is lost."""
         return len(self._fresh)
 
     def put(self, key: str, item: ItemT) -> None:
@@ -46,37 +46,37 @@ class Mailbox(Generic[ItemT]):
             self.put(key, item)
 
     def drop(self, key: str) -> None:
-        """Do not tell this any more."""
+        """Remove an item; ignored if there is none with the key."""
         if key in self._items:
             del self._items[key]
             self._sent.pop(key, None)
             self._fresh.discard(key)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all items."""
         self._items.clear()
         self._sent.clear()
         self._fresh.clear()
 
     def keys_received(self, response_id: int) -> list[str]:
-        """Keys of the items that stood in an answer up to ``response_id``."""
+        """The keys of the items that were sent in an answer up to ``response_id``."""
         return [key for key, sent in self._sent.items() if sent <= response_id]
 
     def acknowledge(self, response_id: int) -> None:
-        """Answers up to ``response_id`` have arrived: remove their items."""
+        """Remove the items of the answers up to ``response_id``, which have arrived."""
         if self._sent:
             for key in self.keys_received(response_id):
                 self.drop(key)
 
     def send_again(self) -> None:
-        """Sent items may be lost with their connection: all are unsent again.
+        """Mark all items as unsent, since sent ones may be lost with their connection.
 
-        It is still remembered which answer held it first, since that answer may have arrived after all.
+        The first answer with each item is still remembered, since that answer may have arrived after all.
         """
         self._fresh.update(self._items)
 
     def restart(self) -> None:
-        """Answers are numbered from the beginning: all items count as unsent."""
+        """Mark all items as unsent, since the numbering of answers starts anew."""
         self._sent.clear()
         self._fresh.update(self._items)
 
@@ -85,7 +85,7 @@ class Mailbox(Generic[ItemT]):
         return list(self._items.values())
 
     def take(self, response_id: int) -> tuple[ItemT, ...]:
-        """All unacknowledged items, now sent with answer ``response_id``."""
+        """All unacknowledged items, now marked as sent with answer ``response_id``."""
         if not self._items:
             return ()
         for key in self._fresh:
@@ -94,8 +94,8 @@ class Mailbox(Generic[ItemT]):
         return tuple(self._items.values())
 
     def take_fresh(self, response_id: int) -> tuple[ItemT, ...]:
-        """The news alone, now sent with answer ``response_id``: for items that whoever gets them speaks of before long,
-        and that are many. What is sent on one connection arrives, in order.
+        """Only the fresh items, now marked as sent with answer ``response_id``. For items that are many, and
+        to which the receiver soon refers itself. On one connection, all that is sent arrives, in order.
         """
         if not self._fresh:
             return ()
@@ -107,7 +107,7 @@ class Mailbox(Generic[ItemT]):
         return tuple([items[key] for key in fresh])
 
     def validate(self) -> None:
-        """Assert that everything is either fresh or was sent, and nothing else is remembered."""
+        """Assert that every item is fresh or was sent, and that nothing else is remembered."""
         assert self._fresh <= self._items.keys()
         assert self._sent.keys() <= self._items.keys()
         assert self._fresh | self._sent.keys() == self._items.keys()

@@ -1,4 +1,4 @@
-"""Whether and when a daemon that died is started again. Pure.
+"""Whether and when a dead daemon is restarted. Pure.
 
 Decisions: restarts.
 """
@@ -8,17 +8,17 @@ from __future__ import annotations
 from executor.light import Record
 
 FIRST_PAUSE = 0.1
-"""Seconds before the second try; each further pause is twice as long. The first try is at once."""
+"""Seconds before the second try; each further pause is twice as long. The first try is immediate."""
 LONGEST_PAUSE = 30.0
 STEADY_SECONDS = 5.0
 """A daemon that has run for this long since its last restart starts with a new count of tries."""
 
 
 class Watched(Record):
-    """A daemon that is to be started again if it dies: its process, and the tries since it last ran steadily.
+    """A daemon that is restarted if it dies: its process, and the tries since it last ran steadily.
 
-    ``start`` is in clock ticks after boot, ``boot_id`` the kernel's. ``tried_at`` is when it was last started again, in
-    seconds after boot.
+    ``start`` is in clock ticks after boot, ``boot_id`` is the kernel's. ``tried_at`` is the time of the last
+    restart, in seconds after boot.
     """
 
     pid: int
@@ -29,9 +29,10 @@ class Watched(Record):
 
 
 class DaemonRestarted(Record):
-    """The daemon ``name`` (``rm``, ``nm-<port>``) died, and ``by`` has started it again, as try ``tries``.
+    """The daemon ``name`` (``rm``, ``nm-<port>``) has died, and the daemon ``by`` has restarted it, with
+    try ``tries``.
 
-    ``died`` is the process that died.
+    ``died`` is the pid of the dead process.
     """
 
     name: str
@@ -41,9 +42,9 @@ class DaemonRestarted(Record):
 
 
 class DaemonGivenUp(Record):
-    """The daemon ``name`` died, and ``by`` does not start it again after ``tries`` tries.
+    """The daemon ``name`` has died, and the daemon ``by`` does not restart it after ``tries`` tries.
 
-    ``why`` is the last failure.
+    ``why`` is the reason of the last failure.
     """
 
     name: str
@@ -53,12 +54,12 @@ class DaemonGivenUp(Record):
 
 
 def tries_so_far(watched: Watched, now: float) -> int:
-    """How often it was started again since it last ran steadily; ``now`` in seconds after boot."""
+    """The number of restarts since the daemon last ran steadily; ``now`` is in seconds after boot."""
     return watched.tries if now - watched.tried_at < STEADY_SECONDS else 0
 
 
 def pause(watched: Watched, now: float, most: int) -> float | None:
-    """In how many seconds it may be started again; None after ``most`` tries."""
+    """The seconds until the daemon may be restarted; None after ``most`` tries."""
     tries = tries_so_far(watched, now)
     if tries == 0:
         return 0.0

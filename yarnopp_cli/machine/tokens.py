@@ -18,7 +18,8 @@ from ..errors import InvalidTokenError
 from ..records.requests import Container, Token
 
 CONTAINER_TOKEN = "ContainerToken"
-"""Kind of the tokens that let a node start a container (YARN's ``ContainerTokenIdentifier.KIND``)."""
+"""The kind of the tokens that permit a node to start a container (YARN's
+``ContainerTokenIdentifier.KIND``)."""
 
 AMRM_TOKEN = "AMRMToken"
 """The kind of a master's token for its attempt.
@@ -30,25 +31,27 @@ AM_TOKEN_FILE = "am-token.json"
 """The file in a master's private directory that holds its AMRMToken, as the JSON of the Token record."""
 
 AMRM_PROXY_TOKEN = "AMRMProxyToken"
-"""Kind of the tokens that a node's AMRMProxy gives masters in place of the RM's: the RM accepts none of them."""
+"""The kind of the tokens that a node's AMRMProxy gives to masters instead of the RM's; the RM does not
+accept them."""
 
 
 def machine_ms(now: float) -> int:
-    """A moment of the machines' clock in milliseconds: by it tokens expire.
+    """A time of the machines' clock in milliseconds, by which tokens expire.
 
-    It is CLOCK_MONOTONIC, the same in all processes of this start of the host: a step of the wall clock does not touch
-    it, and it stands still while the host is suspended, as the deadlines of the RM do.
+    It is CLOCK_MONOTONIC, which is the same in all processes since the boot of the host: it is independent of
+    the wall clock, and stops while the host is suspended, as the deadlines of the RM do.
     """
     return int(now * 1000)
 
 
 def derive_key(secret: bytes, purpose: str) -> bytes:
-    """A key of 32 bytes for one purpose, so that a token of one kind can never pass for another's."""
+    """A key of 32 bytes for one purpose, so that a token of one kind is never accepted as another kind."""
     return hmac.digest(secret, purpose.encode(), "sha256")
 
 
 def sign(key: bytes, kind: str, payload: dict[str, Any]) -> Token:
-    """A token that states ``payload`` (JSON-able); ``expires_ms`` in it (``machine_ms``) bounds its life."""
+    """A token with ``payload``, which must be valid for JSON; ``expires_ms`` in it (``machine_ms``) is
+    its expiry."""
     identifier = json.dumps(payload, separators=(",", ":"), ensure_ascii=True)
     return Token(kind, identifier, _password(key, kind, identifier))
 
@@ -64,10 +67,10 @@ def container_token(
     waiting_since_ms: int = 0,
     application_priority: int = 0,
 ) -> Token:
-    """The facts of a container as its node is to enforce them (``ContainerTokenIdentifier``).
+    """The token with the facts of a container that its node enforces (``ContainerTokenIdentifier``).
 
-    ``waiting_since_ms`` is when its work began to wait, where that was as another container; 0 otherwise.
-    ``application_priority`` is that of its application.
+    ``waiting_since_ms`` is when its work began to wait, if it first waited in another container; otherwise 0.
+    ``application_priority`` is the priority of its application.
     """
     payload = {
         "container_id": container.id,
@@ -92,14 +95,16 @@ def container_token(
 
 
 def resource_of(payload: dict[str, Any]) -> Resource:
-    """The size that a container's token states. Raises KeyError, TypeError or ValueError where it does not."""
+    """The size in a container's token. Raises KeyError, TypeError or ValueError if it is missing
+    or invalid."""
     others: dict[str, Any] = payload.get("resources") or {}
     more = others and counted({str(name): int(value) for name, value in others.items()})
     return Resource(int(payload["memory"]), int(payload["vcores"]), more or ())
 
 
 def verify(key: bytes, token: Token, kind: str, *, now_ms: int) -> dict[str, Any]:
-    """What ``token`` states. Raise InvalidTokenError if it is of another kind, forged, garbled or expired."""
+    """The payload of ``token``. Raises InvalidTokenError if it is of another kind, forged, malformed
+    or expired."""
     if token.kind != kind:
         raise InvalidTokenError(f"a token of kind {token.kind!r} was shown where {kind} is wanted")
     expected = _password(key, kind, token.identifier)

@@ -1,11 +1,12 @@
 """A master's side of the ApplicationMasterProtocol (YARN's ``AMRMClient``): registration, asks, allocate calls.
 
-One allocate call always waits at the RM. Calls that a lost RM may not have received are repeated. It does not follow
-how tasks end. Like all modules here it returns commands and never makes a call itself.
+One allocate call always waits at the RM. Calls that a lost RM may not have received are repeated. The client
+does not follow how tasks end. Like all modules here it returns commands and never makes a call itself.
 
-In YARN an ask *replaces* the number outstanding under its key, so a master that asks again under a key while the RM is
-answering may get too many containers or too few. A key that is used once cannot be replaced by accident: a new batch
-is a new allocation request id, and only a withdrawal or a repetition after a lost answer names an old one.
+In YARN an ask *replaces* the outstanding number under its key, so a master that asks again under the same key
+while the RM answers may get too many containers or too few. A key that is used once cannot be replaced by
+accident: each batch has a new allocation request id, and only a withdrawal, or a repetition after a lost
+answer, uses an old one.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ..records.requests import (
     ResourceRequest,
     TaskAssignment,
     Token,
+    UpdateContainerError,
     UpdateContainerRequest,
 )
 from . import messages as m
@@ -62,11 +64,11 @@ class Asks:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there is something to tell the RM."""
+        """Whether there are asks that have not been sent to the RM."""
         return bool(self._unsent)
 
     def add(self, tasks: Iterable[Task], now: float) -> None:
-        """Ask for a container for each of these, which are given out in this order."""
+        """Ask for a container for each task; containers are matched to tasks in this order."""
         shapes: dict[_Shape, list[Task]] = {}
         for task in tasks:
             shapes.setdefault(_shape(task, now), []).append(task)
@@ -87,7 +89,8 @@ class Asks:
             self._next_id += 1
 
     def match(self, container: Container) -> Task | None:
-        """The task that this container is for, which then waits no more; None for an unwanted one."""
+        """The task for which this container is, which is then removed from its batch; None for an
+        unwanted container."""
         batch = self._batches.get(container.allocation_request_id)
         while batch is not None and batch.tasks:
             task = batch.tasks.popleft()
@@ -103,16 +106,17 @@ class Asks:
         self._batches.clear()
 
     def repeat_all(self) -> None:
-        """The RM may not have received the last calls: repeat all outstanding requests.
+        """Repeat all outstanding requests, since the RM may not have received the last calls.
 
-        What it granted meanwhile, and this master does not know of yet, comes on top, and is given back then.
+        Containers that the RM has granted meanwhile without this master's knowledge are surplus, and are
+        released when they arrive.
         """
         self._unsent = [
             replace(batch.request, num_containers=self._count(batch)) for batch in self._batches.values()
         ]
 
     def take_unsent(self) -> tuple[ResourceRequest, ...]:
-        """The next allocate call."""
+        """The asks for the next allocate call."""
         unsent, self._unsent = tuple(self._unsent), []
         return unsent
 
@@ -138,15 +142,18 @@ def _shape(task: Task, now: float) -> _Shape:
 class AMRMClient:
     """The conversation of one attempt with the RM.
 
-    ``releases``, ``updates`` and ``tasks`` go with the next allocate call. ``registered`` is false before the first
-    registration and after the RM asked for another one. ``in_flight`` counts allocate calls that have not
-    been answered.
+    ``releases``, ``updates`` and ``tasks`` are sent with the next allocate call. ``registered`` is false
+    before the first registration, and after the RM has asked for another one. ``in_flight`` counts unanswered
+    allocate calls.
     """
 
     def __init__(self, attempt_id: str, token: Token, heartbeat_ms: int) -> None:
         self.asks = Asks()
         self.releases: list[str] = []
         self.updates: list[UpdateContainerRequest] = []
+        self._released: dict[str, None] = {}
+        self._updating: dict[str, UpdateContainerRequest] = {}
+        self._repeated: set[str] = set()
         self.tasks_matter = False
         self.tasks: list[TaskAssignment] = []
         self._said: list[TaskAssignment] = []
@@ -167,7 +174,7 @@ class AMRMClient:
 
     @property
     def due(self) -> bool:
-        """Whether an allocate call is to be made now: there is something to say, or none is waiting at the RM."""
+        """Whether an allocate call must be made now: there is news for the RM, or no call waits there."""
         if not self.registered or self.retry_at is not None:
             return False
         said = self.asks.has_unsent or self.releases or self.updates or (self.tasks_matter and self.tasks)
@@ -178,7 +185,7 @@ class AMRMClient:
         return self._allocate(summary, self._heartbeat_ms)
 
     def last_word(self, summary: JobSummary) -> m.CallRM:
-        """An allocate call that is not to be held, so that the RM has the final counts."""
+        """An allocate call that the RM answers at once, to report the final counts."""
         return self._allocate(summary, 0)
 
     def _allocate(self, summary: JobSummary, wait_ms: int) -> m.CallRM:
@@ -195,6 +202,8 @@ class AMRMClient:
             summary=summary,
             tasks=tuple(self.tasks),
         )
+        self._released.update(dict.fromkeys(self.releases))
+        self._updating.update((one.container_id, one) for one in self.updates)
         self._said += self.tasks
         self.tasks.clear()
         self.releases.clear()
@@ -202,19 +211,43 @@ class AMRMClient:
         return m.CallRM(request)
 
     def take_token(self, token: Token | None) -> None:
-        """From now on this master speaks with an AMRMProxy, and this token is for it."""
+        """Use this token from now on, if there is one: it is for the AMRMProxy that the master now calls."""
         if token is not None:
             self._token = token
 
     def acknowledge(self, response: AllocateResponse) -> None:
-        """This answer has arrived; the next call says so."""
+        """Note that an answer has arrived; the next call acknowledges it."""
         self._response_id = max(self._response_id, response.response_id)
         if response.token is not None:
             self._token = response.token
+        for status in response.completed:
+            self._released.pop(status.container_id, None)
+            self._updating.pop(status.container_id, None)
+        for updated in response.updated:
+            self._updating.pop(updated.container.id, None)
+
+    def is_refused(self, refused: UpdateContainerError) -> bool:
+        """Whether a refusal is one of an update, and not of its repetition: what became of the first is told, too."""
+        request = refused.request
+        if refused.reason in _OF_REPETITIONS and request.container_id in self._repeated:
+            return False
+        if self._updating.get(request.container_id) == request:
+            del self._updating[request.container_id]
+        return True
+
+    def repeat_all(self) -> None:
+        """Say again all of which the RM has not told what became of it: an AMRMProxy may have answered a call, and have
+        died before the RM heard of it. What the RM has heard does no harm."""
+        self.asks.repeat_all()
+        self.releases = list(self._released | dict.fromkeys(self.releases))
+        fresh = {one.container_id for one in self.updates}
+        again = [one for one in self._updating.values() if one.container_id not in fresh]
+        self._repeated.update(one.container_id for one in again)
+        self.updates = again + self.updates
 
     def lost(self, now: float) -> bool:
-        """The RM could not be reached: everything is repeated. False once that has lasted too long."""
-        self.asks.repeat_all()
+        """The RM could not be reached: repeat everything later. False once that has lasted too long."""
+        self.repeat_all()
         self.tasks, self._said = self._said + self.tasks, []
         self.retry_at = now + RETRY_SECONDS
         return self.loss.lasts(now)
@@ -228,10 +261,15 @@ class AMRMClient:
         )
 
     def kill(self, reason: str) -> m.CallRM:
-        """Have the RM end the application as KILLED: one whose master unregisters ends as FINISHED."""
+        """Ask the RM to end the application as KILLED: after unregistering, it would end as FINISHED."""
         application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
         return m.CallRM(KillApplicationRequest(application_id, reason))
 
+
+_OF_REPETITIONS = frozenset(
+    {"INCORRECT_CONTAINER_VERSION_ERROR", "UPDATE_OUTSTANDING_ERROR", "INVALID_CONTAINER_ID"}
+)
+"""Why the RM refuses an update that it has taken in before: it is made, it waits, or its container has ended."""
 
 _TYPES = {
     ContainerUpdateType.PROMOTE_EXECUTION_TYPE: (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC),
@@ -246,9 +284,10 @@ def update_request(
     execution_type: ExecutionType | None = None,
     capability: Resource | None = None,
 ) -> UpdateContainerRequest:
-    """The request for an update of ``container``. Raises UsageError where target and original do not suit it.
+    """The request to update ``container``. Raises UsageError if the target and original types do not
+    match the update.
 
-    ``execution_type`` is the target of a promotion or demotion, None for the only one that it can have.
+    ``execution_type`` is the target of a promotion or demotion; None means the only possible one.
     """
     if update_type not in _TYPES:
         if capability is None:

@@ -1,8 +1,8 @@
 """The plans of ``yopp run`` and ``yopp dshell``: one phase, N equal containers of one command. Pure.
 
-The latter is YARN's distributed shell (``Client`` and ``ApplicationMaster``): one shell command or script, its
-containers numbered by YARN_SHELL_ID in the order in which they were allocated. One difference to YARN is meant: a
-container that was preempted, shed or refused is asked for again and fails nothing.
+``dshell`` is YARN's distributed shell (``Client`` and ``ApplicationMaster``): one shell command or script,
+with containers numbered by YARN_SHELL_ID in the order of their allocation. One difference from YARN is
+intended: a container that was preempted, shed or refused is requested again, and does not count as a failure.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ SHELL_ID = "YARN_SHELL_ID"
 SCRIPT_NAME = "ExecScript.sh"
 NUMBER_VARIABLE = "YOPP_TASK"
 COUNT_VARIABLE = "YOPP_TASKS"
-"""What each container of ``yopp run`` finds its number (from 1) and the number of all in."""
+"""The variables with which each container of ``yopp run`` gets its number (from 1) and the number
+of all tasks."""
 NEVER_RETRY = 0
 RETRY_ON_SPECIFIC_ERROR_CODES = 2
 FOR_EVER = 2**31
-"""More attempts than any container has."""
+"""A number of attempts that no container reaches."""
 
 
 class Tasks(Record):
-    """What the containers of ``yopp run`` run: a command, or a template with what fills it in, and the numbers of the
-    tasks. ``name`` is the job's where nobody says another, "" for the command's. ``max_running`` is what --array says
-    of it (``5-50%4``), 0 for nothing."""
+    """What the containers of ``yopp run`` run: a command, or a template with its values, and the numbers of
+    the tasks. ``name`` is the default name of the job, "" for that of the command. ``max_running`` is from
+    --array (``5-50%4``), 0 for none."""
 
     command: tuple[str, ...]
     numbers: tuple[range, ...]
@@ -42,7 +43,7 @@ class Tasks(Record):
 
 
 def no_command() -> UsageError:
-    """The refusal of a command line that names nothing to run."""
+    """The error for a command line without a command."""
     return UsageError(
         "missing argument 'COMMAND [ARG]...'",
         because="`yopp run` needs it, or --from with a file of commands",
@@ -72,9 +73,9 @@ def plan_run(
 ) -> JobSpec:
     """The job of ``containers`` tasks like ``task``. ``retries`` is how often a failing container is run again.
 
-    ``numbers`` are the tasks' instead of 1, 2, 3 …; ``sweep`` makes a template of ``command``. ``max_running`` and
-    ``halt`` are the job's.
-    ``timeout_ms`` bounds the whole job, ``container_timeout_ms`` what each container runs (paused time left out).
+    ``numbers`` are the numbers of the tasks instead of 1, 2, 3 …; ``sweep`` makes ``command`` a template.
+    ``max_running`` and ``halt`` are those of the job. ``timeout_ms`` limits the whole job,
+    ``container_timeout_ms`` the run time of each container (without paused time).
     """
     numbers = numbers or (range(1, containers + 1),)
     phase = PhaseSpec(
@@ -104,9 +105,9 @@ def plan_run(
 
 
 class ContainerRetryContext(Record):
-    """How often a failing container is run again, and when (YARN's record).
+    """How often, and after which failures, a container is run again (YARN's record).
 
-    ``policy`` is YARN's number, ``maximum`` -1 means for ever.
+    ``policy`` is YARN's number; ``maximum`` is the number of retries, -1 for no limit.
     """
 
     policy: int = NEVER_RETRY
@@ -116,7 +117,7 @@ class ContainerRetryContext(Record):
 
     @property
     def attempts(self) -> int:
-        """How often one container may fail."""
+        """How many attempts a container has."""
         if self.policy == NEVER_RETRY:
             return 1
         if self.policy == RETRY_ON_SPECIFIC_ERROR_CODES and not self.error_codes:
@@ -153,8 +154,8 @@ def plan_shell(
 ) -> JobSpec:
     """The job of ``containers`` tasks like ``task``.
 
-    ``shell`` runs ``shell_command`` or ``shell_script`` (its text) with ``shell_args``; ``argv`` instead of both is a
-    command that is run without a shell. Raises UsageError unless exactly one of the three is given.
+    ``shell`` runs ``shell_command`` or ``shell_script`` (its text) with ``shell_args``; ``argv`` is a command
+    that runs without a shell. Raises UsageError unless exactly one of the three is given.
     """
     check_one(bool(shell_command), shell_script is not None, bool(argv))
     line = ""
@@ -186,7 +187,7 @@ def plan_shell(
 
 
 def under(job: JobSpec, settings: ApplicationSettings) -> JobSpec:
-    """A plan of the above as the configuration bounds it."""
+    """A plan from this module, with the limits of the configuration."""
     least_ms = settings.retry_minimum_interval_ms
     return replace(
         job,

@@ -1,6 +1,6 @@
 """Requests to end a job, the end of its master, and the time limits without the ResourceManager.
 
-Apart from ``messages.py``, since a client that only follows a job needs no more of a master than this.
+It is separate from ``messages.py``, since a client that only follows a job needs nothing else of a master.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from ..records.reports import FinalApplicationStatus, JobSummary
 
 RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 20.0
-"""How often a lost RM is called again, and how long before the job gives up."""
+"""The pause between calls to a lost RM, and the time after which the job gives up."""
 TELL_SECONDS = 1.0
 """The time after which the loss of the RM is reported to the user."""
 
 
 class Loss:
-    """Since when the ResourceManager is lost, for as long as it is, and whether people were told."""
+    """Since when the ResourceManager is lost (None: it is not), and whether the user was told."""
 
     def __init__(self) -> None:
         self.since: float | None = None
         self.told = False
 
     def lasts(self, now: float) -> bool:
-        """The RM could not be reached. Whether to try again: False once PATIENCE_SECONDS have passed."""
+        """Note that the RM could not be reached. Whether to try again: False after PATIENCE_SECONDS."""
         if self.since is None:
             self.since = now
         return now - self.since < PATIENCE_SECONDS
 
     def worth_telling(self, now: float) -> bool:
-        """Whether people are to be told now; true once for each loss."""
+        """Whether the user must be told now; true once per loss."""
         due = not self.told and self.since is not None and now - self.since >= TELL_SECONDS
         self.told |= due
         return due
 
     def over(self) -> None:
-        """The RM has answered."""
+        """Note that the RM has answered."""
         self.since, self.told = None, False
 
 
 def retrying(error: YoppError) -> str:
-    """What people are told of a loss."""
+    """The notice for the user about a loss."""
     return f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
 
 

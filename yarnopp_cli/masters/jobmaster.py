@@ -1,9 +1,9 @@
 """JobMaster: the machine that drives every job of ``yopp run``, ``yopp dshell`` and ``yopp pi``.
 
-It requests a container for each task of a phase, starts granted containers, follows their ends, retries failed tasks
-as far as their phase allows, and requests preempted, shed, refused or lost containers again without counting a try.
-It keeps one allocate call waiting at the RM, and sends a second one at once when it has news. It never sleeps:
-whatever it waits for is an event or a deadline.
+It requests a container for each task of a phase, starts granted containers, follows their ends, retries
+failed tasks as far as their phase allows, and requests preempted, shed, refused or lost containers again
+without counting a try. It keeps one allocate call waiting at the RM, and sends a second one at once when it
+has news. It never sleeps: it waits only for events and deadlines.
 """
 
 from __future__ import annotations
@@ -53,22 +53,22 @@ from .resuming import resume, settled
 from .tasks import Tally, Task, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
-"""How long a job that is being stopped waits for the ends of its containers before it leaves them to the RM.
+"""How long a job that is being stopped waits for its containers to end before it leaves them to the RM.
 """
 
 START_FAILURES = 3
 """How often a node may refuse to start one task's container before the task has failed."""
 
 MOST_ASKED = 5_000
-"""How many tasks wait for containers at once; the others of a larger phase are made when these have theirs. So no step
-is long, however large the job is.
+"""How many tasks may wait for containers at once; a larger phase creates its other tasks when these have
+containers. So no step of the machine takes long, however large the job is.
 """
 
 _LIVE = frozenset({TaskState.STARTING, TaskState.QUEUED, TaskState.RUNNING})
 
 
 class Stage(enum.Enum):
-    """The life of a master."""
+    """The stages of a master."""
 
     NEW = "NEW"
     WORKING = "WORKING"
@@ -80,7 +80,8 @@ class Stage(enum.Enum):
 class JobMaster:
     """The machine of one job (``Machine[Event, Command]``). The first event is ``MasterStarted``.
 
-    A ``hosted`` one runs in the ResourceManager, which sends its starts to the nodes. It counts in ``tally``.
+    A ``hosted`` master runs in the ResourceManager, which sends its starts to the nodes. It
+    keeps its counts in ``tally``.
     """
 
     def __init__(
@@ -91,7 +92,7 @@ class JobMaster:
         self.stage = Stage.NEW
         self.tally = Tally(job.size) if tally is None else tally
         self._out: list[m.Command] = []
-        # tasks: the present phase's, and who holds which container
+        # the tasks of the current phase, and the task of each container
         self._phase_index = -1
         self._past: dict[int, list[StoredTask]] = {}
         self._tasks: list[Task] = []
@@ -103,7 +104,7 @@ class JobMaster:
         self._seen: set[str] = set()
         self._launches = 0
         self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms)
-        self._rm.tasks_matter = job.map_reduce is not None  # others' are told with what else there is to say
+        self._rm.tasks_matter = job.map_reduce is not None  # otherwise sent only with other news
         self._starts = Starts(self._by_container.__contains__, hosted=hosted)
         self._noticed: set[str] = set()
         self._promotions: set[str] = set()
@@ -120,7 +121,7 @@ class JobMaster:
     # --- the machine
 
     def handle(self, event: m.Event, now: float) -> list[m.Command]:
-        """Take one event; answer with commands, in the order in which they are to be performed."""
+        """Handle one event; returns commands, in the order in which they must be performed."""
         match event:
             case m.MasterStarted(past, elapsed_ms):
                 for record in past:
@@ -134,7 +135,8 @@ class JobMaster:
                 self._starts.reached(address)
                 for failed in response.failed:
                     self._on_start_refused(failed.container_id, failed.message or failed.exception, now)
-            case m.Answered(m.CallNode(), UpdateContainersResponse() as response):
+            case m.Answered(m.CallNode(node_address=address), UpdateContainersResponse() as response):
+                self._starts.reached(address)
                 self._on_updated(response)
             case m.CallFailed():
                 self._on_call_failed(event.call, event.error, now)
@@ -143,20 +145,20 @@ class JobMaster:
         return self._pump(now)
 
     def next_deadline(self) -> float | None:
-        """When ``advance`` wants to be called, None for never."""
+        """When ``advance`` must be called; None for never."""
         if self.stage is Stage.ENDED:
             return None
         if self.stage is Stage.FINISHING:
             return self._rm.retry_at
         times = [self._rm.retry_at, self._stop_at if self.stage is Stage.STOPPING else self._timeout_at]
-        if self.stage is Stage.WORKING and self._rm.registered:  # nothing is asked or started otherwise
+        if self.stage is Stage.WORKING and self._rm.registered:  # otherwise nothing is requested or started
             times.append(self._starts.next_deadline())
             if self._room > 0:
                 times += [task.not_before for task in self._waiting]
         return earliest(times)
 
     def advance(self, now: float) -> list[m.Command]:
-        """Do what was due by ``now``."""
+        """Do everything due by ``now``."""
         if self._timeout_at is not None and now >= self._timeout_at:
             self._timeout_at = None
             self._stop(
@@ -174,7 +176,7 @@ class JobMaster:
         return self._pump(now)
 
     def succeeded(self) -> list[int]:
-        """The numbers of this phase's tasks that have ended well, in order."""
+        """The numbers of this phase's tasks that have succeeded, in order."""
         return sorted(task.number for task in self._tasks if task.state is TaskState.SUCCEEDED)
 
     def validate(self) -> None:
@@ -203,7 +205,7 @@ class JobMaster:
             while not (self._unfinished or self._halted or self._is_stopping) and self._phase_index < more:
                 self._begin_phase(now)
             if self._is_stopping:
-                pass  # a task that had failed ends it
+                pass  # a task that failed before a restart ends the job
             elif not self._unfinished:
                 self._finish()
             else:
@@ -234,7 +236,7 @@ class JobMaster:
             self._take_up(past, now)
 
     def _take_up(self, past: list[StoredTask], now: float) -> None:
-        """Go on with tasks of this phase where an earlier life of this master left them."""
+        """Continue with tasks of this phase from the records of an earlier master of this job."""
         known, self._ahead = resume(self._ahead, past, self.tally)
         self._unmade -= len(known)
         self._tasks += [task for task, _ in known]
@@ -253,7 +255,7 @@ class JobMaster:
             self._mind_failure(failed, now)
 
     def _make_tasks(self) -> None:
-        """Make tasks that have not been made, where few others wait for containers."""
+        """Create further tasks, if few others wait for containers."""
         counts = self.tally.counts
         open_asks = counts[TaskState.ASKED] + len(self._waiting)
         if self._unmade and open_asks <= MOST_ASKED // 2:
@@ -264,7 +266,7 @@ class JobMaster:
 
     @property
     def _room(self) -> int:
-        """How many more tasks may have containers now."""
+        """How many more tasks may request containers now."""
         counts = self.tally.counts
         taken = counts[TaskState.ASKED] + sum(counts[state] for state in _LIVE)
         return (self.job.max_running or self.tally.total) - taken
@@ -296,13 +298,13 @@ class JobMaster:
             case AllocateResponse():
                 self._rm.in_flight -= 1
                 self._on_allocated(response, now)
-            case _:  # it knows of the end
+            case _:  # the RM has accepted the job's end
                 self._end()
 
     def _on_registered(self, response: RegisterApplicationMasterResponse) -> None:
         self._rm.registered = True
         self._rm.take_token(response.token)
-        # containers of an earlier attempt: which tasks they ran is unknown, unless they were taken up
+        # containers of earlier attempts: which tasks they run is unknown, unless records name them
         self._rm.releases += [
             container.id
             for container in response.containers_from_previous_attempts
@@ -314,13 +316,13 @@ class JobMaster:
             }
             self.stage = Stage.WORKING
         else:
-            self._rm.asks.repeat_all()
+            self._rm.repeat_all()
 
     def _on_allocated(self, response: AllocateResponse, now: float) -> None:
         if self.stage in (Stage.FINISHING, Stage.ENDED):
             return
         if response.command == AM_RESYNC:
-            if self._rm.registered:  # else it registers already: two calls were with the RM
+            if self._rm.registered:  # otherwise it already registers: two calls were waiting at the RM
                 self._out.append(self._rm.register())
             return
         if response.command == "AM_SHUTDOWN":
@@ -335,7 +337,7 @@ class JobMaster:
             self._on_news(container_id, TaskState.RUNNING)
         for updated in response.updated:
             self._on_update_granted(updated)
-        for refused in response.update_errors:
+        for refused in filter(self._rm.is_refused, response.update_errors):
             self._notice(f"an update of a container was refused: {refused.reason}")
         if response.preempting:
             self._notice("containers of this job will be preempted soon: another queue is below its capacity")
@@ -488,7 +490,7 @@ class JobMaster:
             self._again(task, now + RETRY_SECONDS)
 
     def _again(self, task: Task, not_before: float) -> None:
-        """Ask for another container; the task keeps the last one in its reports until it has another."""
+        """Request another container; until it is granted, the reports of the task show the last one."""
         if self._halted:
             self._close(task, TaskState.KILLED)
             return
@@ -549,6 +551,10 @@ class JobMaster:
             case StopContainersRequest():
                 pass  # the RM ends them with the application
             case UpdateContainersRequest():
+                assert isinstance(call, m.CallNode)
+                lost = isinstance(error, ConnectionFailedError)
+                if lost and self.stage is Stage.WORKING and self._starts.unreachable(call, now):
+                    return
                 self._notice(f"a container could not be updated: {error.message}")
             case FinishApplicationMasterRequest() | KillApplicationRequest():
                 self._on_end_untold(error, now)
@@ -570,8 +576,8 @@ class JobMaster:
             self._notice(retrying(error))
 
     def _on_end_untold(self, error: YoppError, now: float) -> None:
-        """The RM has not heard of the end, or its answer was lost: it is told again, which does no harm. Who wants the
-        job to stop does not wait for that.
+        """The RM was not told of the job's end, or its answer was lost: tell it again, which is harmless. A
+        job that was stopped does not wait for that.
         """
         if self._reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
             self._notice(f"the job's end could not be reported to the ResourceManager: {error.message}")
@@ -582,7 +588,7 @@ class JobMaster:
             )
 
     def _expelled(self, error: YoppError) -> None:
-        """The RM no longer knows this master: there is nothing to unregister."""
+        """End, since the RM no longer knows this master: there is nothing to unregister."""
         self._error = self._error or error
         if self._exit_code is None:
             self._exit_code = error.exit_code
@@ -593,9 +599,9 @@ class JobMaster:
     # --- the end
 
     def _stop(self, reason: str, exit_code: int | None, status: FinalApplicationStatus, now: float) -> None:
-        """Stop live containers, then unregister. ``exit_code`` None: that of the tasks that failed."""
+        """Stop live containers, then unregister. ``exit_code`` None means that of the failed tasks."""
         if self.stage is Stage.FINISHING and self._rm.retry_at is not None:
-            self._end()  # nobody is there who could be told, and nothing runs any more
+            self._end()  # the RM cannot be reached, and no container runs any more
         if self.stage in (Stage.STOPPING, Stage.FINISHING, Stage.ENDED):
             return
         self._reason, self._exit_code, self._final_status = reason, exit_code, status
@@ -609,7 +615,7 @@ class JobMaster:
         self._withdraw(_LIVE)
 
     def _withdraw(self, states: frozenset[TaskState]) -> None:
-        """Nothing more is asked for, and live containers of tasks in these states are stopped."""
+        """Withdraw all requests, and stop the live containers of tasks in these states."""
         self._rm.asks.withdraw_all()
         self._waiting.clear()
         nodes: dict[tuple[str, str], list[str]] = {}

@@ -1,7 +1,7 @@
 """The events (past tense) and commands (imperative) of a master.
 
-Every call of a daemon ends in exactly one event: ``Answered`` or ``CallFailed``. Calls of one node are to arrive there
-in the order of their commands.
+Every call to a daemon ends in exactly one event: ``Answered`` or ``CallFailed``. Calls to one node must
+arrive there in the order of their commands.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ Call = CallRM | CallNode
 
 
 class StartTasks(Record):
-    """Have the node start these tasks in the containers that they were given: what a hosted master wants instead of a
-    call. Where the node refuses one, its container's end tells.
+    """Start these tasks in their containers on the node: a hosted master uses this instead of a call. If the
+    node refuses one, its container ends.
     """
 
     node_id: str
@@ -64,10 +64,10 @@ class StartTasks(Record):
 
 
 class TaskChanged(Record):
-    """For observers: a task has another state or another container; ``report`` is it at that moment.
+    """For observers: a task has another state or another container; ``report`` is its report at that moment.
 
-    A hosted master makes no report but of a task whose container has ended without ending it, since another one will
-    take its place: its observers look at the ``task`` when they are asked.
+    A hosted master makes a report only for a task that must wait for another container, since that one will
+    replace the last one; otherwise its observers read the ``task`` itself when needed.
     """
 
     task: Task
@@ -88,7 +88,8 @@ Command = Call | StartTasks | TaskChanged | Notice | EndMaster
 
 
 class MasterStarted(Record):
-    """The first event. ``past`` is what is written of the tasks of a job that goes on; it began ``elapsed_ms`` ago."""
+    """The first event. For a resumed job, ``past`` has the records of its tasks, and it began
+    ``elapsed_ms`` ago."""
 
     past: tuple[StoredTask, ...] = ()
     elapsed_ms: int = 0

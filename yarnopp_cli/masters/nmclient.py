@@ -1,7 +1,8 @@
-"""A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): starting what was granted. Pure.
+"""A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): it starts granted
+containers. Pure.
 
-Starts are batched by node and repeated while a node cannot be reached. ``NodeNews`` tells people which nodes come and
-go.
+Starts are batched by node. Starts and updates are repeated while a node cannot be reached. ``NodeNews`` makes
+notices about changes of nodes.
 """
 
 from __future__ import annotations
@@ -10,7 +11,11 @@ from collections.abc import Callable, Sequence
 
 from executor.light import Record, replace
 
-from ..records.container_protocol import StartContainerRequest, StartContainersRequest
+from ..records.container_protocol import (
+    StartContainerRequest,
+    StartContainersRequest,
+    UpdateContainersRequest,
+)
 from ..records.jobs import PhaseSpec
 from ..records.reports import NodeReport, NodeState
 from ..records.requests import ContainerLaunchContext
@@ -23,7 +28,7 @@ BATCH_BYTES = 4_000_000
 
 RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
-"""A node that cannot be reached may be coming back, with its containers: how often and how long to try."""
+"""The pause between calls to an unreachable node, and how long to try: it may return with its containers."""
 
 
 class _Retry(Record, frozen=False):
@@ -33,9 +38,10 @@ class _Retry(Record, frozen=False):
 
 
 class Starts:
-    """Containers on their way to their nodes. ``is_wanted`` says whether a container is still its task's.
+    """Containers that must be started at their nodes. ``is_wanted`` says whether a container still
+    belongs to its task.
 
-    Those of a ``hosted`` master are handed over as they are, for the ResourceManager to tell their nodes.
+    A ``hosted`` master hands its tasks to the ResourceManager, which starts them at their nodes.
     """
 
     def __init__(self, is_wanted: Callable[[str], bool], *, hosted: bool = False) -> None:
@@ -47,7 +53,7 @@ class Starts:
         self._sizes: dict[int, int] = {}
 
     def add(self, task: Task) -> None:
-        """This task has a container now."""
+        """Add a task that now has a container."""
         self._ready.append(task)
 
     def clear(self) -> None:
@@ -56,11 +62,11 @@ class Starts:
         self._retries.clear()
 
     def next_deadline(self) -> float | None:
-        """When a start is to be tried again."""
+        """When a start must be retried; None for never."""
         return min((retry.due for retry in self._retries), default=None)
 
     def take(self, now: float) -> Sequence[CallNode | StartTasks]:
-        """The calls to make now: one for each node, or a few for very many containers."""
+        """The calls to make now: one per node, or several for many containers."""
         if not self._ready and not self._retries:
             return ()
         calls = [self._filtered(retry.call) for retry in self._retries if retry.due <= now]
@@ -81,13 +87,14 @@ class Starts:
         return [call for call in calls if call.container_ids]
 
     def reached(self, address: str) -> None:
-        """A node answered: whatever was wrong with it before is over."""
+        """A node has answered: forget since when it was unreachable."""
         self._since.pop(address, None)
 
     def unreachable(self, call: CallNode, now: float) -> bool:
         """A node could not be reached.
 
-        True: it will be tried again. False: enough, its containers are given up.
+        Returns True if the call will be retried, False if the node's time is over and
+        its containers are given up.
         """
         since = self._since.setdefault(call.node_address, now)
         if now - since >= PATIENCE_SECONDS:
@@ -97,6 +104,8 @@ class Starts:
         return True
 
     def _filtered(self, call: CallNode) -> CallNode:
+        if isinstance(call.request, UpdateContainersRequest):  # of one container
+            return call if all(map(self._is_wanted, call.container_ids)) else replace(call, container_ids=())
         assert isinstance(call.request, StartContainersRequest)
         pairs = [
             (container_id, request)

@@ -17,15 +17,14 @@ from ..settings.declarations import ApplicationSettings
 APPLICATION_TYPE = "MAPREDUCE"
 NAME = "QuasiMonteCarlo"
 PERCENT = "mapreduce.job.num-opportunistic-maps-percent"
-"""The property that says how many of a hundred maps are opportunistic."""
+"""The property with the percentage of maps that are opportunistic."""
 PRIORITY_FAST_FAIL_MAP = 5
 PRIORITY_REDUCE = 10
 PRIORITY_OPPORTUNISTIC_MAP = 19
 PRIORITY_MAP = 20
 MAXIMUM_MAPS = 100_000
 MAXIMUM_POINTS = 2**53
-"""More maps than this would take longer to write down than to compute; more points than this have no exact
-doubles.
+"""More maps would take longer to write the inputs than to compute; more points have no exact double.
 """
 
 INPUT = "part{index}"
@@ -60,10 +59,10 @@ def check_size(maps: int, samples: int) -> None:
 
 
 def opportunistic_maps(maps: int, percent: int, rule: str = "SPREAD") -> tuple[bool, ...]:
-    """Which maps are opportunistic: the nearest whole number to ``percent`` of them, spread evenly.
+    """Which maps are opportunistic: the whole number nearest to ``percent`` of them, spread evenly.
 
-    With the rule FIRST_OF_HUNDRED as YARN counts (``RMContainerAllocator``): the first ``percent`` of each
-    hundred.
+    With the rule FIRST_OF_HUNDRED, as in YARN (``RMContainerAllocator``), the first
+    ``percent`` of each hundred.
     """
     if rule == "FIRST_OF_HUNDRED":
         return tuple(index % 100 < percent for index in range(maps))
@@ -118,7 +117,7 @@ def plan(
         pi=PiSpec(maps, samples, directory),
         map_reduce=MapReduceJob(
             maps,
-            outputs_per_map=2,  # how many points lie inside, how many outside
+            outputs_per_map=2,  # the number of points inside, and outside
             map_attempts=settings.map_max_attempts,
             reduce_attempts=settings.reduce_max_attempts,
             properties=properties,
@@ -158,17 +157,18 @@ def _phase(name: str, tasks: tuple[TaskSpec, ...], command: tuple[str, ...], att
 
 
 def map_input(index: int, samples: int) -> str:
-    """The text of one map's input file: its first point's offset, and how many points it takes."""
+    """The text of a map's input file: the offset of its first point, and the number of its points."""
     return f"{index * samples} {samples}\n"
 
 
 def job_id(application_id: str) -> str:
-    """MapReduce's name of an application's job."""
+    """MapReduce's job id for an application."""
     return application_id.replace("application_", "job_", 1)
 
 
 def last_lines(application_id: str, seconds: float, counted: tuple[int, int] | None) -> str:
-    """What Hadoop's client prints at the end. ``counted``: points inside and outside, None where the job failed."""
+    """The last lines that Hadoop's client prints. ``counted`` has the points inside and outside;
+    None if the job failed."""
     if counted is None:
         return f"Job {job_id(application_id)} failed!"
     inside, outside = counted

@@ -1,6 +1,6 @@
 """A job that continues after a restart of the ResourceManager: records of tasks, and tasks from records. Pure.
 
-A task without a record has not been given a container: it is as planned.
+A task without a record has never had a container: it is as planned.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ _FACTS = tuple(
     for name in names_of(StoredTask)
     if name in names_of(Task) and name not in ("phase_index", "number", "state", "execution_type")
 )
-"""What a record and a task have under the same name, but for what says which task it is, and where it stands."""
+"""The fields that records and tasks share by name, except those that identify the task, and its
+state and type."""
 WRITTEN = ENDED | {TaskState.WAITING, TaskState.STARTING}
-"""The states in which a task is written down. That its container queues or runs, its node tells."""
+"""The states in which a task is stored. Whether its container is queued or running is known from its node."""
 
 
 def is_written(task: Task) -> bool:
@@ -45,8 +46,8 @@ def stored_task(application_id: str, task: Task) -> StoredTask:
 
 
 def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[StoredTask]:
-    """Records of tasks, of which those that wait and had a container when their attempt ended have succeeded if that
-    container is one that ended well. The others of them have no container.
+    """The records, with waiting tasks settled that had a container when their attempt ended: such a task has
+    succeeded if its container is in ``ended_well``; otherwise it has no container any more.
     """
     well = frozenset(ended_well)
     return [
@@ -62,8 +63,8 @@ def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[St
 def resume(
     tasks: Iterator[Task], past: Iterable[StoredTask], tally: Tally
 ) -> tuple[list[tuple[Task, TaskState]], Iterator[Task]]:
-    """Of a phase's tasks as planned: those that the records tell of, each with the state that it is to be given, and
-    all others, in order.
+    """Split the planned tasks of a phase: those with a record, each with the state that it must get,
+    and all others, in order.
     """
     records = {one.number: one for one in past}
     known: list[tuple[Task, TaskState]] = []

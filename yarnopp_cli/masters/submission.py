@@ -23,13 +23,13 @@ SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.Application
 LARGEST = 2**31 - 1
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
-"""What `yopp run` writes for the characters that a shell would change on their way to a cluster."""
+"""Hadoop's placeholder for an environment variable: ``{{NAME}}``."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
 class Submission(Record):
-    """A submitted application: ``command`` for a shell with its ``environment``, or ``job`` where it is a distributed
-    shell's. Its ``context`` does not say yet what its master runs, and what listings show.
+    """A submitted application: a shell ``command`` with its ``environment``, or a ``job`` for a distributed
+    shell. Its ``context`` does not yet contain the master's command, nor the command line shown in lists.
     """
 
     context: ApplicationSubmissionContext
@@ -83,7 +83,7 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
 
 
 def expand(command: str) -> str:
-    """Hadoop's placeholders as a shell of this host writes them."""
+    """Replace Hadoop's placeholders by the syntax of a shell."""
     text = command.replace("<LOG_DIR>", "$LOG_DIRS").replace("<CPS>", ":")
     return _VARIABLE.sub(r"$\1", text)
 
@@ -91,7 +91,7 @@ def expand(command: str) -> str:
 def _shell_job(
     command: str, environment: dict[str, str], name: str, shell_program: str, max_preemptions: int
 ) -> JobSpec:
-    """The job that Hadoop's ApplicationMaster is told to run, from its options as its client writes them."""
+    """The job that Hadoop's ApplicationMaster would run, from its options as written by its client."""
     files, words = _master_line(command)
     given: dict[str, list[str]] = {}
     values: list[str] = []
@@ -159,7 +159,8 @@ _OPTIONS = frozenset(
 
 
 def _container_size(given: Mapping[str, list[str]]) -> Resource:
-    """The size that the master's options say; of ``container_resources`` what is neither memory nor vcores."""
+    """The container size from the master's options; memory and vcores in ``container_resources`` have
+    precedence."""
     others: dict[str, int] = {}
     for word in given.get("container_resources", []):
         for part in filter(None, word.split(",")):
@@ -180,7 +181,8 @@ def _is_option(word: str) -> bool:
 
 
 def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
-    """Texts that are written to files before the master, and the words after its class up to the first redirection."""
+    """The texts written to files before the master starts, and the words after its class up to the first
+    redirection."""
     lexer = shlex.shlex(command, posix=True, punctuation_chars=";<>|&")
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -200,7 +202,7 @@ def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
             after = statement[statement.index(SHELL_MASTER) + 1 :]
             for at, word in enumerate(after):
                 if word and set(word) <= set("<>"):
-                    # A descriptor's number stands before its redirection.
+                    # The number of a file descriptor precedes its redirection.
                     after = after[: at - 1 if at and after[at - 1].isdigit() else at]
                     break
             return files, after
@@ -213,7 +215,8 @@ def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
 
 
 def _printed(text: str) -> str:
-    """What ``printf %b`` writes, read as Hadoop's master reads it (Java's ``readUTF``) where it is of that form."""
+    """The output of ``printf %b``, decoded as by Hadoop's master (Java's ``readUTF``) if it has
+    that format."""
     octal = rb"\\0([0-7]{1,3})"
     data = re.sub(octal, lambda found: bytes([int(found[1], 8) & 255]), text.encode("utf-8", "replace"))
     if int.from_bytes(data[:2], "big") != len(data) - 2:
@@ -233,7 +236,7 @@ def _assignments(words: list[str]) -> dict[str, str]:
 
 
 def _portable(environment: Mapping[str, str]) -> dict[str, str]:
-    """What the containers get of the master's environment: nothing that only a JVM reads."""
+    """The master's environment for the containers, without the variables that only a JVM reads."""
     return {key: value for key, value in environment.items() if key not in ("CLASSPATH", "JAVA_HOME")}
 
 
@@ -261,7 +264,7 @@ def _table(body: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _entries(body: Mapping[str, Any], key: str, inner: str, kind: type[T], shape: str) -> list[T]:
-    """What Hadoop writes as ``{key: {inner: [...]}}``, or with a single entry instead of the list."""
+    """The entries of ``{key: {inner: [...]}}``; Hadoop may write a single entry instead of the list."""
     found = body.get(key)
     if isinstance(found, dict) and inner in found:
         found = found[inner]
@@ -307,7 +310,7 @@ def _resource(table: Mapping[str, Any]) -> Resource:
 
 
 def _information(table: Mapping[str, Any]) -> Others:
-    """``resourceInformations`` of a resource: what is neither memory nor vcores."""
+    """The resource types in ``resourceInformations`` except memory and vcores."""
     each = _table(table, "resourceInformations").get("resourceInformation", [])
     amounts: dict[str, int] = {}
     for one in each if isinstance(each, list) else [each]:
@@ -319,7 +322,7 @@ def _information(table: Mapping[str, Any]) -> Others:
 
 
 def resource_of(body: Mapping[str, Any]) -> Resource:
-    """The ``resource`` of a body, both figures given. Raises UsageError."""
+    """The ``resource`` of a body, which must have memory and vcores. Raises UsageError."""
     table = _table(body, "resource") if "resource" in body else dict(body)
     if "memory" not in table or "vCores" not in table:
         raise UsageError("the body must have resource.memory (MB) and resource.vCores")

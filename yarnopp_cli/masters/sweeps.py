@@ -1,8 +1,9 @@
-"""Sweeps: what each task of a template runs, with the replacement strings of GNU parallel. Pure.
+"""Sweeps: the command of each task of a template, with the replacement strings of GNU parallel. Pure.
 
-A command without any of them has all values after it. Without a command the value itself is what is run. ``{}`` are all
-values, ``{2}`` the second source's; ``.`` takes the extension away, ``/`` the directory, ``//`` leaves the directory
-alone, ``/.`` does both: ``{.}``, ``{2/.}``. ``{#}`` is the task's number.
+If a command has no replacement string, all values are appended. Without a command, the value itself is the
+command. ``{}`` stands for all values, ``{2}`` for that of the second source; ``.`` removes the extension,
+``/`` the directory, ``//`` keeps only the directory, ``/.`` removes both: ``{.}``, ``{2/.}``. ``{#}`` is the
+number of the task.
 
 Decisions: sweeps-as-templates.
 """
@@ -19,20 +20,20 @@ SHELL = ("/bin/sh", "-c")
 _QUOTING = re.compile(r"['\"\\]")
 _BETWEEN = re.compile(r"[ \t\r\n]+")
 LONGEST = 4 * 1024 * 1024
-"""Characters that a task's words may come to: more than Linux takes of all arguments together (execve(2))."""
+"""The most characters of a task's words: more than Linux allows for all arguments together (execve(2))."""
 LONGEST_WORD = 128 * 1024 - 1
-"""Bytes of a word or a variable, without its NUL: MAX_ARG_STRLEN of Linux (execve(2))."""
+"""The most bytes of a word or a variable, without its NUL: MAX_ARG_STRLEN of Linux (execve(2))."""
 _POINTER = 8
 _QUOTED = 5
-"""What a byte of a value becomes at most where it is quoted for the shell."""
+"""The most bytes that one byte of a value can become when it is quoted for the shell."""
 _MARK = re.compile(r"\{(?:(#)|([1-9]\d{0,4})?(/\.|//?|\.)?)\}", re.ASCII)
 _TOKEN = re.compile(rf"(?P<escape>\\?)(?P<mark>{_MARK.pattern})|\\.|['\"]", re.ASCII | re.DOTALL)
-"""What says in a line for a shell where quotations begin and end, and where a value comes."""
+"""The tokens in a shell line that matter here: escapes, quotes, and replacement strings."""
 _SPECIAL = re.compile(r"[^\w@%+=:,./\n-]", re.ASCII)
 
 
 def problem_of(command: Sequence[str], sweep: Sweep) -> str:
-    """Why no task can have its values, "" if each can."""
+    """Why the values do not fit the template, "" if they do."""
     sizes = [len(source) for source in sweep.sources]
     if any(not 0 < at < len(sizes) or sizes[at] != sizes[at - 1] for at in sweep.linked):
         return "a linked source must have as many values as the one before it"
@@ -45,8 +46,9 @@ def problem_of(command: Sequence[str], sweep: Sweep) -> str:
 
 
 def unfit(command: Sequence[str], sweep: Sweep, numbers: Iterable[int], room: int) -> tuple[int, str] | None:
-    """The first of these tasks that cannot be run as its values are, and why: it has no program, or more than Linux
-    takes. ``room``: bytes for the words and variables of a task, with 8 for each (ARG_MAX, execve(2)).
+    """The first of these tasks that cannot run with its values, and why: it has no program, or is longer than
+    Linux allows. ``room`` is the number of bytes for the words and variables of a task, with 8 for each
+    (ARG_MAX, execve(2)).
     """
     empty, long = _may_be_empty(command, sweep), _may_be_long(command, sweep, room)
     for number in numbers if empty or long else ():
@@ -71,7 +73,8 @@ def _may_be_empty(command: Sequence[str], sweep: Sweep) -> bool:
 
 
 def _may_be_long(command: Sequence[str], sweep: Sweep, room: int) -> bool:
-    """Whether the longest values of all sources together could be too much. Never says no where one task has it."""
+    """Whether the longest values of all sources together could be too long. Never False if a task
+    is too long."""
     sizes = [
         max((len(one.encode(errors="surrogateescape")) + 3 for one in source), default=0)
         for source in sweep.sources
@@ -88,13 +91,13 @@ def _may_be_long(command: Sequence[str], sweep: Sweep, room: int) -> bool:
 
 
 def values_of(sweep: Sweep, number: int) -> tuple[str, ...]:
-    """One value of each source: those of the task with this number."""
+    """The values of the task with this number, one of each source."""
     places = places_of(sweep, number)
     return tuple(source[place] for source, place in zip(sweep.sources, places, strict=True))
 
 
 def places_of(sweep: Sweep, number: int) -> tuple[int, ...]:
-    """Where in each source the value of the task with this number is, from 0."""
+    """The index, from 0, in each source of the value of the task with this number."""
     left = number - 1
     places: list[int] = []
     followers = 0
@@ -109,8 +112,8 @@ def places_of(sweep: Sweep, number: int) -> tuple[int, ...]:
 
 
 def launch_of(command: Sequence[str], sweep: Sweep, number: int) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The command and variables of the task with this number. A value that is a command and cannot be split into
-    words is one word.
+    """The command and variables of the task with this number. A value that is itself the command, but cannot
+    be split into words, is one word.
     """
     values = values_of(sweep, number)
     words = filled(command, values, number, shell=sweep.shell)
@@ -120,7 +123,7 @@ def launch_of(command: Sequence[str], sweep: Sweep, number: int) -> tuple[tuple[
 
 
 def filled(command: Sequence[str], values: Sequence[str], number: int, *, shell: bool) -> tuple[str, ...]:
-    """The template ``command`` with these values."""
+    """The template ``command`` filled with these values."""
     if not command:
         line = " ".join(values)
         if shell:
@@ -142,19 +145,19 @@ def filled(command: Sequence[str], values: Sequence[str], number: int, *, shell:
 
 
 def with_values(word: str, values: Sequence[str], number: int) -> str:
-    """One word of a template with these values, all of them in it where it says {}."""
+    """One word of a template filled with these values; ``{}`` within it is replaced by all of them."""
     return _replaced(word, values, number, " ".join)
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a command, quoted as for a shell. Raises ValueError for a quotation that does not end."""
+    """The words of a command line with a shell's quotes. Raises ValueError for a quotation without an end."""
     if _QUOTING.search(line):
         return shlex.split(line)
-    return _BETWEEN.split(line.strip(" \t\r\n"))  # the same, ten times as fast
+    return _BETWEEN.split(line.strip(" \t\r\n"))  # the same result, ten times as fast
 
 
 def has_mark(word: str) -> bool:
-    """Whether a word of a template has anything to replace."""
+    """Whether a word of a template has a replacement string."""
     return _MARK.search(word) is not None
 
 
@@ -164,8 +167,8 @@ def highest_source(command: Iterable[str]) -> int:
 
 
 def _shell_line(line: str, values: Sequence[str], number: int) -> str:
-    """The line with its values quoted, so that no value is ever read as a part of the line. Within quotations of the
-    line itself the special characters have backslashes before them, as GNU parallel has it."""
+    """The line with its values quoted, so that the shell never interprets a value. Within quotations of the
+    line itself, special characters are escaped by backslashes, as in GNU parallel."""
     quotation = ""
 
     def quoted(value: str) -> str:
@@ -182,7 +185,7 @@ def _shell_line(line: str, values: Sequence[str], number: int) -> str:
             before = found["escape"] if quotation == "'" else ""
             return before + _replaced(found["mark"], values, number, lambda some: " ".join(map(quoted, some)))
         text = found[0]
-        mark = text[-1] if quotation == "'" else text  # there a backslash is a character like any other
+        mark = text[-1] if quotation == "'" else text  # in single quotes a backslash is an ordinary character
         if mark in ("'", '"') and quotation in ("", mark):
             quotation = "" if quotation else mark
         return text
@@ -201,7 +204,7 @@ def _replaced(text: str, values: Sequence[str], number: int, joined: Callable[[I
 
 
 def _part(value: str, which: str) -> str:
-    """A value without its directory or its extension, or its directory."""
+    """A value without its directory or its extension, or only its directory."""
     if which == "//":
         before, _, _ = value.rstrip("/").rpartition("/")
         return before.rstrip("/") or ("/" if value.startswith("/") else ".")

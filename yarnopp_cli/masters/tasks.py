@@ -20,8 +20,8 @@ LONGEST_BACKOFF_SECONDS = 2.0
 """The pause before asking again for a container that was refused or shed: doubled each time, up to the longest."""
 
 NOTICEABLE_WAIT_MS = 250
-"""A container that waited this long at its node queued, even if no news of that reached the master in
-between; one that was granted so long after it was asked for waited for its grant.
+"""A container that waited this long at its node counts as queued, even if the master had no news of that. One
+that was granted this long after its request counts as having waited for its grant.
 """
 
 _CODES = {
@@ -40,8 +40,8 @@ _CODES = {
 
 
 def exit_code_of(status: ContainerStatus) -> int:
-    """A shell's code for an ended container: its own, 137 where it was over a limit, 75 where it was
-    preempted.
+    """The exit code of an ended container as of a shell: its own, 137 if it exceeded a limit, 75 if it
+    was preempted.
 
     Never 0 for a container that was killed, even if it exited with 0.
     """
@@ -58,7 +58,8 @@ def exit_code_of(status: ContainerStatus) -> int:
 
 
 class Task(Record, frozen=False):
-    """One task. Only ``jobmaster.JobMaster`` changes it; times are the master's seconds."""
+    """One task. Only ``jobmaster.JobMaster`` and ``resuming`` change it; times are seconds of the
+    master's clock."""
 
     phase_index: int
     phase: PhaseSpec
@@ -87,12 +88,12 @@ class Task(Record, frozen=False):
     started_at_ms: int = 0
     finished_at_ms: int = 0
 
-    __eq__ = object.__eq__  # a task is equal to itself alone
+    __eq__ = object.__eq__  # a task is equal only to itself
     __hash__ = object.__hash__
 
     @classmethod
     def all_of(cls, phase_index: int, phase: PhaseSpec) -> Iterator[Task]:
-        """A phase's tasks as planned."""
+        """The planned tasks of a phase."""
         return (
             cls(phase_index, phase, spec, number, spec.execution_type, spec.priority, shown_number=number)
             for spec in phase.tasks
@@ -101,7 +102,7 @@ class Task(Record, frozen=False):
 
     @property
     def launch(self) -> tuple[tuple[str, ...], dict[str, str]]:
-        """What is its own of what its container runs: words after the command of its phase's context, and
+        """The task's own part of what its container runs: words after the command of the phase's context, and
         variables."""
         if self.phase.sweep is None:
             return self.spec.arguments, {}
@@ -110,7 +111,7 @@ class Task(Record, frozen=False):
         return launch_of(self.phase.command, self.phase.sweep, self.number)
 
     def report(self) -> TaskReport:
-        """It as it is now."""
+        """The current report of the task."""
         container = self.container
         return made_of(
             TaskReport,
@@ -125,16 +126,16 @@ class Task(Record, frozen=False):
         )
 
     def may_try_again(self, code: int) -> bool:
-        """Whether a failure with this code leaves it another attempt (its failures are counted already)."""
+        """Whether another attempt is allowed after a failure with this code, which is already counted."""
         codes = self.phase.retry_codes
         return self.attempts < self.phase.max_attempts and (not codes or code in codes)
 
     def backoff(self, status: ContainerStatus) -> float:
-        """Seconds to wait before asking again after a preemption.
+        """Seconds to wait before requesting another container after a preemption.
 
-        None for a container that ran, or that was shed for the first time; more and more for one that comes
-        to a node again and again and never runs there. Where the node's queue was full, or it could start nothing,
-        asking again at once would be in vain, the first time too.
+        0 for a container that ran, or that was shed for the first time; more each time for one that
+        repeatedly reaches a node and never runs there. If the node's queue was full, or the node could not
+        start containers, the wait begins with the first time, since an immediate request would be in vain.
         """
         at_once = of_kind(status.cause, CauseKind.QUEUE_FULL, CauseKind.NODE_FAULT)
         if status.started_at_ms and not at_once:
@@ -147,7 +148,7 @@ class Task(Record, frozen=False):
         return min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2.0 ** min(doublings, 10))
 
     def note_wait(self, status: ContainerStatus) -> None:
-        """Learn from an ended container how long it waited: for its grant, and then at its node."""
+        """Record how long an ended container waited: for its grant, and then at its node."""
         if status.queued_at_ms and status.started_at_ms:
             at_node = max(0, status.started_at_ms - status.queued_at_ms)
             self.wait_ms = at_node + (self.ask_wait_ms if self.has_awaited else 0)
@@ -156,15 +157,16 @@ class Task(Record, frozen=False):
 
     @property
     def has_awaited(self) -> bool:
-        """Whether its container was not granted at once."""
+        """Whether the task had to wait for the grant of its container."""
         return self.ask_wait_ms >= NOTICEABLE_WAIT_MS
 
 
 class Tally:
-    """The counts over all tasks, kept as they change: reading them costs the same for 5 and 50,000.
+    """The counts over all tasks, updated with each change: reading them costs the same for 5
+    and 50,000 tasks.
 
-    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now, ``paused_for`` why most of
-    them are, where that is told; ``noted`` is what a JobSummary tells of all that has happened, by the names of its
+    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now, ``paused_for``
+    the reason of most pauses, if known; ``noted`` holds the counters of a JobSummary, by the names of its
     fields.
     """
 
@@ -190,7 +192,7 @@ class Tally:
         if state in (TaskState.SUCCEEDED, TaskState.FAILED) and task.container is not None:
             self.noted[task.container.execution_type.value.lower()] += 1
             self.noted["upgraded"] += task.upgraded
-            if task.has_queued or task.has_awaited:  # what others took to be launched is no waiting
+            if task.has_queued or task.has_awaited:  # shorter waits are the time of a normal launch
                 self.noted["queued"] += task.has_queued
                 self.noted["awaited"] += task.has_awaited
                 self.noted["waited"] += 1
@@ -198,18 +200,18 @@ class Tally:
                 self.noted["wait_ms_max"] = max(self.noted["wait_ms_max"], task.wait_ms)
 
     def drop(self, count: int) -> None:
-        """This number of waiting tasks was never created, and will not be."""
+        """Count this number of tasks, which were never created, as killed."""
         self.counts[TaskState.WAITING] -= count
         self.counts[TaskState.KILLED] += count
 
     def note_pauses(self, status: ContainerStatus) -> None:
-        """Add the time of an ended container's pauses, and their cause."""
+        """Add the time of an ended container's pauses, by their cause."""
         if status.stood_ms > 0:
             self.noted["paused"] += 1
             self._paused_ms[status.stood_for] += status.stood_ms
 
     def exit_code(self, rule: str = "highest") -> int:
-        """The job's code by one of the rules of ``JobSpec.exit_rule``; 0 where nothing failed for good."""
+        """The job's exit code by a rule of ``JobSpec.exit_rule``; 0 if no task has finally failed."""
         if rule == "first" and self.failures:
             return self.failures[0].exit_code or 1
         return min(1, self.worst_code) if rule == "any" else self.worst_code

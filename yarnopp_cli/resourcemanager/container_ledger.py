@@ -164,6 +164,13 @@ class ContainerLedger:
         claim = Claim.FREE if node.load.fits_free(resource) else Claim.QUEUE
         self._adopt(container_id, attempt, node, resource, ask_key, claim)
 
+    def tell_of_remote(self, attempt: RMAppAttempt) -> None:
+        """The AMRMProxy of ``attempt`` may have died before it told the master of what it allocated: the RM does, of
+        what no node has spoken of. A master knows what it was told before by its id."""
+        for container in attempt.containers.values():
+            if container.status is None and not container.is_am and _is_remote(container.id, attempt):
+                attempt.allocated.put_new(container.id, (container, container.container()))
+
     def adopt_observed(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
         """``node`` reports a container that the RM does not know: adopt it if a DistributedScheduler allocated it for
         a live attempt, else return None."""

@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     import socket as sockets
 
 DEFAULT_TIMEOUT = 30.0
-"""Seconds that ``call`` waits unless told otherwise."""
+"""Default timeout of ``call``, in seconds."""
 
 PROBE_SECONDS = 1.5
-"""After so long without an answer, it is looked whether the daemon's process is stopped."""
+"""Seconds without an answer after which ``answer`` checks whether the daemon's process is stopped."""
 
 Answer = tuple[int, Any]
-"""The id that ``send`` gave, and the response dataclass or the YoppError."""
+"""The id that ``send`` returned, and the response dataclass or the YoppError."""
 
 
 class Connection:
     """One connection to a daemon: ``unix:/path``, ``/path`` or ``host:port``; ``peer`` names it in errors.
 
-    ``call`` waits for one answer, as ``send`` and then ``answer`` do. ``send``, ``fileno`` and ``receive`` are the
-    same without waiting: send what is to be sent, wait until the descriptor is readable, receive what has come. Both
-    may be mixed: answers that come while ``call`` waits for another one are kept for ``receive``. Not for several
-    threads.
+    ``call`` waits for one answer, as ``send`` and then ``answer`` do. To make calls without waiting, ``send``
+    them, poll ``fileno()`` until it is readable, and ``receive`` the answers. Both styles can be mixed: an
+    answer that arrives while ``call`` waits for another one is kept for ``receive``. A connection is not
+    thread-safe.
     """
 
     def __init__(self, address: str, *, peer: str = "the ResourceManager", timeout: float = 10.0) -> None:
@@ -58,29 +58,29 @@ class Connection:
 
     @property
     def has_answers(self) -> bool:
-        """Whether ``receive`` has something to give without reading more."""
+        """Whether ``receive`` can return answers without reading the socket."""
         return bool(self._answers)
 
     def fileno(self) -> int:
-        """The socket's descriptor, -1 once closed."""
+        """The file descriptor of the socket; -1 once closed."""
         return self._socket.fileno()
 
     def close(self) -> None:
-        """Close it; calls in flight are never answered."""
+        """Close the connection; calls in flight are never answered."""
         self._socket.close()
 
     def call(self, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT) -> ResponseT:
         """Make one call and wait up to ``timeout`` seconds for its answer.
 
-        Raises what the daemon refused it with (a YoppError of REMOTE_ERRORS), ConnectionFailedError when the
-        connection breaks or the time passes, MessageError for an answer of the wrong form.
+        Raises the YoppError (of REMOTE_ERRORS) with which the daemon refused the call, ConnectionFailedError
+        if the connection breaks or the timeout passes, MessageError for a malformed answer.
         """
         return self.answer(self.send(request), request, timeout=timeout)
 
     def answer(
         self, call_id: int, request: Request[ResponseT], *, timeout: float = DEFAULT_TIMEOUT
     ) -> ResponseT:
-        """Wait for the answer to a call that ``send`` has made of ``request``. Raises as ``call`` does."""
+        """Wait for the answer to a call for which ``send`` returned ``call_id``. Raises as ``call`` does."""
         began = time.monotonic()
         deadline = began + timeout
         while True:
@@ -106,7 +106,8 @@ class Connection:
                 self._probe(call_id)
 
     def _probe(self, call_id: int) -> None:
-        """Raise StoppedDaemonError where the daemon's process was stopped: it answers when somebody lets it go on."""
+        """Raise StoppedDaemonError if the daemon's process is stopped: it cannot answer until it
+        is continued."""
         pid = self.stopped_peer()
         if pid:
             self._calls.pop(call_id, None)
@@ -117,18 +118,18 @@ class Connection:
             )
 
     def stopped_peer(self) -> int:
-        """The pid of the daemon if its process is stopped, by SIGSTOP or a debugger; else, and where that is not known,
-        0."""
+        """The pid of the daemon if its process is stopped, by SIGSTOP or a debugger; 0 if it is not, or if
+        that is unknown (TCP)."""
         if self._socket.family != AF_UNIX:
             return 0
-        from executor.linux.procfs import read_stat  # only when it is late
+        from executor.linux.procfs import read_stat  # only if an answer is late
 
         pid = int.from_bytes(self._socket.getsockopt(SOL_SOCKET, SO_PEERCRED, 4), sys.byteorder)
         found = read_stat(pid) if pid > 0 else None
         return pid if found is not None and found.state in "Tt" else 0
 
     def send(self, request: Request[Any]) -> int:
-        """Send one call; its answer comes from ``receive`` under the id returned.
+        """Send one call and return its id; ``receive`` returns the answer with that id.
 
         Raises ConnectionFailedError.
         """
@@ -143,10 +144,9 @@ class Connection:
         return call_id
 
     def receive(self) -> list[Answer]:
-        """All answers that have come, without waiting.
+        """All answers that have arrived, without waiting.
 
-        Raises ConnectionFailedError once the connection has ended and everything that came before has been
-        given.
+        Raises ConnectionFailedError once the connection has ended and all earlier answers have been returned.
         """
         if self._end is None:
             self._read()
@@ -156,7 +156,7 @@ class Connection:
         return answers
 
     def _wait(self, seconds: float) -> None:
-        """Wait until the socket can be read or, with something left to send, written."""
+        """Wait until the socket is readable or, if output is left, writable; then read and write."""
         poller = select.poll()
         poller.register(self._socket, select.POLLIN | (select.POLLOUT if self._outgoing else 0))
         poller.poll(max(0.0, seconds) * 1000)
@@ -165,7 +165,8 @@ class Connection:
             self._write()
 
     def _flush(self) -> None:
-        """Send everything, reading meanwhile: a daemon that waits for us to read must not wait for ever."""
+        """Send all output, and read meanwhile: otherwise a daemon that waits for us to read would
+        wait for ever."""
         self._write()
         deadline = time.monotonic() + DEFAULT_TIMEOUT
         while self._outgoing and self._end is None:
@@ -184,7 +185,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            # what it said before it hung up is still worth reading
+            # answers that the daemon sent before it hung up are still valid
             self._read()
             self._fail(error.strerror or str(error))
 
@@ -237,7 +238,7 @@ def _connect(address: str, peer: str, timeout: float) -> socket:
                 made.close()
                 raise
         else:
-            import socket as sockets  # which calls over Unix sockets can do without
+            import socket as sockets  # calls over Unix sockets do not need this import
 
             host, _, port = address.rpartition(":")
             found = sockets.create_connection((host or "localhost", int(port)), timeout)
@@ -257,7 +258,7 @@ def _connect(address: str, peer: str, timeout: float) -> socket:
 
 
 def _refuse_strangers(made: sockets.socket, address: str, peer: str, timeout: float) -> None:
-    """Close it, and raise ConnectionFailedError, where another user of this host listens."""
+    """Close the connection and raise ConnectionFailedError if another user of this host listens there."""
     from .tcp_peers import stranger_that_serves  # only for TCP
 
     if because := stranger_that_serves(made, timeout):

@@ -1,6 +1,7 @@
-"""A daemon's own calls to another daemon, by asyncio: a NodeManager's to its ResourceManager.
+"""The calls of one daemon to another, by asyncio: those of a NodeManager to its ResourceManager.
 
-Connecting again is the caller's decision. The command line and the masters use ``blocking.py`` instead.
+The client never reconnects; that is the caller's decision. The command line and the
+masters use ``blocking.py``.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from .codec import decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
 
 Answered = Callable[[Any, YoppError | None], None]
-"""Called once with (response, None), or (None, why not)."""
+"""Called once, with (response, None) or (None, error)."""
 
 
 class RpcClient(asyncio.Protocol):
-    """One connection. ``lost`` is called once, with the reason, when it has ended and nobody closed it."""
+    """One connection. ``lost`` is called once, with the reason, if the connection ends without ``close``."""
 
     def __init__(self, lost: Callable[[str], None]) -> None:
         self._lost = lost
@@ -44,7 +45,7 @@ class RpcClient(asyncio.Protocol):
 
     @property
     def has_ended(self) -> bool:
-        """Whether the connection has ended, by whomever."""
+        """Whether the connection has ended, closed by either side."""
         return self._transport is None
 
     def call(self, request: Request[Any], answered: Answered) -> None:
@@ -61,25 +62,25 @@ class RpcClient(asyncio.Protocol):
         self._transport.write(line)
 
     def close(self) -> None:
-        """Close when all has been sent; calls without an answer get an error, ``lost`` is not called."""
+        """Close once all output is sent; unanswered calls get an error, and ``lost`` is not called."""
         self._closed = True
         if self._transport is not None:
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """asyncio's: the connection is there."""
+        """Called by asyncio: the connection is established."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        """asyncio's: cut into lines, hand out the answers."""
+        """Called by asyncio: split the data into lines and deliver the answers."""
         for line in self._lines.add(data):
             self._line(line)
         if self._lines.too_long:
             self._fail(f"a line was longer than {MAX_LINE_BYTES} bytes")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """asyncio's: it has ended, by whomever."""
+        """Called by asyncio: the connection has ended, closed by either side."""
         self._transport = None
         if exc is not None:
             self._reason = str(exc).lower()
@@ -96,7 +97,7 @@ class RpcClient(asyncio.Protocol):
         try:
             answer = decode_answer(line, self._calls)
         except WireError as error:
-            # The other end speaks something else; what it meant by it cannot be known.
+            # The other end does not speak this protocol: its later lines cannot be trusted either.
             self._fail(error.message)
             return
         if answer.call_id is None and answer.error is not None:

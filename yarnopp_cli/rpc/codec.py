@@ -1,7 +1,7 @@
-"""The daemons' codec: JSON-RPC 2.0 lines to and from the protocols' dataclasses, by msgspec.
+"""The daemons' codec: JSON-RPC 2.0 lines to and from the dataclasses of the protocols, by msgspec.
 
-Everything that a daemon receives is checked against the declared types here, and nowhere else; an error names the
-place of the fault (``$.params.containers[0].id``). Never does IO.
+Here, and nowhere else, all input of a daemon is checked against the declared types; an error names the place
+of the fault (``$.params.containers[0].id``). Never does I/O.
 
 Decisions: two-codecs.
 """
@@ -86,8 +86,9 @@ def decode_call(line: Line, methods: Methods) -> tuple[CallId, Request[Any]]:
 
 
 def _has_many_digits(params: bytes) -> bool:
-    """Whether there may be an integer of 19 digits. The digits of a fraction, of which a measured figure has as many,
-    are none. In a heartbeat of some kB, a fixed text is found 20 times as fast as a pattern.
+    """Whether there may be an integer of 19 digits or more. Digits after a decimal point do not count:
+    measured floats have as many. In a heartbeat of some kB, this search for a fixed text is 20 times as fast
+    as a regular expression.
     """
     shape = params.translate(_DIGITS_AS_ZEROS)
     at = shape.find(_MANY_DIGITS)
@@ -97,7 +98,8 @@ def _has_many_digits(params: bytes) -> bool:
 
 
 def decode_answer(line: Line, calls: Calls) -> Answer:
-    """One line from a server; ``calls`` are those that have no answer yet. Raises WireError if it is no answer."""
+    """Decode one line from a server; ``calls`` are the unanswered calls. Raises WireError if it is
+    not an answer."""
     try:
         answer: _Answer = _decoder(_Answer).decode(line)
     except _ERRORS as error:
@@ -115,23 +117,23 @@ def decode_answer(line: Line, calls: Calls) -> Answer:
 
 
 def encode_call(call_id: int, request: Request[Any]) -> bytes:
-    """One line that makes a call."""
+    """The line that makes a call."""
     method = request.METHOD.encode()
     return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}\n' % (call_id, method, encode(request))
 
 
 def encode_response(call_id: CallId, response: Any) -> bytes:
-    """One line that answers a call."""
+    """The line that answers a call."""
     return b'{"jsonrpc":"2.0","id":%s,"result":%s}\n' % (encode(call_id), encode(response))
 
 
 def encode_error(call_id: CallId, error: YoppError) -> bytes:
-    """One line that refuses a call, with all that a YoppError says."""
+    """The line that refuses a call, with all fields of the YoppError."""
     return b'{"jsonrpc":"2.0","id":%s,"error":%s}\n' % (encode(call_id), encode(error_object(error)))
 
 
 def encode_wire_error(error: WireError) -> bytes:
-    """One line that says what was wrong with a line."""
+    """The line that reports what is wrong with a received line."""
     body = {
         "code": error.code,
         "message": error.message,
@@ -145,14 +147,14 @@ def encode(value: Any) -> bytes:
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
-        # Text that came from a file system or a process may hold bytes that were never UTF-8; a lone
-        # surrogate has no place on the wire, so people see U+FFFD or "?" in its stead.
+        # Text from a file system or a process may hold bytes that are not UTF-8. A lone surrogate cannot be
+        # sent, so it is replaced by U+FFFD or "?".
         text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
         return text.encode("utf-8", "replace")
 
 
 def _legible_id(line: Line) -> CallId:
-    """The id of a request that is JSON but no proper request, so that its caller learns which one it was."""
+    """The id of a line that is JSON but not a valid request, so that its caller learns which call failed."""
     try:
         raw = msgspec.json.decode(line)
     except _ERRORS:
@@ -162,7 +164,8 @@ def _legible_id(line: Line) -> CallId:
 
 
 def _refuse_huge_integers(value: Any, place: str) -> None:
-    """Integers beyond 64 bits mean nothing in any message, and break arithmetic with floats far from here."""
+    """Raise ValueError for an integer beyond 64 bits: no message needs one, and arithmetic with floats
+    fails on it elsewhere."""
     if isinstance(value, int) and value not in _INT64:
         raise ValueError(f"integer out of range - at `{place.replace('$.params', '$', 1)}`")
     if is_dataclass(value):

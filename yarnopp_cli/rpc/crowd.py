@@ -1,9 +1,10 @@
-"""How many connections a daemon's server has at once, for how long they may be silent, and how much it keeps for them.
+"""Limits on the connections of a daemon's server: their number, how long they may be idle, and their memory.
 
-Hadoop's rules where it has some (``org.apache.hadoop.ipc.Server.ConnectionManager``): idle connections are closed only
-where there are many, for a caller of our own may well be silent for an hour. A caller whose user no kernel tells (only
-an AMRMProxy that listens beyond loopback has such) is given less: it has to make its calls, and to read the answers, in
-time, and each address has a bound of its own. Nobody who waits for an answer is closed for others.
+They follow Hadoop where it has such rules (``org.apache.hadoop.ipc.Server.ConnectionManager``): idle
+connections are closed only if there are many, since a caller of our own may be silent for an hour. A caller
+whose user the kernel does not know (only an AMRMProxy that listens beyond loopback has such callers) gets
+less: it must make its calls and read the answers in time, and each address has a limit. A connection that
+waits for an answer is never closed for others.
 
 Decisions: callers.
 """
@@ -17,17 +18,17 @@ from typing import Final, Protocol
 from executor.light import Record
 
 FILES_SHARE: Final = 4
-"""All connections of a server take at most one in this many of the process's descriptors."""
+"""The connections of a server use at most one in this many of the process's file descriptors."""
 FEWEST: Final = 16
-"""So many connections are served however few descriptors there are."""
+"""The server allows at least this many connections, however few descriptors there are."""
 RECENT_SECONDS: Final = 1.0
-"""Who was heard within this time is not idle, however many others want a place."""
+"""A connection active within this time is not idle, however many others want its place."""
 
 
 class Bounds(Record, kw_only=True):
-    """``most`` connections, 0 for a share of the descriptors; ``idle_threshold`` of them may be idle for longer than
-    ``idle_seconds``; ``per_address`` callers of one address whose user is not known; ``held_bytes`` of unfinished calls
-    and unread answers."""
+    """The limits: ``most`` connections, 0 for a share of the descriptors; ``idle_threshold`` connections
+    before those idle for longer than ``idle_seconds`` are closed; ``per_address`` callers at one address
+    whose user is unknown; ``held_bytes`` of incomplete calls and unread answers."""
 
     most: int = 0
     idle_threshold: int = 4000
@@ -37,7 +38,7 @@ class Bounds(Record, kw_only=True):
 
     @property
     def connections(self) -> int:
-        """How many there may be."""
+        """How many connections are allowed."""
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         share = max(FEWEST, files // FILES_SHARE)
         return min(self.most, share) if self.most else share
@@ -47,20 +48,21 @@ class Member(Protocol):
     """A connection."""
 
     address: str
-    """Where a caller is whose user is not known, "" for one whose user is."""
+    """The IP address of a caller whose user is unknown; "" if the user is known."""
     known: bool
-    """Whether its user is known, or a call of it was answered with what was asked for: it has shown a token."""
+    """Whether the caller's user is known, or one of its calls has succeeded: then it has shown a token."""
     heard: float
-    """When something of it last went on, by the loop's clock: it connected, a whole call came, answers were read."""
+    """The time of its last activity, by the loop's clock: it connected, a complete call came,
+    answers were read."""
     held: int
-    """Bytes of a call that has come in part, and of answers that were not read."""
+    """Bytes of an incomplete call and of unread answers."""
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for the answer to a call."""
+        """Whether the connection waits for the answer to a call."""
 
     def end(self, why: str) -> None:
-        """Close it now."""
+        """Close the connection now."""
 
 
 class Crowd:
@@ -78,11 +80,12 @@ class Crowd:
 
     @property
     def wants_look(self) -> bool:
-        """Whether somebody may have to be closed for being silent."""
+        """Whether idle connections may have to be closed."""
         return bool(self._addresses) or len(self._members) > self._bounds.idle_threshold
 
     def add(self, member: Member, now: float) -> str:
-        """Take it in; who has been idle for longest makes room. Else why there is none."""
+        """Add a connection, and close the one idle for longest if there is no room. Returns why
+        there is no room, or ""."""
         address = member.address
         if address and self._addresses.get(address, 0) >= self._bounds.per_address:
             own = (one for one in self._members if one.address == address and not one.known)
@@ -96,7 +99,7 @@ class Crowd:
         return ""
 
     def remove(self, member: Member) -> None:
-        """It has gone; nothing where it was never taken in."""
+        """Remove a connection that has ended; ignored if it was never added."""
         if member not in self._members:
             return
         del self._members[member]
@@ -108,7 +111,8 @@ class Crowd:
                 del self._addresses[member.address]
 
     def holds(self, member: Member, held: int) -> None:
-        """So many bytes are kept for it now. Where that is too much for all together, who has most is closed."""
+        """Record the bytes held for a connection. While the total is above the limit, the
+        largest is closed."""
         if member not in self._members:
             return
         self._held += held - member.held
@@ -120,7 +124,7 @@ class Crowd:
             )
 
     def look(self, now: float) -> None:
-        """Close who is silent for too long."""
+        """Close the connections that have been idle for too long."""
         idle = self._bounds.idle_seconds
         for member in [one for one in self._members if not one.known]:
             if now - member.heard > idle and (member.held or not member.waits):
@@ -131,7 +135,7 @@ class Crowd:
                 self._close(member, f"it was idle for {idle:g} s, and there are many connections")
 
     def _make_room(self, among: Iterable[Member], now: float) -> bool:
-        """Close the one among these that has been idle for longest; whether there was one."""
+        """Close the one of these connections that has been idle for longest; whether there was one."""
         longest = min(_idle(among, now, RECENT_SECONDS), key=_order, default=None)
         if longest is not None:
             self._close(longest, "it was idle, and others need its connection")
@@ -143,10 +147,10 @@ class Crowd:
 
 
 def _idle(among: Iterable[Member], now: float, seconds: float) -> Iterator[Member]:
-    """Who does not wait for an answer and was not heard for so long."""
+    """The connections that wait for no answer and have been inactive for longer than ``seconds``."""
     return (one for one in among if not one.waits and now - one.heard > seconds)
 
 
 def _order(member: Member) -> tuple[bool, float]:
-    """Who is closed first: a stranger, then who has been idle for longest."""
+    """The order of closing: unknown callers first, then those idle for longest."""
     return member.known, member.heard

@@ -1,4 +1,4 @@
-"""The files of Unix sockets: what a dead daemon left is removed, what a living one has is not.
+"""The files of Unix sockets: those of dead daemons are removed, those of live ones are not.
 
 Decisions: unix-sockets.
 """
@@ -13,9 +13,9 @@ from ..errors import YoppError, reason_of
 
 
 def remove_stale_socket(path: str) -> None:
-    """Remove a socket on which nobody listens any more.
+    """Remove a socket on which no process listens any more.
 
-    Raises YoppError if somebody does, or it is no socket.
+    Raises YoppError if a process listens on it, or if the file is not a socket.
     """
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     probe.setblocking(False)
@@ -24,9 +24,9 @@ def remove_stale_socket(path: str) -> None:
     except FileNotFoundError:
         return
     except BlockingIOError:
-        pass  # it listens, and is busy
+        pass  # a daemon listens there, and its backlog is full
     except ConnectionRefusedError:
-        # So says the kernel of any file that is no socket, too.
+        # The kernel reports the same for a file that is not a socket.
         if stat.S_ISSOCK(os.lstat(path).st_mode):
             os.unlink(path)
             return
@@ -39,7 +39,7 @@ def remove_stale_socket(path: str) -> None:
 
 
 def unlink_own(path: str, inode: int) -> None:
-    """Remove our socket, unless another daemon has put its own in its place meanwhile."""
+    """Remove our socket, unless another daemon has replaced it by its own (a different inode)."""
     try:
         if os.stat(path).st_ino == inode:
             os.unlink(path)

@@ -1,4 +1,4 @@
-"""Which methods each daemon answers: the requests of the protocols' modules. Pure data; imports no codec."""
+"""The methods that each daemon answers: the requests of the protocol modules. Pure data; imports no codec."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def methods_of(*protocols: ModuleType) -> Methods:
 
 
 NM_METHODS = methods_of(container_protocol)
-"""What a NodeManager answers: masters and people."""
+"""The methods of a NodeManager, for masters and users."""
 
 PROXY_METHODS = methods_of(master_protocol)
-"""What a node's AMRMProxy answers: masters only."""
+"""The methods of a node's AMRMProxy, for masters only."""
 
 RM_METHODS = methods_of(
     client_protocol,
@@ -47,4 +47,4 @@ RM_METHODS = methods_of(
     tracker_protocol,
     distributed_protocol,
 )
-"""What the ResourceManager answers: clients, masters and nodes, on one socket."""
+"""The methods of the ResourceManager, for clients, masters and nodes, on one socket."""

@@ -1,7 +1,7 @@
-"""The command line's codec: messages to and from JSON, with nothing but the standard library.
+"""The command line's codec: messages to and from JSON, with only the standard library.
 
-Daemons use ``codec.py``. Both read the same records, and a test checks that they read the same bytes alike. Never does
-IO.
+Daemons use ``codec.py``. Both codecs read the same records, and a test checks that they decode the same
+bytes alike. Never does I/O.
 
 Decisions: two-codecs.
 """
@@ -22,15 +22,15 @@ T = TypeVar("T")
 
 
 class MessageError(YoppError):
-    """A message is not of the form that its type declares; ``because`` names the place in it."""
+    """A message does not match its declared type; ``because`` names the place of the fault."""
 
 
 class TooLargeError(MessageError):
-    """A call is longer than any line that a daemon accepts: nothing was sent."""
+    """A call is longer than the longest line that a daemon accepts: nothing was sent."""
 
 
 def encode_call(call_id: int, request: Request[Any]) -> bytes:
-    """One line that makes a call. Raises TooLargeError for a line that no daemon accepts."""
+    """The line that makes a call. Raises TooLargeError for a line that no daemon accepts."""
     message = {"jsonrpc": "2.0", "id": call_id, "method": request.METHOD, "params": encode(request)}
     line = json.dumps(message, separators=(",", ":")).encode() + b"\n"
     if len(line) > MAX_LINE_BYTES:
@@ -42,9 +42,10 @@ def encode_call(call_id: int, request: Request[Any]) -> bytes:
 
 
 def decode_answer(line: bytes, calls: Calls) -> Answer | None:
-    """One line from a server; ``types_of`` says what answers each call, None is returned for a call that is not there.
+    """Decode one line from a server; None for an answer to a call that is not in ``calls``, the
+    unanswered ones.
 
-    Raises WireError if it is no answer; a response of the wrong form is an Answer with a MessageError.
+    Raises WireError if the line is not an answer; a malformed response becomes an Answer with a MessageError.
     """
     try:
         message = json.loads(line)
@@ -54,7 +55,7 @@ def decode_answer(line: bytes, calls: Calls) -> Answer | None:
         raise WireError(INVALID_REQUEST, "it sent a line that is not an answer")
     call_id: Any = message.get("id")
     if call_id is None and "error" in message:
-        # it could not even tell which call that was
+        # the daemon could not read the id of the call
         raise WireError(INVALID_REQUEST, error_of(message["error"]).message)
     request = calls.get(call_id) if isinstance(call_id, int) else None
     if request is None:
@@ -68,7 +69,7 @@ def decode_answer(line: bytes, calls: Calls) -> Answer | None:
 
 
 def decode(kind: type[T], value: Any) -> T:
-    """The inverse of ``encode``, for what ``json.loads`` gave. Raises MessageError."""
+    """The inverse of ``encode``, for the output of ``json.loads``. Raises MessageError."""
     try:
         return plain.decode(kind, value)
     except plain.MismatchError as mismatch:

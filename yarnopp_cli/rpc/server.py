@@ -1,9 +1,9 @@
-"""The daemons' end of the wire: JSON lines on a Unix socket (and, where configured, loopback TCP) become a machine's
-calls.
+"""The server of a daemon: JSON lines on a Unix socket, and loopback TCP if configured, become
+calls to a machine.
 
-Each line that is a proper call becomes a CallReceived; Reply and ReplyError become lines again, in whatever order
-they come. A line that is not a call is answered here and never reaches the machine. Only the daemon's own user and
-root are served. ``crowd.py`` bounds how many there are and what they may hold. Nothing here knows what a method means.
+Each valid call becomes a CallReceived; each Reply and ReplyError becomes a line, in any order. A line that is
+not a call is answered here and never reaches the machine. Only the daemon's own user and root are served.
+``crowd.py`` limits the number of connections and their memory. Nothing here knows what a method means.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Final
 
+from executor.linux.users import look_up
+
 from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError
 from ..records.methods import Methods
@@ -32,30 +34,31 @@ from .wire import INVALID_REQUEST, MAX_LINE_BYTES, CallId, Lines, WireError
 _log = logging.getLogger(__name__)
 
 Post = Callable[[CallReceived | ConnectionLost], None]
-"""Where calls go: a Driver's ``post``."""
+"""Takes the calls: the ``post`` of a Driver."""
 
 MAX_UNANSWERED: Final = 20_000
-"""Calls one connection may have waiting; more are refused, so that no caller can fill the memory."""
+"""The most unanswered calls of one connection; more are refused, so that no caller can fill the memory."""
 
 _OUTPUT_BYTES: Final = 64 * 1024 * 1024
-"""Answers that a connection may leave unread before it is dropped."""
+"""Bytes of unread answers above which a connection is closed."""
 
 _TURN_SECONDS: Final = 0.005
-"""How long calls of those who have many are taken in one turn of the loop, all together."""
+"""How long one turn of the loop handles the calls of busy connections, all together."""
 
 _SLICE_SECONDS: Final = 0.001
-"""How long those of one caller are taken, while others wait."""
+"""How long the calls of one connection are handled while others wait."""
 
 _TOLD_SECONDS: Final = 60.0
-"""How often the log says that a user was refused."""
+"""The shortest time between two log lines about the same refused user."""
 
 _PEERCRED = struct.Struct("3i")
 
 
 class RpcServer:
-    """Serves one daemon's methods. ``post`` takes what happens; ``perform`` takes the answers.
+    """Serves the methods of one daemon. ``post`` takes the calls and lost connections; ``perform``
+    takes the answers.
 
-    ``numbers_from`` keeps the calls and connections of two servers of one machine apart.
+    ``numbers_from`` keeps the numbers of calls and connections of two servers of one machine apart.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class RpcServer:
         self._next_connection = numbers_from
         self._connections: set[_Connection] = set()
         self._busy: deque[_Connection] = deque()
-        """Those who have more calls waiting than could be taken at once."""
+        """The connections with more calls than could be handled in one turn."""
         self._client_pids: dict[int, int] = {}
         self._servers: list[asyncio.AbstractServer] = []
         self._socket_paths: list[tuple[str, int]] = []
@@ -87,15 +90,15 @@ class RpcServer:
         self._together: list[_Connection] | None = None
 
     async def listen_unix(self, path: str) -> None:
-        """Listen on ``path``, 0600. A socket there that nobody listens on is removed first.
+        """Listen on ``path``, with mode 0600. A stale socket there is removed first.
 
-        Raises YoppError if a living daemon has it or it cannot be made.
+        Raises YoppError if a live daemon listens on it, or if the socket cannot be created.
         """
         remove_stale_socket(path)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.setblocking(False)
         try:
-            # The directory is 0700 already; the mode is for those who put it elsewhere.
+            # The run directory is 0700 already; the mode protects a socket configured elsewhere.
             previous = os.umask(0o177)
             try:
                 listener.bind(path)
@@ -112,10 +115,10 @@ class RpcServer:
         self._socket_paths.append((path, inode))
 
     async def listen_tcp(self, address: str, *, loopback_only: bool = True) -> str:
-        """Listen on ``host:port``, loopback only unless told otherwise; the address it got. Raises YoppError.
+        """Listen on ``host:port`` and return the address with its actual port. Raises YoppError.
 
-        Port 0 takes a free one. Without ``loopback_only`` callers from other machines, whose user no kernel tells, are
-        served too: only for methods that ask for a token each.
+        Port 0 takes a free port. Without ``loopback_only``, callers from other machines, whose user the
+        kernel does not know, are served too: use that only for methods that each require a token.
         """
         where = loopback_address(address) if loopback_only else any_address(address)
         server = await where.listen(partial(_Connection, self, known_only=loopback_only))
@@ -124,21 +127,21 @@ class RpcServer:
         return f"{where.host}:{name[1]}"
 
     def perform(self, command: Reply | ReplyError) -> None:
-        """Answer a call. One whose connection has gone is forgotten."""
+        """Answer a call. The answer is dropped if its connection has ended."""
         found = self._calls.pop(command.call_id, None)
         if found is None:
             return
         connection, call_id = found
         connection.unanswered.discard(command.call_id)
         if isinstance(command, Reply):
-            connection.known = True  # who has no user has shown a token
+            connection.known = True  # a caller without a known user has shown a token
             connection.write(encode_response(call_id, command.response))
         else:
             connection.write(encode_error(call_id, command.error))
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """What is answered in this block is sent at its end, instead of when the loop has come round once more."""
+        """Send the answers made in this block at its end, instead of in the next turn of the loop."""
         self._together = []
         try:
             yield
@@ -149,15 +152,15 @@ class RpcServer:
 
     @property
     def unanswered(self) -> int:
-        """How many calls wait for their answers."""
+        """The number of unanswered calls."""
         return len(self._calls)
 
     def client_pids(self) -> frozenset[int]:
-        """The processes at the other end of the Unix sockets. May be asked from another thread."""
+        """The pids of the callers on the Unix sockets. May be called from another thread."""
         return frozenset(list(self._client_pids.values()))
 
     async def close(self) -> None:
-        """Stop listening, remove the sockets, send what is to be sent, and close every connection."""
+        """Stop listening, remove the sockets, send the pending answers, and close all connections."""
         self._closing = True
         if self._look is not None:
             self._look.cancel()
@@ -169,7 +172,7 @@ class RpcServer:
         for connection in connections:
             connection.flush()
             connection.close()
-        # An answer that is still in a buffer gets a moment to leave; a peer that does not read gets no more.
+        # Buffered answers have one second to be sent; after that, a peer that does not read is disconnected.
         waiting = [connection.gone.wait() for connection in connections]
         if waiting:
             try:
@@ -179,13 +182,13 @@ class RpcServer:
                     connection.abort()
 
     def _admit(self, connection: _Connection) -> str:
-        """Why there is no place for it, "" where it has one."""
+        """Add the connection to the crowd; why there is no room for it, "" if there is."""
         why = self._crowd.add(connection, asyncio.get_running_loop().time())
         self._look_later()
         return why
 
     def _look_later(self) -> None:
-        """See to it that who is silent for too long is closed, where there may be such."""
+        """Schedule the next check for idle connections, if there may be any to close."""
         if self._look is None and self._crowd.wants_look and not self._closing:
             pause = self._bounds.idle_seconds / 4
             self._look = asyncio.get_running_loop().call_later(pause, self._look_now)
@@ -198,7 +201,7 @@ class RpcServer:
         self._look_later()
 
     def _wait_turn(self, connection: _Connection) -> None:
-        """Its other calls are taken when it is its turn."""
+        """Handle the connection's remaining calls in a later turn of the loop."""
         self._busy.append(connection)
         if len(self._busy) == 1:
             asyncio.get_running_loop().call_soon(self._take_turns)
@@ -216,7 +219,7 @@ class RpcServer:
             asyncio.get_running_loop().call_soon(self._take_turns)
 
     def _says_refused(self, uid: int) -> None:
-        """Log that a user was refused: once a minute, or he fills the disk with it."""
+        """Log that a user was refused, at most once a minute, so that this user cannot fill the disk."""
         now = asyncio.get_running_loop().time()
         if now - self._refused.get(uid, -_TOLD_SECONDS) >= _TOLD_SECONDS:
             self._refused[uid] = now
@@ -260,7 +263,8 @@ class RpcServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One caller: cuts its bytes into lines, and gathers the answers of a turn of the loop into one write."""
+    """One caller: splits its input into lines, and joins the answers of one turn of the loop
+    into one write."""
 
     def __init__(self, server: RpcServer, known_only: bool = True) -> None:
         self.id = 0
@@ -279,7 +283,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._lines = Lines(server.max_line_bytes)
         self._waiting: deque[bytes] = deque()
-        """Calls that have come whole, and are taken when others have had their turn."""
+        """Complete lines that are handled after other connections have had their turn."""
         self._unread = False
         self._unread_bytes = 0
         self._tcp: TcpCaller | None = None
@@ -288,7 +292,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for the answer to a call."""
+        """Whether the caller waits for the answer to a call."""
         return bool(self.unanswered or self._waiting)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -296,7 +300,7 @@ class _Connection(asyncio.Protocol):
         self._transport = transport
         transport.set_write_buffer_limits(high=1024 * 1024)
         connection: socket.socket = transport.get_extra_info("socket")
-        pid = 0  # where it is not known
+        pid = 0  # unknown with TCP
         if connection.family == socket.AF_UNIX:
             pid, uid = _credentials(connection)
         else:
@@ -313,7 +317,7 @@ class _Connection(asyncio.Protocol):
             self._refuse(RemoteError("there is no room for another connection", because=why))
 
     def _identify(self, uid: int) -> bool:
-        """Whether that user is served here; one who is not is told so, and the connection ends."""
+        """Whether this user is served; if not, send an error and close the connection."""
         served = uid in (os.geteuid(), 0)
         if uid < 0 and not self.known_only and self._tcp is not None and not self._tcp.on_this_host:
             served = True
@@ -335,7 +339,7 @@ class _Connection(asyncio.Protocol):
         self.hang_up()
 
     def hang_up(self) -> None:
-        """Send what has been answered, take no more, and close."""
+        """Drop the waiting calls, send the answers made so far, and close."""
         self._waiting.clear()
         self.flush()
         self.close()
@@ -354,7 +358,7 @@ class _Connection(asyncio.Protocol):
         self.weigh()
 
     def _take(self, until: float) -> bool:
-        """Take the calls that have come, until that time; whether that were all."""
+        """Handle the calls that have arrived, until the given time; whether none is left."""
         while self._waiting:
             self._server._received(self, self._waiting.popleft())
             self.heard = now = self._now()
@@ -369,9 +373,9 @@ class _Connection(asyncio.Protocol):
         return True
 
     def go_on(self, until: float) -> bool:
-        """Take calls that had to wait, if the caller is still the one who made them; whether it has more to wait for.
+        """Handle waiting calls, if the connection still belongs to the same user; whether some are left.
 
-        Who does not read its answers waits until it does.
+        While the caller does not read its answers, nothing is handled.
         """
         if self._unread or self._transport is None or self._transport.is_closing():
             return False
@@ -383,15 +387,15 @@ class _Connection(asyncio.Protocol):
         return False
 
     def _listen(self) -> None:
-        """Read on, unless it has calls enough or does not read its answers."""
+        """Resume reading, unless calls are waiting or the caller does not read its answers."""
         if self._transport is None or self._transport.is_closing():
             return
         if not self._waiting and not self._unread:
             self._transport.resume_reading()
 
     def eof_received(self) -> bool:
-        # What has been answered is sent; then it counts as gone. A caller that was killed looks the same as
-        # one that only stopped sending, and the death of a master in a client must be noticed at once.
+        # The answers made so far are sent, then the connection is closed. A caller that was killed looks
+        # like one that only stopped sending, and the death of a master in a client must be noticed at once.
         self._take_rest()
         self.flush()
         return False
@@ -404,19 +408,20 @@ class _Connection(asyncio.Protocol):
         self._server._lost(self)
 
     def _take_rest(self) -> None:
-        """Take what it has asked for before it went, as long as that is known to have come from it."""
+        """Handle the calls that came before the end of the connection, if it is certain who made
+        them (Unix)."""
         if self._tcp is None and self._waiting and not self._unread:
             self._take(float("inf"))
         self._waiting.clear()
 
     def pause_writing(self) -> None:
-        """The caller does not read its answers: take no more calls of it until it does."""
+        """Called by asyncio: the caller does not read its answers; take no more calls of it until it does."""
         self._unread = True
         if self._transport is not None:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Called by asyncio: the caller reads its answers again."""
         self._unread = False
         if self._waiting:
             self._server._wait_turn(self)
@@ -425,7 +430,7 @@ class _Connection(asyncio.Protocol):
         self.weigh()
 
     def write(self, line: bytes) -> None:
-        """Send a line, together with the others of this turn of the loop."""
+        """Send a line, in one write with the others of this turn of the loop."""
         if self._transport is None:
             return
         self._output.append(line)
@@ -437,7 +442,7 @@ class _Connection(asyncio.Protocol):
                 asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
-        """Hand over what has gathered."""
+        """Write the collected answers to the transport."""
         self._flush_due = False
         if self._transport is None or not self._output:
             return
@@ -449,47 +454,56 @@ class _Connection(asyncio.Protocol):
             self.weigh()
 
     def weigh(self) -> None:
-        """Count what is kept for it."""
+        """Update the bytes held for this connection."""
         if self._transport is None:
             return
         unread = self._transport.get_write_buffer_size()
         if unread < self._unread_bytes:
-            self.heard = self._now()  # it reads
+            self.heard = self._now()  # the caller has read answers
         self._unread_bytes = unread
         if (held := self._lines.begun + unread) != self.held:
             self._server._crowd.holds(self, held)
 
     def close(self) -> None:
-        """Close when all has been sent."""
+        """Close once all output is sent."""
         if self._transport is not None:
             self._transport.close()
 
     def end(self, why: str) -> None:
-        """Close now, and say why."""
+        """Close now, and log why."""
         _log.warning(
             "closed connection %d%s: %s", self.id, f" of {self.address}" if self.address else "", why
         )
         self.abort()
 
     def abort(self) -> None:
-        """Close now."""
+        """Close now, without sending the rest."""
         if self._transport is not None:
             self._transport.abort()
 
 
-@lru_cache(maxsize=64)
 def user_name(uid: int) -> str:
-    """The name of a user, or the number where it has none; "" for an unknown one."""
+    """The name of a user, or the uid if it has no name, or if that cannot be read now; "" for an
+    unknown user (-1)."""
     if uid < 0:
         return ""
     try:
-        return pwd.getpwuid(uid).pw_name
+        return _name_of(uid)
+    except OSError:
+        return str(uid)
+
+
+@lru_cache(maxsize=64)
+def _name_of(uid: int) -> str:
+    """The same; raises OSError, which is not kept, where it cannot be read now."""
+    try:
+        return look_up(lambda: pwd.getpwuid(uid)).pw_name
     except KeyError:
         return str(uid)
 
 
 def _credentials(connection: socket.socket) -> tuple[int, int]:
-    """The process and the user at the other end of a Unix socket when it was connected."""
+    """The pid and uid at the other end of a Unix socket, as of connect(2)."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEERCRED.size)
     pid, uid, _ = _PEERCRED.unpack(credentials)
     return int(pid), int(uid)

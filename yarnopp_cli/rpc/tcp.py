@@ -1,9 +1,9 @@
-"""Listening by TCP, where a property asks for it: on loopback only, and for known users only.
+"""Listening on TCP, if a property asks for it: on loopback only, and for known users only.
 
-The kernel tells whose a loopback connection is by /proc/net/tcp, so the rule is the Unix socket's: the daemon's own
-user, and root. A caller is known only while its end is open: one that closes it before it is served, even only for
-sending, counts as nobody and is refused. Only an AMRMProxy listens on other interfaces, where it is told to
-(``any_address``).
+/proc/net/tcp names the owner of a loopback connection, so the rule is that of the Unix socket: the daemon's
+own user, and root. A caller is known only while its end is open: one that closes it before it is served, even
+only for sending, counts as nobody and is refused. Only an AMRMProxy listens on other interfaces, if
+configured (``any_address``).
 
 Decisions: callers.
 """
@@ -24,13 +24,13 @@ from .tcp_peers import NOBODY, Peer, is_here, peer_of, plain
 
 _PROPERTY = "yarn.resourcemanager.address"
 BACKLOG: Final = 1024
-"""How many callers the kernel keeps until they are accepted."""
+"""How many connections the kernel queues until they are accepted."""
 ACCEPT_AT_ONCE: Final = 16
-"""How many of them are accepted in one turn of the loop: a crowd that comes at once keeps nobody waiting."""
+"""How many of them one turn of the loop accepts, so that many at once do not delay existing connections."""
 
 
 class ListenAddress(Record):
-    """An address to listen on: ``host`` as it was written, ``ip`` what it means."""
+    """An address to listen on: ``host`` as configured, and the ``ip`` it stands for."""
 
     host: str
     ip: str
@@ -38,14 +38,14 @@ class ListenAddress(Record):
 
     @property
     def parsed(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-        """What ``ip`` says; None where it is no IP address."""
+        """``ip`` as an object; None if it is not an IP address."""
         try:
             return ipaddress.ip_address(self.ip)
         except ValueError:
             return None
 
     async def listen(self, factory: Callable[[], asyncio.Protocol]) -> asyncio.Server:
-        """Listen there. Raises YoppError, which names who holds a port that is taken."""
+        """Listen on the address. Raises YoppError, which names the process that holds a taken port."""
         try:
             bound = socket.create_server(
                 (self.ip, self.port), family=socket.AF_INET6 if ":" in self.ip else socket.AF_INET
@@ -65,7 +65,7 @@ class ListenAddress(Record):
 
 
 def loopback_address(address: str) -> ListenAddress:
-    """Check ``host:port``. Raises InvalidPropertyError if it is none, or not on loopback."""
+    """Parse ``host:port``. Raises InvalidPropertyError if it is malformed or not on loopback."""
     found = _address(address)
     if found is None:
         raise InvalidPropertyError(
@@ -81,7 +81,7 @@ def loopback_address(address: str) -> ListenAddress:
 
 
 def any_address(address: str) -> ListenAddress:
-    """``host:port`` on whatever interface. Raises InvalidPropertyError if it is none."""
+    """Parse ``host:port`` on any interface. Raises InvalidPropertyError if it is malformed."""
     found = _address(address)
     if found is None or found.parsed is None:
         raise InvalidPropertyError(
@@ -107,11 +107,11 @@ def _address(text: str) -> ListenAddress | None:
 
 
 class TcpCaller:
-    """The other end of an accepted connection: whose it is, asked of the kernel each time anew.
+    """The other end of an accepted connection, and its owner, which each call asks of the kernel anew.
 
-    The uid is -1, nobody's, unless the same socket is open now and was when the connection was accepted. A
-    socket that its owner has closed stands in /proc/net/tcp for a while, with uid 0 and without an inode: neither that
-    nor a missing row tells of a user.
+    The uid is -1 (nobody) unless the same socket is open now and was open when the connection was accepted.
+    /proc/net/tcp lists a socket that its owner has closed for a while, with uid 0 and without an inode:
+    neither such a row nor a missing one identifies a user.
     """
 
     def __init__(self, connection: socket.socket | None, peer: object) -> None:
@@ -121,24 +121,26 @@ class TcpCaller:
         self._accepted = self._read()
 
     def uid(self) -> int:
-        """The user who holds the other end now and held it when the connection was accepted, -1 for nobody."""
+        """The uid that owns the other end now and owned it when the connection was accepted; -1
+        for nobody."""
         if self._accepted == NOBODY or self._read() != self._accepted:
             return -1
         return self._accepted.uid
 
     @property
     def accepted_uid(self) -> int:
-        """The user who held the other end when the connection was accepted, -1 for nobody."""
+        """The uid that owned the other end when the connection was accepted; -1 for nobody."""
         return self._accepted.uid
 
     @property
     def on_loopback(self) -> bool:
-        """Whether it calls by a loopback address."""
+        """Whether the caller has a loopback address."""
         return bool(self._address) and plain(self._address[0]).is_loopback
 
     @property
     def on_this_host(self) -> bool:
-        """Whether it calls by an address of this host, so that the kernel knows its user as long as it is open."""
+        """Whether the caller has an address of this host, so that the kernel knows its user while its
+        end is open."""
         return self._connection is None or not self._address or is_here(self._connection, self._address)
 
     def _read(self) -> Peer:
@@ -148,7 +150,7 @@ class TcpCaller:
 
 
 def holder_of(ip: str, port: int) -> str:
-    """Who listens on a port, for people."""
+    """A text that names the process that listens on a port, for an error."""
     import psutil  # only on the way to an error
 
     family = "inet6" if ":" in ip else "inet4"

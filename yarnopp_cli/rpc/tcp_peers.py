@@ -1,6 +1,7 @@
-"""Whose the other end of a TCP connection is, where it is on this host: the kernel's table of sockets says it.
+"""The owner of the other end of a TCP connection on this host, from the kernel's table of sockets.
 
-Both sides ask: a daemon for its callers, a caller for the daemon that it is about to tell its token.
+Both sides check it: a daemon checks its callers, and a caller the daemon to which it
+is about to send its token.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ _ACCEPT_POLL_SECONDS: Final = 0.002
 
 
 class Peer(Record):
-    """Who holds the other end of a connection: a uid, and the inode of the socket, which names that very socket while
-    it is open. :data:`NOBODY` where the kernel does not tell.
+    """The owner of the other end of a connection: its uid, and the inode of the socket, which identifies the
+    socket while it is open. :data:`NOBODY` if the kernel does not know.
     """
 
     uid: int = -1
@@ -35,16 +36,19 @@ NOBODY: Final = Peer()
 
 
 def peer_of(connection: socket.socket, peer: tuple[Any, ...]) -> Peer:
-    """Who holds the other end now; ``peer`` is its address, as accept(2) or getpeername(2) gave it."""
+    """The current owner of the other end; ``peer`` is its address, as accept(2) or getpeername(2) gave it."""
     # While our own end is open, no other socket can have the same two addresses.
     if not _is_open(connection):
         return NOBODY
     found = peer_in(_tables(), connection.getsockname(), peer)
-    return NOBODY if found.uid == _unmapped_uid() else found
+    try:
+        return NOBODY if found.uid == _unmapped_uid() else found
+    except (OSError, ValueError):
+        return NOBODY  # it may be the one that stands for many
 
 
 def _is_open(connection: socket.socket) -> bool:
-    """Whether neither end has closed it."""
+    """Whether neither end has closed the connection."""
     try:
         return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1) == bytes([_ESTABLISHED])
     except OSError:
@@ -52,23 +56,25 @@ def _is_open(connection: socket.socket) -> bool:
 
 
 def is_here(connection: socket.socket, peer: tuple[Any, ...]) -> bool:
-    """Whether the other end's address is one of this host's, so that the kernel knows its user while it is open."""
+    """Whether the other end has an address of this host, so that the kernel knows its user while
+    it is open."""
     if plain(peer[0]).is_loopback:
         return True
     with socket.socket(connection.family, socket.SOCK_STREAM) as probe:
         try:
             probe.bind((peer[0], 0, *peer[2:]))
         except OSError as error:
-            # It can be bound only where it is one of this host's. Who is not known to be elsewhere is not trusted so.
+            # bind(2) accepts only addresses of this host. After any other error the peer counts as on this
+            # host, so that its user is checked.
             return error.errno != errno.EADDRNOTAVAIL
     return True
 
 
 def stranger_that_serves(connection: socket.socket, timeout: float) -> str:
-    """Why a server on this host is not to be talked to, "" if it may: it is our own user's, or root's.
+    """Why a server on this host is not trusted; "" if it is: it belongs to our own user, or to root.
 
-    A server is known once it has accepted the connection; that is waited for, ``timeout`` seconds at most. A server on
-    another host, whose user no kernel tells, is taken as it is.
+    The owner is known once the server has accepted the connection; this function waits at most ``timeout``
+    seconds for that. A server on another host, whose user our kernel does not know, is accepted.
     """
     deadline = time.monotonic() + timeout
     try:
@@ -87,9 +93,10 @@ def stranger_that_serves(connection: socket.socket, timeout: float) -> str:
 
 
 def peer_in(rows: Iterable[str], own: tuple[Any, ...], peer: tuple[Any, ...]) -> Peer:
-    """The peer by the rows of /proc/net/tcp{,6}: that of its own socket has its address as the local one.
+    """The peer according to the rows of /proc/net/tcp{,6}; the row of its socket has ``peer`` as the
+    local address.
 
-    It is known only by the one row of a socket that is ESTABLISHED and has an inode.
+    It is known only if exactly one socket matches, which is ESTABLISHED and has an inode.
     """
     local, remote = _encode(peer), _encode(own)
     found: set[Peer] = set()
@@ -114,25 +121,27 @@ def _tables() -> Iterator[str]:
 
 @lru_cache(maxsize=1)
 def _unmapped_uid() -> int:
-    """The uid by which the kernel names users whom our user namespace does not have; -2 where it has all."""
+    """The uid that the kernel shows for users outside our user namespace; -2 if the namespace maps that uid.
+    Raises OSError or ValueError, which is not cached, if that cannot be read now."""
     try:
         with open("/proc/sys/kernel/overflowuid") as file:
             overflow = int(file.read())
         with open("/proc/self/uid_map") as file:
             ranges = [[int(word) for word in line.split()] for line in file]
-    except (OSError, ValueError):
-        return -2
+    except FileNotFoundError:
+        return -2  # a kernel without user namespaces
     return -2 if any(first <= overflow < first + count for first, _, count in ranges) else overflow
 
 
 def plain(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """An IP address; an IPv4 one also where an IPv6 socket names it."""
+    """An IP address; an IPv4-mapped IPv6 address is returned as IPv4."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     return ip.ipv4_mapped or ip if isinstance(ip, ipaddress.IPv6Address) else ip
 
 
 def _encode(name: tuple[Any, ...]) -> frozenset[str]:
-    """A socket's name as /proc/net/tcp{,6} write it: 32-bit words of the address in the host's byte order."""
+    """A socket's name as /proc/net/tcp{,6} writes it: 32-bit words of the address, in the host's
+    byte order."""
     ip, port = plain(str(name[0])), int(name[1])
     forms = [ip.packed]
     if isinstance(ip, ipaddress.IPv4Address):

@@ -1,8 +1,9 @@
-"""What both codecs and all ends of the wire have in common: calls and answers as lines, and errors as objects.
+"""What both codecs, the clients and the server share: calls and answers as lines, and errors as objects.
 
-JSON-RPC 2.0, one object a line, many calls in flight, answers in any order. There are two codecs of one form
-(``encode_call``, ``decode_answer``): ``codec.py`` for daemons, by msgspec, and ``plain.py`` for the command line, where
-importing msgspec would cost 20 to 35 ms. Nothing here imports either, or does IO.
+The protocol is JSON-RPC 2.0: one object per line, many calls in flight, answers in any order. There are two
+codecs with the same interface (``encode_call``, ``decode_answer``): ``codec.py`` for daemons, by msgspec, and
+``plain.py`` for the command line, where importing msgspec would cost 20 to 35 ms. Nothing here imports
+either, or does I/O.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 APPLICATION_ERROR: Final = -32000
-"""JSON-RPC's own error codes, and the one under which every YoppError travels."""
+"""The error codes of JSON-RPC, and the one that carries every YoppError."""
 
 MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 """The longest line that either side accepts."""
 
 CallId = int | str | None
-"""What a caller may number its calls with."""
+"""The types that a caller may use as the id of a call."""
 
 Calls = Mapping[CallId, type[Request[Any]]]
-"""The calls that a caller has made, by their numbers."""
+"""The unanswered calls of a caller, by id."""
 
 
 class WireError(Exception):
-    """A line is not a call that the machine can answer, or not an answer.
+    """A line is not a valid call, or not a valid answer.
 
-    ``code`` is JSON-RPC's, ``call_id`` that of the call if it was legible.
+    ``code`` is JSON-RPC's error code, ``call_id`` the id of the call if it was legible.
     """
 
     def __init__(self, code: int, message: str, call_id: CallId = None) -> None:
@@ -47,7 +48,7 @@ class WireError(Exception):
 
 
 class Answer(Record):
-    """One line from a server: the response to call ``call_id``, or why there is none."""
+    """One line from a server: the response to call ``call_id``, or the error instead of it."""
 
     call_id: CallId
     response: Any
@@ -55,7 +56,7 @@ class Answer(Record):
 
 
 class Lines:
-    """Bytes as they come, cut into lines. ``too_long`` once there is a line of more than ``limit`` bytes."""
+    """Splits incoming bytes into lines. ``too_long`` is true once a line has more than ``limit`` bytes."""
 
     def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
         self.limit = limit
@@ -64,16 +65,17 @@ class Lines:
 
     @property
     def too_long(self) -> bool:
-        """Whether the line that has come in part is longer than any that is accepted."""
+        """Whether the incomplete line is longer than the limit."""
         return len(self._buffer) > self.limit
 
     @property
     def begun(self) -> int:
-        """How many bytes of a line have come in part."""
+        """How many bytes of an incomplete line have arrived."""
         return len(self._buffer)
 
     def add(self, data: bytes) -> list[bytes]:
-        """The lines that are complete with ``data``, up to one that is too long; without their newlines."""
+        """Add ``data``; the lines that are now complete, up to one that is too long, without
+        their newlines."""
         self._buffer += data
         lines: list[bytes] = []
         start = 0
@@ -87,7 +89,7 @@ class Lines:
         return lines
 
     def clear(self) -> None:
-        """Forget what has come in part."""
+        """Drop the incomplete line."""
         self._buffer.clear()
         self._searched = 0
 
@@ -101,7 +103,7 @@ def response_of(request: type[Request[Any]]) -> type[Any]:
 
 
 def error_object(error: YoppError) -> dict[str, Any]:
-    """An error as JSON-RPC's ``error``, with all its parts."""
+    """An error as JSON-RPC's ``error`` object, with all its fields."""
     data = {
         "type": type(error).__name__,
         "exception": error.exception,
@@ -115,7 +117,7 @@ def error_object(error: YoppError) -> dict[str, Any]:
 
 
 def error_of(found: Any) -> YoppError:
-    """The exception that an answer's ``error`` stands for; a RemoteError where it is of no kind that is known."""
+    """The exception for the ``error`` of an answer; a RemoteError if its type is unknown."""
     if not isinstance(found, dict):
         return RemoteError(str(found))
     data = found.get("data")

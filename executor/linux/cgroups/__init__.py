@@ -1,7 +1,7 @@
-"""Control groups: files and groups of them (``files``), a driver for what a host offers (``v1``, ``v2``, ``none``,
-alike by ``base``), slots, weights, and the choice of a driver (``discovery``).
+"""Control groups: kernel files and how to read them (``files``), drivers with one interface (``base``) for
+what a host offers (``v1``, ``v2``, ``none``), slots, weights, and the choice of a driver (``discovery``).
 
-The drivers are loaded when they are asked for: a command that only reads the host's limits needs the files alone.
+A driver is imported when it is first used: a command that only reads the host's limits needs ``files`` alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What every way of holding containers offers, what v1 and v2 share, and how groups are made, removed and killed.
+"""The interface of all cgroup drivers, what v1 and v2 share, and how cgroups are made, removed and killed.
 
-Methods that may wait (``freeze``, ``reclaim``, ``kill``, ``remove``) are for a worker thread; the others answer in well
-under a millisecond.
+Methods that may block (``freeze``, ``reclaim``, ``kill``, ``remove``) are for a worker thread; the others
+return in well under a millisecond.
 """
 
 from __future__ import annotations
@@ -27,30 +27,30 @@ from .weights import GroupWeights
 LOG = logging.getLogger(__name__)
 
 KILL_DEADLINE_SECONDS = 10.0
-"""How long to continue killing processes that do not die: only those in uninterruptible sleep take long."""
+"""How long a kill is repeated while processes survive SIGKILL: only those in uninterruptible sleep take long."""
 
 UNIFIED = "unified"
-"""The name of the v2 mount among the controllers."""
+"""The key of the v2 mount among the controllers."""
 
 FREEZE_SECONDS = 1.8
-"""How long a group may take to freeze: its processes do it themselves, once each is given a processor, and those with
-the least weight wait for that. Before Linux 6.6 a greater weight helps only those that start to wait later. Less than
-``PAUSE_PATIENCE``, for which a pause is waited for."""
+"""How long a cgroup may take to freeze. Each process freezes itself when it is next scheduled, and those with
+the least weight wait for that. Before Linux 6.6, a greater weight helps only processes that start to wait
+after it is written. Less than ``PAUSE_PATIENCE``, the time allowed for a pause."""
 
 HOLD_SECONDS = 0.5
 """How long a kill waits for the freezer."""
 
 QUICK_KILL_SECONDS = 0.02
-"""How long a first SIGKILL in a slot has, before its processes are frozen for the next one."""
+"""How long the first SIGKILL in a slot may take before the processes are frozen and killed again."""
 
 MIB = 1 << 20
 
 
 class CgroupReport(Record):
-    """What this host offers, for people: ``mode`` is v1, v2, hybrid or none.
+    """What cgroups offer on this host, for people: ``mode`` is v1, v2, hybrid or none.
 
-    ``controllers`` are those in use, ``locations`` where the containers' groups are made (controller -> directory),
-    ``weaker`` one sentence for each thing that works less well than it could, ``hints`` what to type for it.
+    ``controllers`` are those in use; ``locations`` maps each controller to the directory of the containers'
+    cgroups; ``weaker`` is one sentence for each limitation; ``hints`` say how to remove the limitations.
     """
 
     mode: str
@@ -67,59 +67,63 @@ class CgroupReport(Record):
 
 
 class CgroupDriver(abc.ABC):
-    """Groups of containers on one host, by container id. What is not abstract does nothing, as without cgroups."""
+    """Manages the cgroups of containers on one host, by container id. Methods that are not abstract do
+    nothing here, as on a host without cgroups."""
 
     mode = "none"
     enforces_memory = False
-    """Whether the kernel limits the memory of containers; otherwise measurements have to (``monitor.py``)."""
+    """Whether the kernel limits the memory of containers. Otherwise ``monitor.py`` measures and enforces it."""
     can_freeze = False
     delete_delay_seconds = 0.02
-    """The longest pause between two attempts to remove a group."""
+    """The longest pause between two attempts to remove a cgroup."""
     kill_seconds = KILL_DEADLINE_SECONDS
-    """How long a kill goes on; who closes, and has waited long enough, sets it to 0."""
+    """How long a kill is repeated. On shutdown it is set to 0 once the grace period is over."""
     hierarchy = ""
-    """The last part of this path names the first group above the node's that is yopp's."""
+    """The last component of this path names yopp's topmost cgroup above the node's."""
 
     @abc.abstractmethod
     def describe(self) -> CgroupReport:
-        """What is in use, and what is weaker than it could be."""
+        """Report what is in use and its limitations."""
 
     def create_parent(self, limits: CgroupLimits | None = None) -> None:  # noqa: B027
-        """Make the group that holds this node's containers; ``limits`` bind all of them together.
+        """Make the cgroup that holds this node's containers; ``limits`` apply to all of them together.
 
         Raises CgroupError if the kernel refuses.
         """
 
     @abc.abstractmethod
     def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
-        """Make a container's group with its limits; the files that its first process has to join.
+        """Make a container's cgroup with its limits, and return the files that its first process has to join.
 
-        Making it again only writes the limits again; without ``limits`` none are written. Raises CgroupError if the
-        kernel refuses.
+        If the cgroup exists, only the limits are written again; without ``limits`` none are written. Raises
+        CgroupError if the kernel refuses.
         """
 
     def started(self, container_id: str, traces: Traces) -> None:  # noqa: B027
-        """How the container's processes are recognised where it has no cgroup."""
+        """Remember how to recognise the container's processes where it has no cgroup."""
 
     def make_slot(self, name: str) -> tuple[SlotGroup, tuple[str, ...]] | None:
-        """Make the group of a slot; it, and the files that its launcher has to join. None where there are no groups.
+        """Make the cgroup of a slot. Returns the cgroup and the files that the slot's launcher has to join;
+        None without cgroups.
 
         Raises CgroupError if the kernel refuses, FileExistsError if the name is taken.
         """
         return None
 
     def slot(self, name: str) -> SlotGroup | None:
-        """The group of a slot that an earlier run made; None where there are no groups."""
+        """The cgroup of a slot that an earlier run made; None without cgroups."""
         return None
 
     def lend(self, container_id: str, slot: SlotGroup) -> None:  # noqa: B027
-        """From now on that group is the container's, in all that is asked by its id, but for its launcher."""
+        """Make the slot's cgroup the container's, in every method that takes its id. The launcher in it stays
+        excluded."""
 
     def give_back(self, container_id: str) -> None:  # noqa: B027
-        """The container has no group any more."""
+        """End the container's use of its slot's cgroup."""
 
     def hasten(self, container_id: str) -> Callable[[], None]:
-        """Let it have the processor, to stop or to die, and to have that told. Returns what takes that back."""
+        """Raise the container's CPU weight so that it stops or dies, and reports it, soon. Returns the
+        function that undoes this."""
         return lambda: None
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:  # noqa: B027
@@ -127,80 +131,86 @@ class CgroupDriver(abc.ABC):
 
     @abc.abstractmethod
     def processes(self, container_id: str) -> list[int]:
-        """Its processes, orphans included, without their parent (the shim)."""
+        """The container's processes, orphans included, without their parent (the shim)."""
 
     def leftovers(self, container_id: str) -> list[int]:
-        """The same once its command has ended, asked from the loop only: cheaper where the kernel counts."""
+        """The container's processes after its command has ended; only for the event loop. Cheaper where the
+        kernel counts processes."""
         return self.processes(container_id)
 
     @abc.abstractmethod
     def usage(self, container_id: str, now: float) -> ContainerUsage:
-        """What it has used up to now; zeros if it has no group."""
+        """What the container has used up to now; zeros if it has no cgroup."""
 
     def full_group(self) -> str:
-        """The group, this node's or one above it, that may not have two more processes; "" if none is known."""
+        """The cgroup, this node's or one above it, whose pids limit leaves no room for two more processes; ""
+        if none is known."""
         return ""
 
     def cpu_seconds(self, hierarchy: str) -> float | None:
-        """The CPU time of all that ever ran below this group, other nodes' containers included; None if unknown."""
+        """The CPU time of everything that ever ran below this cgroup, other nodes' containers included; None
+        if unknown."""
         return None
 
     def processes_of_others(self, hierarchy: str) -> list[int]:
-        """The processes of other nodes' containers below this group; none where that is not known."""
+        """The processes of other nodes' containers below this cgroup; empty if unknown."""
         return []
 
     def freeze(self, container_id: str) -> None:
-        """Stop all its processes where they are. Raises CgroupUnavailableError if this host has no freezer."""
+        """Freeze all processes of the container. Raises CgroupUnavailableError if this host has no freezer."""
         raise CgroupUnavailableError("this host has no freezer", hint="pause by SIGSTOP")
 
     def thaw(self, container_id: str) -> None:  # noqa: B027
-        """Let them continue. Does nothing if they are not frozen."""
+        """Let the container's processes continue. Does nothing if they are not frozen."""
 
     def frozen(self, container_id: str) -> bool:
-        """Whether its group is frozen."""
+        """Whether the container's cgroup is frozen."""
         return False
 
     def reclaim(self, container_id: str) -> int | None:
-        """Take back the memory that its stopped processes can do without, and limit it to the rest.
+        """Reclaim the memory that the container's frozen processes can do without, and set its limit to the rest.
 
-        Returns that limit in bytes, which holds until ``set_limits``; None if memory cannot be limited. Raises
-        CgroupError if the kernel refuses.
+        Returns that limit in bytes, which holds until ``set_limits``; None if memory cannot be limited.
+        Raises CgroupError if the kernel refuses.
         """
         return None
 
     @abc.abstractmethod
     def kill(self, container_id: str) -> None:
-        """SIGKILL every process of it, until none is left. Raises CgroupError if some do not die."""
+        """Send SIGKILL to every process of the container until none is left. Raises CgroupError if some do
+        not die."""
 
     @abc.abstractmethod
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
-        """Remove its group, trying for so long while the kernel is busy with it; whether it is gone."""
+        """Remove the container's cgroup, retrying for ``wait_seconds`` while it is busy. Returns whether it
+        is gone."""
 
     def remove_parent(self) -> None:  # noqa: B027
-        """Remove this node's group, and the groups above it that are not used any more."""
+        """Remove this node's cgroup, and the cgroups above it that are no longer used."""
 
     def weights(self) -> GroupWeights | None:
-        """The weights of this node's group and of those above it that are yopp's; None if there are none."""
+        """The weights of this node's cgroup and of yopp's cgroups above it; None if there are none."""
         return None
 
     def stale_groups(self) -> list[str]:
-        """The ids of all containers that have a group under this node's."""
+        """The ids of all containers that have a cgroup below this node's."""
         return []
 
     def path(self, container_id: str) -> str:
-        """The directory of its group, for people; empty if it has none."""
+        """The directory of the container's cgroup, for people; empty if it has none."""
         return ""
 
     @property
     def bases(self) -> dict[str, str]:
-        """Controller -> the directory below which this node's group is made; to find it again after a restart."""
+        """Controller -> the directory below which this node's cgroup is made; used to find it again after a
+        restart."""
         return {}
 
 
 class GroupDriver(CgroupDriver):
-    """What v1 and v2 share: a container has one group below each of ``bases`` (controller -> directory).
+    """What v1 and v2 share: a container has one cgroup below each of ``bases`` (controller -> directory).
 
-    Freezing and killing go by the v2 mount, which even a host with v1 controllers may have beside them.
+    Freezing and killing use the v2 mount, which a host with v1 controllers may also have.
     """
 
     def __init__(
@@ -215,8 +225,8 @@ class GroupDriver(CgroupDriver):
         self._relative = relative.strip("/")
         self._weaker = weaker
         self._hints = hints
-        # Put together once: they are needed dozens of times for each container. On many distributions cpu and cpuacct
-        # are one mount: one directory, one join.
+        # Computed once: they are needed dozens of times for each container. On many distributions cpu and
+        # cpuacct are one mount: one directory, one join.
         self._parents = {name: os.path.join(base, self._relative) for name, base in bases.items()}
         self._unique_bases = tuple(dict.fromkeys(bases.values()))
         self._unique_parents = tuple(dict.fromkeys(self._parents.values()))
@@ -226,7 +236,7 @@ class GroupDriver(CgroupDriver):
 
     @property
     def bases(self) -> dict[str, str]:
-        """Controller -> the directory below which this node's group is made."""
+        """Controller -> the directory below which this node's cgroup is made."""
         return dict(self._bases)
 
     def _group(self, controller: str, container_id: str) -> str:
@@ -244,23 +254,23 @@ class GroupDriver(CgroupDriver):
 
     @abc.abstractmethod
     def _prepare_parent(self) -> None:
-        """Have this node's group, which exists, take containers."""
+        """Prepare this node's existing cgroup to hold containers."""
 
     @abc.abstractmethod
     def _write_limits(
         self, group: Callable[[str], str], limits: CgroupLimits, before: CgroupLimits | None = None
     ) -> None:
-        """Write all limits; ``group`` is the directory of the group for each controller.
+        """Write all limits; ``group`` returns the directory of the cgroup for each controller.
 
-        ``before`` are those that are known to be written already.
+        ``before`` are the limits that are known to be written already.
         """
 
     @abc.abstractmethod
     def _gauges(self, group: Callable[[str], str]) -> Gauges:
-        """Where the figures of a group are; ``group`` is its directory for each controller."""
+        """Where the figures of a cgroup are; ``group`` returns its directory for each controller."""
 
     def _hold(self, container_id: str) -> None:
-        """Freeze it for a kill, if that is possible: killing works without, too, only less reliably."""
+        """Freeze the container before a kill, if possible: without it the kill still works, but less reliably."""
         try:
             self._freeze(container_id, HOLD_SECONDS)
         except (CgroupError, OSError) as error:
@@ -274,13 +284,13 @@ class GroupDriver(CgroupDriver):
         return CgroupReport(self.mode, tuple(self._bases), dict(self._parents), self._weaker, self._hints)
 
     def processes_of_others(self, hierarchy: str) -> list[int]:
-        """The processes of other nodes' containers below this group."""
+        """The processes of other nodes' containers below this cgroup."""
         controller = next(iter(self._bases))
         everybodys = group_processes(os.path.join(self._bases[controller], hierarchy.strip("/")))
         return list(set(everybodys) - set(group_processes(self._parents[controller])))
 
     def create_parent(self, limits: CgroupLimits | None = None) -> None:
-        """Make this node's group below each base."""
+        """Make this node's cgroup below each base."""
         with _making():
             for base in self._unique_bases:
                 make_group(base, self._relative)
@@ -289,7 +299,7 @@ class GroupDriver(CgroupDriver):
             self._write_limits(self._parents.__getitem__, limits)
 
     def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
-        """Make its group below each base; one file to join for each."""
+        """Make the container's cgroup below each base; returns one file to join for each."""
         groups = self._groups(check_name(container_id))
         if container_id.startswith(SLOT_PREFIX):
             raise CgroupError(
@@ -310,14 +320,14 @@ class GroupDriver(CgroupDriver):
         return tuple(os.path.join(group, self._join_file(group)) for group in groups)
 
     def set_limits(self, container_id: str, limits: CgroupLimits) -> None:
-        """Write the limits that the controllers in use know; in a slot, those that differ."""
+        """Write the limits that the controllers in use support; in a slot, only those that differ."""
         lent = self._lent.get(container_id)
         if lent is None:
             self._write_limits(lambda controller: self._group(controller, container_id), limits)
             return
         before, lent.limits = lent.limits, None
         if before is not limits and before != limits:
-            # The launcher is one more process.
+            # The launcher needs one more process.
             wanted, known = (
                 one if one is None or one.pids_max is None else replace(one, pids_max=one.pids_max + 1)
                 for one in (limits, before)
@@ -327,7 +337,7 @@ class GroupDriver(CgroupDriver):
         lent.limits = limits
 
     def make_slot(self, name: str) -> tuple[SlotGroup, tuple[str, ...]]:
-        """Below each base; a part that was made before another one failed is removed."""
+        """Make the slot's cgroup below each base. If one fails, those already made are removed."""
         groups = self._groups(name)
         made: list[str] = []
         try:
@@ -344,18 +354,18 @@ class GroupDriver(CgroupDriver):
         return self.slot(name), tuple(os.path.join(group, self._join_file(group)) for group in groups)
 
     def slot(self, name: str) -> SlotGroup:
-        """Its group below each base."""
+        """The slot's cgroup below each base."""
         gauges = self._gauges(lambda controller: f"{self._parents[controller]}/{name}")
         return SlotGroup(name, self._groups(name), gauges)
 
     def lend(self, container_id: str, slot: SlotGroup) -> None:
-        """Until ``give_back`` or ``remove``."""
+        """Lend the slot's cgroup until ``give_back`` or ``remove``."""
         self._slots.add(slot.name)
         self._lent[check_name(container_id)] = slot
 
     def hasten(self, container_id: str) -> Callable[[], None]:
-        """By a little more than the weight of one guaranteed vcore, if it has less: no container has just that, so that
-        what is set meanwhile is seen and stays."""
+        """Raise the weight to slightly more than one guaranteed vcore, if it is less. No container has
+        exactly that weight, so a value that is written meanwhile is noticed and kept."""
         weights = self.weights()
         if weights is None:
             return lambda: None
@@ -363,17 +373,17 @@ class GroupDriver(CgroupDriver):
         return weights.hasten(os.path.join(weights.groups[0], os.path.basename(self.path(container_id))))
 
     def give_back(self, container_id: str) -> None:
-        """Does nothing if it has no slot."""
+        """Does nothing if the container has no slot."""
         self._lent.pop(container_id, None)
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
-        """What the kernel has counted for it."""
+        """What the kernel has counted for the container."""
         lent = self._lent.get(container_id)
         if lent is not None:
             return lent.usage(now, len(lent.processes()))
         gauges = self._gauges(lambda controller: self._group(controller, container_id))
         memory, peak = int(read_gauge(gauges.memory_bytes)), int(read_gauge(gauges.memory_peak_bytes))
-        # memory.peak came with Linux 5.19; before that the highest sample has to suffice.
+        # memory.peak came with Linux 5.19; on older kernels the highest sample is used.
         peak = self._peaks[container_id] = max(peak, memory, self._peaks.get(container_id, 0))
         return ContainerUsage(
             cpu_seconds=read_gauge(gauges.cpu_seconds),
@@ -386,13 +396,13 @@ class GroupDriver(CgroupDriver):
         )
 
     def cpu_seconds(self, hierarchy: str) -> float | None:
-        """What the group itself has counted, if it counts."""
+        """What the cgroup itself has counted, if it counts CPU time."""
         below = hierarchy.strip("/")
         gauge = self._gauges(lambda controller: os.path.join(self._bases[controller], below)).cpu_seconds
         return None if gauge is None else read_gauge(gauge)
 
     def full_group(self) -> str:
-        """By ``pids.max`` and ``pids.current``, which every group but a root has."""
+        """Compares ``pids.max`` with ``pids.current``, which every cgroup but a root has."""
         group = self._parents.get("pids") or self._parents.get(UNIFIED, "")
         while most := read_bytes(f"{group}/pids.max").strip():
             if most.isdigit() and int(most) < int(read_bytes(f"{group}/pids.current") or 0) + 2:
@@ -401,13 +411,13 @@ class GroupDriver(CgroupDriver):
         return ""
 
     def _limits_change(self, container_id: str) -> None:
-        """Its limits are being written by other ways than ``set_limits``."""
+        """Note that the limits are being written by something other than ``set_limits``."""
         lent = self._lent.get(container_id)
         if lent is not None:
             lent.limits = None
 
     def processes(self, container_id: str) -> list[int]:
-        """The union over all its groups: while it starts, a process is in some of them only."""
+        """The union over all cgroups of the container: a process that starts is in only some of them."""
         lent = self._lent.get(container_id)
         if lent is not None:
             return lent.processes()
@@ -417,12 +427,12 @@ class GroupDriver(CgroupDriver):
         return list(found)
 
     def leftovers(self, container_id: str) -> list[int]:
-        """Most leave nothing, and a slot can tell that by one figure."""
+        """Most containers leave no process, which one figure of a slot shows."""
         lent = self._lent.get(container_id)
         return lent.leftovers() if lent is not None else self.processes(container_id)
 
     def freeze(self, container_id: str) -> None:
-        """Returns once the kernel reports the group as frozen."""
+        """Returns once the kernel reports the cgroup as frozen."""
         self._freeze(container_id, FREEZE_SECONDS)
 
     def _freeze(self, container_id: str, seconds: float) -> None:
@@ -435,16 +445,17 @@ class GroupDriver(CgroupDriver):
             )
 
     def thaw(self, container_id: str) -> None:
-        """By ``cgroup.freeze``."""
+        """Write ``cgroup.freeze``."""
         with contextlib.suppress(CgroupWriteError):
             self._unified(container_id).freeze = False
 
     def frozen(self, container_id: str) -> bool:
-        """Whether ``cgroup.events`` says so."""
+        """Whether ``cgroup.events`` reports the cgroup as frozen."""
         return figures(self._unified(container_id), "events").get("frozen") == 1
 
     def kill(self, container_id: str) -> None:
-        """By ``cgroup.kill``, which came with Linux 5.14; on older kernels, or beside a launcher, round after round."""
+        """Use ``cgroup.kill`` (Linux 5.14 or later); on older kernels, or in a slot with a launcher, kill
+        repeatedly."""
         if container_id in self._lent:
             self._kill_in_slot(container_id)
             return
@@ -456,14 +467,14 @@ class GroupDriver(CgroupDriver):
         )
 
     def _kill_in_slot(self, container_id: str) -> None:
-        """Most die of the first SIGKILL. Those that fork meanwhile are frozen for the next one."""
+        """The first SIGKILL is usually enough. Processes that fork meanwhile are frozen before the next one."""
         for pid in self.processes(container_id):
             send(pid, signal.SIGKILL)
         if not wait_until(lambda: not self.processes(container_id), QUICK_KILL_SECONDS):
             self._kill_frozen(container_id)
 
     def _kill_frozen(self, container_id: str) -> None:
-        """Freeze, SIGKILL and thaw, round after round."""
+        """Freeze, SIGKILL and thaw, repeatedly."""
         kill_until_empty(
             container_id,
             lambda: self.processes(container_id),
@@ -473,7 +484,7 @@ class GroupDriver(CgroupDriver):
         )
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
-        """Remove all its groups, and what is below them."""
+        """Remove all cgroups of the container, and those below them."""
         groups = self._groups(check_name(container_id))
         self._peaks.pop(container_id, None)
         removed = remove_groups(groups, wait_seconds, self.delete_delay_seconds)
@@ -485,12 +496,13 @@ class GroupDriver(CgroupDriver):
         return removed
 
     def remove_parent(self) -> None:
-        """Remove this node's group below each base, and empty levels above it."""
+        """Remove this node's cgroup below each base, and empty levels above it."""
         for base in self._unique_bases:
             remove_upwards(base, self._relative)
 
     def stale_groups(self) -> list[str]:
-        """Containers that have a group of their own below any base; and slots of an earlier run that are not lent."""
+        """The containers that have a cgroup of their own below any base, and slots of an earlier run that are
+        not lent."""
         names: dict[str, None] = {}
         for parent in self._unique_parents:
             with contextlib.suppress(FileNotFoundError):
@@ -511,7 +523,7 @@ def differ(names: tuple[str, ...], limits: CgroupLimits, before: CgroupLimits | 
 
 
 def rounded_up(used: int) -> int:
-    """What a paused container is limited to that uses that many bytes: whole MiB, and one to spare."""
+    """The memory limit of a paused container that uses ``used`` bytes: rounded up to whole MiB, plus one."""
     return (-(-used // MIB) + 1) * MIB
 
 
@@ -524,14 +536,14 @@ def _making() -> Iterator[None]:
 
 
 def check_name(name: str) -> str:
-    """``name`` as one component of a path. Raises CgroupError if it could lead elsewhere."""
+    """Return ``name`` if it is one component of a path. Raises CgroupError if it could lead elsewhere."""
     if not name or name in (".", "..") or "/" in name or "\0" in name:
         raise CgroupError(f"{name!r} cannot name a cgroup")
     return name
 
 
 def make_group(base: str, relative: str) -> str:
-    """Make ``base/relative`` level by level, while another node may be removing empty levels."""
+    """Make ``base/relative`` level by level; another node may remove empty levels at the same time."""
     path = os.path.join(base, relative)
     for attempt in range(20):
         level = base
@@ -550,7 +562,7 @@ def make_group(base: str, relative: str) -> str:
 
 
 def remove_group(path: str) -> bool:
-    """Remove a group and the groups below it; False while the kernel, or a process, holds it."""
+    """Remove a cgroup and those below it; False while the kernel, or a process, keeps it in use."""
     try:
         os.rmdir(path)
         return True
@@ -572,7 +584,7 @@ def remove_group(path: str) -> bool:
 
 
 def remove_groups(paths: tuple[str, ...], wait_seconds: float, longest_pause: float = 0.02) -> bool:
-    """Remove several groups, trying for ``wait_seconds``: the kernel needs a moment after the last exit."""
+    """Remove several cgroups, retrying for ``wait_seconds``: the kernel needs a moment after the last exit."""
 
     def removed() -> bool:
         return not [path for path in paths if not remove_group(path)]
@@ -581,10 +593,10 @@ def remove_groups(paths: tuple[str, ...], wait_seconds: float, longest_pause: fl
 
 
 def remove_upwards(base: str, relative: str) -> None:
-    """Remove the empty groups from ``base/relative`` up to, not including, ``base``.
+    """Remove the empty cgroups from ``base/relative`` up to, but not including, ``base``.
 
-    A level that another node uses is not empty, and one that an administrator made is in a directory that we may not
-    write: both stay.
+    A level that another node uses is not empty, and one that an administrator made is in a directory that
+    yopp may not write: both stay.
     """
     remaining = relative
     while remaining:
@@ -605,11 +617,12 @@ def kill_until_empty(
     after: Callable[[], None] | None = None,
     patience: Callable[[], float] = lambda: KILL_DEADLINE_SECONDS,
 ) -> None:
-    """SIGKILL what ``processes`` lists until it lists nothing.
+    """Send SIGKILL to what ``processes`` lists until it lists nothing.
 
-    ``before`` keeps the group from forking (the freezer), ``after`` lets it continue: under v1 the kernel delivers
-    SIGKILL to a frozen process only once it is thawed, so it is killed first, then thawed. What a container has frozen
-    by itself is taken out of the freezer. Raises CgroupError if this takes longer than ``patience`` seconds.
+    ``before`` keeps the cgroup from forking (the freezer); ``after`` lets it continue: under v1 the kernel
+    delivers SIGKILL to a frozen process only once it is thawed, so it is killed first, then thawed. Processes
+    that the container has frozen by itself are moved out of the freezer. Raises CgroupError if this takes
+    longer than ``patience`` seconds.
     """
     begun = time.monotonic()
     while found := processes():

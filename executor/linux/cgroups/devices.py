@@ -1,9 +1,9 @@
-"""The ``devices`` hierarchy of cgroup v1: containers can open no GPU that they were not given.
+"""The ``devices`` hierarchy of cgroup v1: containers can open only the GPUs that they were given.
 
-One group for each set of GPUs that containers have, in which the kernel refuses the others
-(``GpuResourceHandlerImpl``). A container joins the group of its set before its command begins, and its processes stay
-there; there are a handful of groups, and none is made or removed for a single container. cgroup v2 has no such files:
-it takes a BPF program, which is not written here.
+There is one cgroup for each set of GPUs that containers have, in which the kernel denies the others
+(``GpuResourceHandlerImpl``). A container joins the cgroup of its set before its command begins, and its
+processes stay in it. There are a handful of such cgroups, and none is made or removed for a single container.
+cgroup v2 has no such files: it needs a BPF program, which is not implemented here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ MAJORS = {"nvidia": 195, "amd": 226}
 
 
 class DeviceGroups:
-    """The groups of one node, below ``directory``; ``ids`` are its GPUs and those of the nodes beside it."""
+    """The cgroups of one node, below ``directory``; ``ids`` are the GPUs of this node and of other nodes on
+    this host."""
 
     def __init__(self, directory: str, ids: Sequence[str], vendor: str) -> None:
         self._directory = directory
@@ -29,7 +30,8 @@ class DeviceGroups:
         self._made: dict[tuple[str, ...], str] = {}
 
     def join_file(self, devices: Sequence[str]) -> str:
-        """The file by which a process gets these and no others. Raises CgroupWriteError if there can be no group."""
+        """The file that a process joins to get these GPUs and no others. Raises CgroupWriteError if the
+        cgroup cannot be made."""
         key = tuple(devices)
         if key not in self._made:
             self._made[key] = self._make(key)
@@ -48,12 +50,12 @@ class DeviceGroups:
         return os.path.join(group, "tasks")
 
     def _write(self, group: str, file: str, device: str) -> None:
-        """One rule a write: the kernel takes no list of them."""
+        """Write one rule: the kernel takes one for each write."""
         with open(os.path.join(group, file), "w", encoding="ascii") as handle:
             handle.write(f"c {self._major}:{device.partition(':')[2]} rwm")
 
     def remove(self) -> None:
-        """Remove the groups in which nothing runs; the others are found by the next run of the node."""
+        """Remove the cgroups in which nothing runs. The next run of the node finds the others."""
         with contextlib.suppress(OSError):
             for name in os.listdir(self._directory):
                 with contextlib.suppress(OSError):
@@ -64,7 +66,7 @@ class DeviceGroups:
 def device_groups(
     name: str, ids: Sequence[str], vendor: str, *, proc: str = "/proc", root: str = "/sys/fs/cgroup"
 ) -> DeviceGroups:
-    """The groups of the node ``name``. Raises CgroupUnavailableError where the hierarchy is not there, or read-only."""
+    """The cgroups of the node ``name``. Raises CgroupUnavailableError if the hierarchy is missing or read-only."""
     mounts = (one for one in read_mounts(proc, root) if one.version == 1)
     mount = next((one for one in mounts if os.path.exists(os.path.join(one.point, "devices.list"))), None)
     base = None if mount is None else mount.directory_of(read_own_paths(proc).get("devices", "/"))

@@ -1,7 +1,7 @@
-"""Find what this host offers to hold containers with, choose a driver for it, and explain the choice.
+"""Find out which cgroups this host offers, choose a driver, and explain the choice.
 
-``discover`` tries for real: it makes and removes an empty group wherever it means to work, because permissions,
-read-only mounts, namespaces and security modules each refuse in their own way.
+``discover`` tests by trying: it makes and removes an empty cgroup in each place that it would use, because
+permissions, read-only mounts, namespaces and security modules each refuse in their own way.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .v2 import WANTED, V2Driver, enable_controllers
 LOG = logging.getLogger(__name__)
 
 LEAF = "yopp-self"
-"""The group below a delegated one into which we move ourselves: v2 allows processes in leaves only."""
+"""The cgroup below a delegated one into which this process moves itself: v2 allows processes in leaves only."""
 
 DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
 READ_ONLY_HINT = (
     "mount the cgroups writable: `mount -o remount,rw {paths}`, or start the container with writable cgroups "
     "(docker: --privileged, or --cgroupns=private with a writable /sys/fs/cgroup)"
 )
-"""For root, whom only the mount keeps from writing."""
+"""For root, if only the mount is read-only."""
 ROOT_HINT = "run as root, or let root create directories for you: `mkdir -p {paths} && chown {uid} {paths}`"
 
 V1_WEAKER = {
@@ -42,7 +42,7 @@ V1_WEAKER = {
     "memory": "memory limits are enforced by polling",
     "pids": "the number of processes of a container is not limited",
 }
-"""What is weaker without a controller."""
+"""The limitation that follows from each missing controller."""
 
 _probe_numbers = itertools.count()
 
@@ -55,13 +55,13 @@ def discover(
     proc: str = "/proc",
     remember: Path | None = None,
 ) -> CgroupDriver:
-    """Choose how to hold containers on this host.
+    """Choose the cgroup driver for this host.
 
-    ``group`` names this node's group (it may contain slashes) below ``settings.cgroups_hierarchy``, below the cgroup
-    of this process if that can be written. ``remember`` is a file that keeps where that was, so that a node that is
-    started again elsewhere (another login, another unit) finds the groups of its containers. Raises
-    CgroupUnavailableError if the settings ask for a version, or a freezer, that the host does not offer; ``auto``
-    finds NoCgroups at worst.
+    ``group`` names this node's cgroup (it may contain slashes) below ``settings.cgroups_hierarchy``, below
+    the cgroup of this process if that can be written. The file ``remember`` keeps that location, so that a
+    node that is started again elsewhere (another login, another unit) finds the cgroups of its containers.
+    Raises CgroupUnavailableError if the settings ask for a version, or a freezer, that the host does not
+    offer; ``auto`` returns NoCgroups at worst.
     """
     driver = _discover(settings, group, root, proc, remember)
     driver.delete_delay_seconds = settings.delete_delay_ms / 1000
@@ -133,8 +133,9 @@ def _memorise(remember: Path | None, bases: Mapping[str, str]) -> None:
 
 
 def enter_leaf(settings: ExecutorSettings, *, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> None:
-    """Before daemons are started: where this process is alone in a delegated v2 group, move it to the group's leaf, in
-    which they then start. In the group itself they would keep each other from handing its controllers down.
+    """Call before daemons are started: if this process is alone in a delegated v2 cgroup, move it to a leaf
+    of that cgroup, in which the daemons then start. In the delegated cgroup itself, each would keep the
+    others from enabling controllers for its children.
 
     Elsewhere nothing is changed.
     """
@@ -151,14 +152,14 @@ def enter_leaf(settings: ExecutorSettings, *, root: str = "/sys/fs/cgroup", proc
 
 
 def writing_hint(points: Sequence[str], directory: str, uid: int) -> str:
-    """What lets ``uid`` write ``directory`` below these mounts, which it cannot."""
+    """What to do so that ``uid`` can write ``directory`` below these mounts."""
     if uid == 0:
         return READ_ONLY_HINT.format(paths=" ".join(points))
     return ROOT_HINT.format(paths=" ".join(f"{point}/{directory}" for point in points), uid=uid)
 
 
 def writable(base: str, relative: str) -> bool:
-    """Whether groups can be made where ``base/relative`` is or would be: makes one and removes it."""
+    """Whether cgroups can be made at ``base/relative``, which need not exist: makes one and removes it."""
     level = os.path.join(base, relative)
     while not os.path.isdir(level):
         if len(level) <= len(base):
@@ -177,10 +178,10 @@ def writable(base: str, relative: str) -> bool:
 
 @dataclass
 class _Search:
-    """Looks for hierarchies that can hold the group ``relative``.
+    """Looks for hierarchies that can hold the cgroup ``relative``.
 
-    ``known`` are the bases of an earlier run, ``own`` the cgroups of this process; ``reasons`` and ``hints`` collect
-    what cannot be used, and what to type for it.
+    ``known`` are the bases of an earlier run, ``own`` the cgroups of this process; ``reasons`` say what
+    cannot be used, and ``hints`` how to change that.
     """
 
     relative: str
@@ -191,7 +192,7 @@ class _Search:
     hints: list[str] = field(default_factory=list)
 
     def v1(self, *, may_be_hybrid: bool) -> V1Driver | None:
-        """v1 hierarchies, with the bare v2 mount beside them if it can stand in for missing ones."""
+        """Use v1 hierarchies, and the bare v2 mount beside them if it can replace missing ones."""
         bases: dict[str, str] = {}
         closed: dict[str, str] = {}
         for controller in V1_CONTROLLERS:
@@ -222,23 +223,23 @@ class _Search:
         return V1Driver(bases, self.relative, weaker=tuple(self.reasons + weaker), hints=hints)
 
     def _add_unified(self, bases: dict[str, str]) -> None:
-        """Freeze, kill and count CPU time by the bare v2 mount of a hybrid host.
+        """Use the bare v2 mount of a hybrid host to freeze, kill and count CPU time.
 
-        Only where v1 cannot: processes join v1 groups one thread at a time, in 0.1 ms, but a v2 group as a whole, for
-        which the kernel waits until every CPU has passed through the scheduler: 6 to 20 ms of each start.
+        Only where v1 cannot: processes join v1 cgroups one thread at a time, in 0.1 ms, but a v2 cgroup as a whole,
+        for which the kernel waits until every CPU has passed through the scheduler: 6 to 20 ms of each start.
         """
         bare = next((one for one in self.mounts if one.version == 2), None)
         base = None if bare is None else self._choose(bare, self.own.get(""), UNIFIED)
         if base is None:
             return
         bases[UNIFIED] = base
-        # It does what these do: fewer hierarchies to make groups in and to join.
+        # The v2 mount replaces these: fewer hierarchies to make cgroups in and to join.
         bases.pop("freezer", None)
         if bases.get("cpuacct") != bases.get("cpu"):
             bases.pop("cpuacct", None)
 
     def _candidates(self, mount: Mount, here: str | None, name: str) -> list[str]:
-        """Where to work, best first: the known directory, the cgroup of this process, the mount's root."""
+        """Directories to try, best first: the known one, the cgroup of this process, the mount's root."""
         found = (self.known.get(name), here, mount.point)
         return list(dict.fromkeys(path for path in found if path is not None))
 
@@ -250,7 +251,7 @@ class _Search:
         return None
 
     def v2(self) -> V2Driver | None:
-        """The unified hierarchy, if it has controllers that can be handed down to our groups."""
+        """The unified hierarchy, if it has controllers that can be enabled for our cgroups."""
         mount = next((one for one in self.mounts if one.version == 2), None)
         if mount is None:
             return None
@@ -283,14 +284,16 @@ class _Search:
 
 
 def _hand_down(base: str, controllers: tuple[str, ...]) -> str:
-    """Let the groups below ``base`` use the controllers, moving ourselves to a leaf if need be; "" or why not."""
+    """Enable the controllers for the cgroups below ``base``, moving this process to a leaf if needed. Returns
+    "" or the reason why not."""
     refused = f"cgroup v2 {base} cannot delegate controllers"
     try:
         enable_controllers(base, controllers)
         return ""
     except CgroupWriteError as error:
         refusal = error
-    # Only the real root may hold processes and hand controllers down: move ours away, if no others run in the group.
+    # Only the real root may hold processes and enable controllers: move this process away, if no other runs
+    # in the cgroup.
     inside = at(base, KernelFiles).procs
     others = len([pid for pid in inside if pid != os.getpid()])
     if others:

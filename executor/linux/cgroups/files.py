@@ -25,7 +25,7 @@ CGROUP_ROOT = "/sys/fs/cgroup"
 """Where cgroups are mounted."""
 
 V1_CONTROLLERS = ("cpu", "cpuacct", "memory", "pids", "freezer")
-"""The v1 hierarchies that are used here."""
+"""The v1 hierarchies that yopp uses."""
 
 
 class Mount(Record):
@@ -38,7 +38,7 @@ class Mount(Record):
     read_only: bool
 
     def directory_of(self, path: str) -> str | None:
-        """The directory of the cgroup ``path`` of this hierarchy, None if the mount does not show it."""
+        """The directory of the cgroup ``path`` of this hierarchy; None if the mount does not show it."""
         relative = os.path.relpath(path, self.root)
         if relative == ".":
             return self.point
@@ -94,16 +94,17 @@ def read_paths(proc: str, pid: int | str) -> dict[str, str]:
 
 
 class KernelFiles(Controller):  # type: ignore[misc]
-    """The files that every group has, read with one system call each (a tenth of the cost of a Python text file)."""
+    """The files that every cgroup has, each read with one system call (a tenth of the cost of a Python text
+    file)."""
 
     procs: Any = MultiLineIntegerFile("cgroup.procs")
 
     def get_property(self, filename: bytes) -> str:
-        """The text of one file, stripped. OSError where it cannot be read."""
+        """The text of one file, stripped. Raises OSError if it cannot be read."""
         fd = os.open(self.filepath(filename), os.O_RDONLY | os.O_CLOEXEC)
         try:
             text = os.read(fd, 65536)
-            # The kernel hands out long lists of processes a page at a time.
+            # The kernel returns long lists of processes one page at a time.
             while len(text) >= 4000 and (more := os.read(fd, 65536)):
                 text += more
         finally:
@@ -111,7 +112,7 @@ class KernelFiles(Controller):  # type: ignore[misc]
         return text.decode("ascii", "replace").strip()
 
     def set_property(self, filename: bytes, value: object) -> None:
-        """Write one value in one write, as the kernel requires. CgroupWriteError if it is refused."""
+        """Write one value in one write, as the kernel requires. Raises CgroupWriteError if the kernel refuses."""
         path = os.fsdecode(self.filepath(filename))
         try:
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
@@ -127,19 +128,19 @@ class KernelFiles(Controller):  # type: ignore[misc]
             raise CgroupWriteError(f"cannot write {value!r} to {path}", because=because) from error
 
     def has(self, filename: str) -> bool:
-        """Whether this group has such a file."""
+        """Whether this cgroup has such a file."""
         return os.path.exists(self.filepath(filename.encode()))
 
 
 class LimitFile(IntegerFile):  # type: ignore[misc]
-    """An integer, or None for no limit, which is the word ``max``."""
+    """An integer, or None for no limit, which the kernel writes as ``max``."""
 
     def sanitize_get(self, value: str) -> int | None:
-        """The value of the text."""
+        """Convert the text to the value."""
         return None if value == "max" else int(value)
 
     def sanitize_set(self, value: int | None) -> str:
-        """The text of a value."""
+        """Convert the value to its text."""
         return "max" if value is None else str(int(value))
 
 
@@ -147,12 +148,12 @@ class BandwidthFile(BaseFileInterface):  # type: ignore[misc]
     """v2's ``cpu.max``: (quota or None, period), both in microseconds."""
 
     def sanitize_get(self, value: str) -> tuple[int | None, int]:
-        """The value of the text."""
+        """Convert the text to the value."""
         quota, _, period = value.partition(" ")
         return (None if quota == "max" else int(quota), int(period or 100_000))
 
     def sanitize_set(self, value: tuple[int | None, int]) -> str:
-        """The text of a value."""
+        """Convert the value to its text."""
         quota, period = value
         return f"{'max' if quota is None else int(quota)} {int(period)}"
 
@@ -161,11 +162,11 @@ class WordsFile(BaseFileInterface):  # type: ignore[misc]
     """Words on one line, as in ``cgroup.controllers``."""
 
     def sanitize_get(self, value: str) -> tuple[str, ...]:
-        """The value of the text."""
+        """Convert the text to the value."""
         return tuple(value.split())
 
     def sanitize_set(self, value: tuple[str, ...]) -> str:
-        """The text of a value."""
+        """Convert the value to its text."""
         return " ".join(value)
 
 
@@ -187,13 +188,13 @@ class PidsFiles(KernelFiles):
 
 
 class FreezerFiles(KernelFiles):
-    """v1 ``freezer``: ``state`` is written FROZEN or THAWED and reads FREEZING in between."""
+    """v1 ``freezer``: FROZEN or THAWED is written to ``state``, which reads FREEZING in between."""
 
     state: Any = BaseFileInterface("freezer.state")
 
 
 class UnifiedFiles(KernelFiles):
-    """v2: all controllers in one group. On a hybrid host only the files that need no controller exist."""
+    """v2: all controllers in one cgroup. On a hybrid host only the files that need no controller exist."""
 
     controllers: Any = WordsFile("cgroup.controllers", readonly=True)
     subtree_control: Any = WordsFile("cgroup.subtree_control")
@@ -214,16 +215,16 @@ Files = TypeVar("Files", bound=KernelFiles)
 
 
 def at(path: str, kind: type[Files]) -> Files:
-    """The files of the group at ``path``, which may not exist yet."""
+    """The files of the cgroup at ``path``, which need not exist yet."""
     return kind(Node(os.fsencode(path)))
 
 
 def group_processes(path: str) -> list[int]:
-    """The processes in the group at ``path`` and in the groups below it; none if it does not exist."""
+    """The processes in the cgroup at ``path`` and in those below it; empty if it does not exist."""
     for _ in range(LOOKS):
         try:
             found = _listed(f"{path}/cgroup.procs")
-            # cgroup file systems count a group's children in its nlink: two means that there is none below.
+            # cgroup file systems count the child cgroups in st_nlink: two means that there is none below.
             if os.stat(path).st_nlink != 2:
                 for parent, name in groups_below(path):
                     found += _listed(f"{name}/cgroup.procs", parent)
@@ -237,16 +238,16 @@ def group_processes(path: str) -> list[int]:
 
 
 LOOKS = 100
-"""How often the groups below one are looked at while some of them are being removed."""
+"""How often the cgroups below one are read again while some of them are being removed."""
 
 
 _GONE = (errno.ENOENT, errno.ENODEV)
-"""How reading a group ends that was removed, or is being removed."""
+"""The errors of reading a cgroup that was removed, or is being removed."""
 
 
 def _listed(path: str, directory: int | None = None) -> list[int]:
-    """The processes that a file lists; in a threaded group (v2), which has no such list, its threads. None if it is
-    gone. A zero is a process outside our pid namespace, out of reach."""
+    """The processes that a file lists. A threaded cgroup (v2) has no such list: its threads are returned.
+    Empty if the file is gone. A zero stands for a process outside our pid namespace, and is left out."""
     fd = -1
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=directory)
@@ -269,10 +270,10 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def groups_below(path: str) -> Iterator[tuple[int, str]]:
-    """Every group below ``path``, each after those below itself: the descriptor of its parent, and its name there.
+    """Every cgroup below ``path``, children before parents: the descriptor of its parent, and its name there.
 
-    A container that may make groups can nest them deeper than a path can be long, or a function call itself: one
-    descriptor goes down and up again. Raises OSError.
+    A container that may make cgroups can nest them deeper than a path can be long, or a call stack deep: one
+    descriptor moves down and up instead. Raises OSError.
     """
     here = os.open(path, _DIRECTORY)
     names: list[str] = []
@@ -309,8 +310,9 @@ def _subgroups(directory: int) -> list[str]:
 
 
 def leave_freezer(pid: int) -> None:
-    """Take a process out of the v1 freezer: under v1 a frozen one takes no SIGKILL, and a container that may make
-    groups may have frozen it in any. It goes to the root of that hierarchy; where it may not, its group is thawed."""
+    """Move a process out of the v1 freezer, in which SIGKILL does not reach it. A container that may make
+    cgroups may have frozen it in any of them. The process goes to the root of that hierarchy; if that is
+    refused, its cgroup is thawed."""
     try:
         mounts = read_mounts("/proc", CGROUP_ROOT)
         path = read_paths("/proc", pid).get("freezer", "/")
@@ -335,14 +337,14 @@ def leave_freezer(pid: int) -> None:
 
 
 def root_of(group: str) -> str:
-    """The root of the hierarchy that a group is in, as far as it is mounted here: it may hold any process."""
+    """The root of the hierarchy that a cgroup is in, as far as it is mounted here: it may hold any process."""
     while os.path.exists(os.path.join(os.path.dirname(group), "cgroup.procs")):
         group = os.path.dirname(group)
     return group
 
 
 def number(files: KernelFiles, attribute: str) -> int:
-    """An integer file, or 0 if the group or the file does not exist."""
+    """An integer file; 0 if the cgroup or the file does not exist."""
     try:
         value: Any = getattr(files, attribute)
     except OSError:
@@ -351,7 +353,7 @@ def number(files: KernelFiles, attribute: str) -> int:
 
 
 def figures(files: KernelFiles, attribute: str) -> dict[str, int]:
-    """A file of ``name value`` lines, or {} if the group or the file does not exist."""
+    """A file of ``name value`` lines; {} if the cgroup or the file does not exist."""
     try:
         value: dict[str, int] = getattr(files, attribute)
     except (OSError, ValueError):

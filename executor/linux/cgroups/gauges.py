@@ -1,4 +1,4 @@
-"""Where a group tells what it has used: which file, which word in it, and how to read that."""
+"""Where a cgroup reports what it has used: in which file, at which word, and in which unit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from ..procfs import read_bytes
 
 
 class Gauge(Record):
-    """A figure of a group: the file it is in, the word before it if the file has several, and how many make one."""
+    """A figure of a cgroup: the file it is in, the word before it if the file has several, and the number to
+    divide it by."""
 
     path: str
     word: str = ""
@@ -17,7 +18,7 @@ class Gauge(Record):
 
 
 class Gauges(Record):
-    """Where a driver finds its figures; None for what it does not know."""
+    """Where a driver finds its figures; None for those it does not have."""
 
     cpu_seconds: Gauge | None = None
     throttled_seconds: Gauge | None = None
@@ -32,7 +33,8 @@ def _beginning(path: str) -> bytes:
 
 
 def read_gauge(gauge: Gauge | None, read: Callable[[str], bytes] = _beginning) -> float:
-    """A figure, 0 if there is no such file, or the group is gone. ``read`` gives the text of a file, or OSError."""
+    """A figure; 0 if the file or the cgroup does not exist. ``read`` returns the text of a file, or raises
+    OSError."""
     if gauge is None:
         return 0
     try:

@@ -1,7 +1,7 @@
-"""No cgroups: signals go to sessions and descendants, figures come from psutil and /proc.
+"""No cgroups: signals go to sessions and descendants; figures come from psutil and /proc.
 
-Weaker than cgroups in three ways: memory is measured, not limited; processors are not divided; a process that leaves
-its session, clears its environment *and* has killed its shim, whose child every orphan becomes, escapes.
+This has three limitations: memory is measured, not limited; the CPU is not divided; a process escapes if it
+leaves its session, clears its environment *and* kills its shim, which otherwise adopts every orphan.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ WEAKER = (
     "CPU is not shared by weight, and no CPU quota is possible",
     "a process that leaves its session, clears its environment and kills its shim may outlive its container",
 )
-"""What users are told where this driver is used."""
+"""The limitations that users are told of when this driver is used."""
 
 SCAN_AGE_SECONDS = 0.2
-"""How long a table of processes serves the containers of a monitoring pass; it is not used for signals."""
+"""How long a table of processes is reused by the containers of one monitoring pass. It is not used to send
+signals."""
 
 
 class NoCgroups(CgroupDriver):
-    """Containers are recognised by the session that their shim leads."""
+    """Recognises the processes of a container by the session that its shim leads."""
 
     def __init__(self, *, reasons: tuple[str, ...] = (), hints: tuple[str, ...] = ()) -> None:
         self._reasons = reasons
@@ -40,20 +41,20 @@ class NoCgroups(CgroupDriver):
         self._table_at = -1.0
 
     def describe(self) -> CgroupReport:
-        """No cgroups, why not, and what that costs."""
+        """Report that there are no cgroups, why not, and the limitations."""
         return CgroupReport(mode="none", weaker=self._reasons + WEAKER, hints=self._hints)
 
     def create(self, container_id: str, limits: CgroupLimits | None) -> tuple[str, ...]:
-        """Nothing to make, and nothing to join."""
+        """There is nothing to make, and nothing to join."""
         check_name(container_id)
         return ()
 
     def started(self, container_id: str, traces: Traces) -> None:
-        """Remember how to find its processes."""
+        """Remember how to find the container's processes."""
         self._traces[container_id] = traces
 
     def processes(self, container_id: str) -> list[int]:
-        """Its session, descendants and marked orphans, by a look at all processes."""
+        """The container's session, descendants and marked orphans, found by a scan of all processes."""
         return [entry.pid for entry in self._members(container_id, scan())]
 
     def _members(
@@ -71,8 +72,8 @@ class NoCgroups(CgroupDriver):
     def _reap_orphans(
         self, traces: Traces, seen: set[tuple[int, int]], table: dict[int, ProcessStat]
     ) -> None:
-        """Take leave of the dead of a container that became our children when their parents ended (the executor is a
-        subreaper here). Other children of this process are not ours to wait for."""
+        """Reap the container's zombies that became children of this process when their parents ended (the
+        executor is a subreaper here). Other children of this process are not reaped."""
         own = os.getpid()
         for entry in table.values():
             if entry.state == "Z" and entry.parent == own and entry.pid != traces.shim:
@@ -81,7 +82,8 @@ class NoCgroups(CgroupDriver):
                     reap(entry.pid)
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
-        """Sums over its processes, from psutil; those that ended count with their last reading."""
+        """Sums over the container's processes, from psutil; processes that have ended count with their last
+        reading."""
         import psutil
 
         if time.monotonic() - self._table_at > SCAN_AGE_SECONDS:
@@ -112,13 +114,13 @@ class NoCgroups(CgroupDriver):
         return usage
 
     def kill(self, container_id: str) -> None:
-        """SIGKILL round after round until no process of it is found."""
+        """Send SIGKILL repeatedly until no process of the container is found."""
         kill_until_empty(
             container_id, lambda: self.processes(container_id), patience=lambda: self.kill_seconds
         )
 
     def remove(self, container_id: str, wait_seconds: float = 0.0) -> bool:
-        """Take leave of its last dead processes, and forget it."""
+        """Reap the container's last zombies, and forget the container."""
         self._members(container_id, scan(), orphans=False)
         for known in (self._traces, self._last, self._gone, self._seen):
             known.pop(container_id, None)

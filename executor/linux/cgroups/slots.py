@@ -1,8 +1,9 @@
-"""The group of one slot of a pool: lent to one container after the other, each with figures of its own.
+"""The cgroup of one slot of a pool: lent to one container after another, each with figures of its own.
 
-The kernel counts from the making of a group. What one container has used is the difference to what the group had
-counted when it was lent; the peak of memory is reset where the kernel can. Files of figures stay open, which makes a
-reading cost a third. ``cgroup.procs`` is opened for each reading: v1 keeps a list for as long as it is open.
+The kernel counts from the creation of a cgroup. What a container has used is the difference from what the
+cgroup had counted when it was lent; the memory peak is reset where the kernel supports it. The files of
+figures stay open, which cuts the cost of a reading to a third. ``cgroup.procs`` is opened for each reading:
+v1 keeps its list for as long as the file is open.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from .files import group_processes
 from .gauges import Gauge, Gauges, read_gauge
 
 SLOT_PREFIX = "yopp-slot-"
-"""How the names of slots' groups begin. No container may be called so."""
+"""The prefix of the names of slots' cgroups. No container may use it."""
 
 
 LASTING_PEAK_BYTES = 8 << 20
-"""A higher peak that cannot be reset ends the use of a group: the next container's would be unknown below it."""
+"""A higher peak that cannot be reset ends the use of a cgroup: it would hide the next container's peak."""
 
 
 class Baseline(Record):
-    """What a group had counted when it was lent. ``peak`` is 0 if the kernel has reset it."""
+    """What a cgroup had counted when it was lent. ``peak`` is 0 if the kernel has reset it."""
 
     cpu_seconds: float = 0.0
     throttled_seconds: float = 0.0
@@ -33,10 +34,11 @@ class Baseline(Record):
 
 
 class SlotGroup:
-    """A slot's group, in all hierarchies (``groups``). ``launcher`` lives in it, and is not the container's.
+    """A slot's cgroup, in all hierarchies (``groups``). The process ``launcher`` lives in it, and does not
+    belong to the container.
 
-    ``limits`` are those last written, None if that is not known. ``nested``: somebody has made groups below it.
-    ``confined``: what runs in it can neither move a process nor make a group.
+    ``limits`` are those last written, None if unknown. ``nested``: cgroups have been made below it.
+    ``confined``: the processes in it can neither move a process nor make a cgroup.
     """
 
     def __init__(self, name: str, groups: tuple[str, ...], gauges: Gauges) -> None:
@@ -54,7 +56,7 @@ class SlotGroup:
         self._highest = 0
 
     def lend(self) -> Baseline:
-        """From now on figures count from zero."""
+        """Count all figures from zero from now on."""
         self._highest = 0
         peak = self._gauges.memory_peak_bytes
         self.baseline = Baseline(
@@ -66,13 +68,14 @@ class SlotGroup:
         return self.baseline
 
     def processes(self) -> list[int]:
-        """What is in the group but the launcher: the union over all its hierarchies. Raises OSError."""
+        """The processes in the cgroup except the launcher: the union over all its hierarchies. Raises OSError."""
         found: dict[int, None] = {}
         alone = b"%d\n" % self.launcher
-        # By paths: threads look here, too, and a descriptor that the loop closes meanwhile may become another group's.
+        # Files are opened by path: threads call this too, and a descriptor that the loop closes meanwhile may
+        # be reused for another cgroup.
         for group, procs in self._procs:
             try:
-                # cgroup file systems count a group's children in its nlink: two means that there is none below.
+                # cgroup file systems count the child cgroups in st_nlink: two means that there is none below.
                 nested = os.stat(group).st_nlink != 2
                 fd = os.open(procs, os.O_RDONLY | os.O_CLOEXEC)
                 try:
@@ -84,7 +87,7 @@ class SlotGroup:
                     continue
                 if error.errno != errno.EOPNOTSUPP:
                     raise
-                listed, nested = b"", True  # somebody has made it a threaded group
+                listed, nested = b"", True  # made a threaded cgroup by somebody
             self.nested |= nested
             if nested or listed != alone:
                 found.update(dict.fromkeys(group_processes(group)))
@@ -92,22 +95,24 @@ class SlotGroup:
         return list(found)
 
     def leftovers(self) -> list[int]:
-        """What is left of a container whose command has ended. From the loop only. Raises OSError.
+        """The processes that remain of a container whose command has ended. Only for the event loop. Raises OSError.
 
-        The kernel's count of one is the launcher, and the same in all hierarchies, unless a container can move things.
+        If the kernel counts one process, it is the launcher. All hierarchies agree on that unless a container
+        can move processes.
         """
         if self.confined and self._read(self._gauges.tasks) == 1:
             return []
         return self.processes()
 
     def strangers(self) -> list[int]:
-        """What others have put into a slot that is not lent, where the kernel counts processes. Raises OSError."""
+        """The processes that others have put into a slot that is not lent, where the kernel counts processes.
+        Raises OSError."""
         if self._read(self._gauges.tasks) <= 1:
             return []
-        return self.processes()  # what has ended and is not reaped yet is counted, too
+        return self.processes()  # zombies are counted, too
 
     def usage(self, now: float, processes: int) -> ContainerUsage:
-        """What the container has used that has the group now."""
+        """What the container that has the cgroup now has used."""
         gauges, baseline = self._gauges, self.baseline
         memory = int(self._read(gauges.memory_bytes))
         peak = int(self._read(gauges.memory_peak_bytes))
@@ -127,12 +132,12 @@ class SlotGroup:
         )
 
     def memory(self) -> int:
-        """What is charged to the group now, in bytes."""
+        """The memory charged to the cgroup now, in bytes."""
         return int(self._read(self._gauges.memory_bytes))
 
     def is_spoilt(self) -> bool:
-        """Whether the next container would have to bear what this one has left: groups below its own, or a peak of
-        memory that this kernel does not reset."""
+        """Whether this container has left something that affects the next one: cgroups below the slot's, or a
+        memory peak that this kernel does not reset."""
         if self.nested:
             return True
         return not self._resettable and self._read(self._gauges.memory_peak_bytes) > LASTING_PEAK_BYTES
@@ -154,7 +159,7 @@ class SlotGroup:
         return fd
 
     def _reset(self, peak: Gauge) -> bool:
-        """Whether the highest memory begins anew: on v1; on v2 since Linux 6.12."""
+        """Reset the memory peak: possible on v1, and on v2 since Linux 6.12. Returns whether it is reset."""
         if self._resettable:
             try:
                 os.write(self._open(peak.path), b"0\n")

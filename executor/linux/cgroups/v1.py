@@ -1,7 +1,7 @@
-"""cgroup v1: one hierarchy for each controller; with a bare v2 mount beside them, a hybrid host.
+"""cgroup v1: one hierarchy for each controller. A host with a bare v2 mount beside them is called hybrid.
 
-Limits and figures come through v1. Where the v2 mount (which has no controllers on such a host) can be written,
-freezing and killing go through it: confirmed in a tenth of a millisecond, and its kill needs no loop.
+Limits and figures use v1. Where the v2 mount (which has no controllers on such a host) can be written,
+freezing and killing use it: a freeze is confirmed in a tenth of a millisecond, and its kill needs no loop.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .weights import GroupWeights, weighed_groups
 LOG = logging.getLogger(__name__)
 
 UNLIMITED = 1 << 60
-"""v1 says "no limit" by a number near 2**63, rounded to pages."""
+"""v1 expresses "no limit" as a number near 2**63, rounded to pages."""
 
 
 class V1Driver(GroupDriver):
@@ -48,14 +48,15 @@ class V1Driver(GroupDriver):
     def _prepare_parent(self) -> None:
         if "memory" in self._bases:
             memory = at(self._parents["memory"], kernel.MemoryFiles)
-            # Older kernels count the groups below only if told to; newer ones always do, and refuse the write.
+            # Older kernels count the cgroups below only if use_hierarchy is set; newer ones always do, and
+            # refuse the write.
             if memory.has("memory.use_hierarchy") and not number(memory, "use_hierarchy"):
                 with contextlib.suppress(CgroupWriteError):
                     memory.use_hierarchy = True
 
     def _join_file(self, group: str) -> str:
-        """A shell is one thread, and joins v1 groups as one: then the kernel need not delay all forks and exits of the
-        machine, and a join takes 0.1 ms instead of the 7 and more of ``cgroup.procs`` (Linux 6.18)."""
+        """A shell is one thread, and joins v1 cgroups by ``tasks``: the kernel need not delay all forks and exits of
+        the host, and a join takes 0.1 ms instead of the 7 ms and more of ``cgroup.procs`` (Linux 6.18)."""
         in_unified = self._has_unified and os.path.dirname(group) == self._parents[UNIFIED]
         return "cgroup.procs" if in_unified else "tasks"
 
@@ -84,7 +85,7 @@ class V1Driver(GroupDriver):
         )
 
     def cpu_seconds(self, hierarchy: str) -> float | None:
-        """From cpuacct: before Linux 4.15 a bare v2 mount counts nothing."""
+        """Read from cpuacct: before Linux 4.15 a bare v2 mount counts nothing."""
         return super().cpu_seconds(hierarchy) if "cpuacct" in self._bases else None
 
     def _freezer(self, container_id: str) -> kernel.FreezerFiles:
@@ -104,13 +105,14 @@ class V1Driver(GroupDriver):
                 raise CgroupError(
                     f"{container_id} does not freeze", because="a process of it is blocked in the kernel"
                 )
-            # Half-frozen groups continue to freeze only when asked again: the v1 freezer misses processes that fork.
+            # A partly frozen cgroup continues to freeze only when asked again: the v1 freezer misses
+            # processes that fork.
             time.sleep(0.001)
             files.state = "FROZEN"
         return None
 
     def thaw(self, container_id: str) -> None:
-        """By the v2 mount if there is one, else by the freezer."""
+        """Use the v2 mount if there is one, else the v1 freezer."""
         if self._has_unified:
             super().thaw(container_id)
         elif self._has_freezer:
@@ -118,7 +120,7 @@ class V1Driver(GroupDriver):
                 self._freezer(container_id).state = "THAWED"
 
     def frozen(self, container_id: str) -> bool:
-        """Whether the freezer in use says so."""
+        """Whether the freezer in use reports the cgroup as frozen."""
         if self._has_unified:
             return super().frozen(container_id)
         try:
@@ -127,7 +129,8 @@ class V1Driver(GroupDriver):
             return False
 
     def reclaim(self, container_id: str) -> int | None:
-        """By ``memory.force_empty``: the page cache goes. Anonymous memory stays, as v1 counts swap with it."""
+        """Write ``memory.force_empty``, which drops the page cache. Anonymous memory stays, because v1 counts
+        it together with swap."""
         if "memory" not in self._bases:
             return None
         files = at(self._group("memory", container_id), kernel.MemoryFiles)
@@ -142,21 +145,21 @@ class V1Driver(GroupDriver):
         return lower
 
     def kill(self, container_id: str) -> None:
-        """By v2's ``cgroup.kill`` if there is one, else frozen, killed and thawed; until all hierarchies are empty."""
+        """Use v2's ``cgroup.kill`` if possible, else freeze, kill and thaw, until all hierarchies are empty."""
         if self._has_freezer and not self._has_unified and container_id not in self._lent:
             self._kill_frozen(container_id)
         else:
             super().kill(container_id)
 
     def weights(self) -> GroupWeights | None:
-        """cpu.shares."""
+        """The weights in cpu.shares."""
         if "cpu" not in self._bases:
             return None
         groups = weighed_groups(self._bases["cpu"], self._relative, self.hierarchy)
         return GroupWeights(groups, "cpu.shares", SHARES, os.cpu_count() or 1)
 
     def path(self, container_id: str) -> str:
-        """Its group in the memory hierarchy."""
+        """The container's cgroup in the memory hierarchy."""
         first = next((name for name in ("memory", "cpu") if name in self._bases), next(iter(self._bases)))
         return self._group(first, container_id)
 
@@ -167,7 +170,7 @@ def _write_cpu(files: kernel.CpuFiles, limits: CgroupLimits) -> None:
         if number(files, "cfs_quota_us") > 0:
             files.cfs_quota_us = -1
         return
-    # Quota and period are two files, and the pair must be valid at each moment: lift the quota first.
+    # Quota and period are two files, and the pair must be valid at each moment: remove the quota first.
     files.cfs_quota_us = -1
     files.cfs_period_us = limits.cpu_period_us
     files.cfs_quota_us = limits.cpu_quota_us
@@ -187,7 +190,7 @@ def _write_memory(files: kernel.MemoryFiles, limits: CgroupLimits) -> None:
     if swap_counted and not raising:
         files.memsw_limit_in_bytes = wanted
     for attribute, value in (("soft_limit_in_bytes", limits.memory_low), ("swappiness", limits.swappiness)):
-        # Advice that not every kernel takes (no soft limit under PREEMPT_RT): never a reason to fail.
+        # These are only advice, which some kernels refuse (no soft limit under PREEMPT_RT): a failure is ignored.
         try:
             setattr(files, attribute, value)
         except CgroupWriteError as error:

@@ -1,4 +1,4 @@
-"""cgroup v2: one group for each container holds all controllers."""
+"""cgroup v2: each container has one cgroup for all controllers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class V2Driver(GroupDriver):
         return replace(super().describe(), controllers=self._controllers)
 
     def _prepare_parent(self) -> None:
-        # A group may use what its parent hands down: every level from the base to ours has to.
+        # A cgroup may use only the controllers that its parent enables: every level from the base to ours
+        # enables them.
         level = self._base
         enable_controllers(level, self._controllers)
         for name in self._relative.split("/"):
@@ -78,7 +79,7 @@ class V2Driver(GroupDriver):
 
         path = group(UNIFIED)
         return Gauges(
-            cpu_seconds=Gauge(f"{path}/cpu.stat", "usage_usec", 1e6),  # which every group has
+            cpu_seconds=Gauge(f"{path}/cpu.stat", "usage_usec", 1e6),  # every cgroup has it
             throttled_seconds=gauge("cpu", "cpu.stat", "throttled_usec", 1e6),
             memory_bytes=gauge("memory", "memory.current"),
             memory_peak_bytes=gauge("memory", "memory.peak"),
@@ -87,14 +88,14 @@ class V2Driver(GroupDriver):
         )
 
     def reclaim(self, container_id: str) -> int | None:
-        """By ``memory.reclaim``: the page cache goes, and where there is swap all the rest may go there."""
+        """Write ``memory.reclaim``, which drops the page cache and, if there is swap, may swap out all the rest."""
         if "memory" not in self._controllers:
             return None
         files = self._unified(container_id)
         self._limits_change(container_id)
         if files.has("memory.swap.max"):
             files.memory_swap_max = None
-        # It came with Linux 5.19; EAGAIN says that less could be reclaimed than was asked for.
+        # memory.reclaim came with Linux 5.19; EAGAIN means that less could be reclaimed than was asked for.
         if files.has("memory.reclaim"):
             with contextlib.suppress(CgroupWriteError):
                 files.memory_reclaim = number(files, "memory_current")
@@ -106,19 +107,19 @@ class V2Driver(GroupDriver):
         return lower
 
     def weights(self) -> GroupWeights | None:
-        """cpu.weight."""
+        """The weights in cpu.weight."""
         if "cpu" not in self._controllers:
             return None
         groups = weighed_groups(self._base, self._relative, self.hierarchy)
         return GroupWeights(groups, "cpu.weight", WEIGHT, os.cpu_count() or 1)
 
     def path(self, container_id: str) -> str:
-        """Its group."""
+        """The container's cgroup."""
         return self._group(UNIFIED, container_id)
 
 
 def enable_controllers(group: str, controllers: tuple[str, ...]) -> None:
-    """Hand controllers down to the groups below ``group``. Raises CgroupWriteError if the kernel refuses."""
+    """Enable controllers for the cgroups below ``group``. Raises CgroupWriteError if the kernel refuses."""
     files = at(group, UnifiedFiles)
     missing = [name for name in controllers if name not in files.subtree_control]
     if not missing:

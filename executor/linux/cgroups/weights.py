@@ -1,9 +1,9 @@
-"""Writes the weights of a node's group and of the groups above it, up to the hierarchy's own.
+"""Writes the weights of a node's cgroup and of the cgroups above it, up to the topmost that is yopp's.
 
-Several nodes and clusters share the upper groups, and none is in charge of them: a node that has changed its own weight
-makes each group above the sum of its children, as their files say. A writer checks again afterwards, so that of
-two who do it at the same time the last leaves the right value. The uppermost weighs no more than a process on each
-core, or its largest child alone: several clusters do not add up.
+Several nodes and clusters share the upper cgroups, and none owns them: a node that changes its own weight
+sets each cgroup above it to the sum of the weights in its children's files. It then checks the sum again, so
+that of two concurrent writers the last one leaves the right value. The topmost cgroup weighs no more than one
+process on each core, or its largest child alone: the weights of several clusters do not add up.
 
 Decisions: group-weights.
 """
@@ -28,14 +28,14 @@ LOWER_SECONDS = 0.05
 """How long a node keeps the weight of guaranteed containers that have ended."""
 
 ATTEMPTS = 5
-"""How often a sum that changed meanwhile is made again; what is wrong then is corrected the next time."""
+"""How often a sum is written again if it changes meanwhile; an error that remains is corrected the next time."""
 
 
 class GroupWeights:
-    """``groups`` are the node's own, then those above it; ``file`` is the name of the weight's file in each of them.
+    """``groups`` are the node's own cgroup, then those above it; ``file`` is the name of the weight file in each.
 
-    With ``cores`` all together weigh no more than so many processes, or the largest cluster alone. What the kernel
-    refuses stays as it is, and is logged once: containers run without it.
+    If ``cores`` is given, all clusters together weigh no more than that many processes, or the largest cluster
+    alone. A weight that the kernel refuses to change stays as it is, and is logged once: containers run without it.
     """
 
     def __init__(self, groups: tuple[str, ...], file: str, scale: WeightScale, cores: int = 0) -> None:
@@ -47,20 +47,20 @@ class GroupWeights:
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The groups whose weights are written, the node's own first."""
+        """The cgroups whose weights are written, the node's own first."""
         return self._groups
 
     def set(self, vcores: float) -> None:
-        """Give the node's group the weight of so many guaranteed vcores, and those above it theirs.
+        """Give the node's cgroup the weight of ``vcores`` guaranteed vcores, and correct the cgroups above it.
 
-        Only what differs is written.
+        Only weights that differ are written.
         """
         self._settle(self._groups[0], self._scale.of_vcores(vcores))
         self.correct_above()
 
     def hasten(self, group: str) -> Callable[[], None]:
-        """Give a container's group more than the weight of one guaranteed vcore, if it has less, until what is returned
-        is called."""
+        """Raise the weight of a container's cgroup to more than one guaranteed vcore, if it is less, until
+        the returned function is called."""
         hasty, before = self._scale.of_vcores(1) + 1, self._weight(group)
         if before is None or before >= hasty or not self._settle(group, hasty):
             return lambda: None
@@ -72,7 +72,7 @@ class GroupWeights:
         return take_back
 
     def correct_above(self) -> None:
-        """Make each group above the node's the sum of its children, the uppermost within its bound."""
+        """Set each cgroup above the node's to the sum of its children, the topmost within its bound."""
         for group in self._groups[1:]:
             cores = self._cores if group == self._groups[-1] else 0
             for _ in range(ATTEMPTS):
@@ -80,7 +80,7 @@ class GroupWeights:
                     break
 
     def _settle(self, group: str, wanted: int) -> bool:
-        """Whether it had to be written, and was."""
+        """Write the weight if it differs. Returns whether a write was needed and succeeded."""
         current = self._weight(group)
         if current is None or current == wanted:
             return False
@@ -101,7 +101,7 @@ class GroupWeights:
         return [weight for name in names if (weight := self._weight(name)) is not None]
 
     def _weight(self, group: str) -> int | None:
-        """None if there is no such group (any more), or it has no weight."""
+        """The weight of the cgroup; None if the cgroup does not exist (any more), or has no weight."""
         try:
             return int(at(group, KernelFiles).get_property(self._file))
         except (OSError, ValueError):
@@ -109,9 +109,9 @@ class GroupWeights:
 
 
 def weighed_groups(base: str, relative: str, hierarchy: str) -> tuple[str, ...]:
-    """The groups from ``base/relative`` up to the one that ``hierarchy`` names, which is yopp's first one.
+    """The cgroups from ``base/relative`` up to the one that ``hierarchy`` names, which is yopp's topmost.
 
-    Groups above it, in ``hierarchy`` itself (``/system/hadoop-yarn``) or in ``base``, belong to others, too.
+    Cgroups above it, in ``hierarchy`` itself (``/system/hadoop-yarn``) or in ``base``, belong to others, too.
     """
     above = max(len([part for part in hierarchy.split("/") if part]) - 1, 0)
     parts = [part for part in relative.split("/") if part]
@@ -119,11 +119,12 @@ def weighed_groups(base: str, relative: str, hierarchy: str) -> tuple[str, ...]:
 
 
 class NodeWeight:
-    """Keeps the weights as the last ``set`` wants them; does nothing before the first, or where the host has none.
+    """Keeps the weights as the last ``set`` requires. Does nothing before the first ``set``, or where the
+    host has no weights.
 
-    Writing takes a fraction of a millisecond, which must not be part of a container's start: it is done when the loop
-    comes round. A lower weight comes a moment later: most containers that end are followed by another, and then there
-    is nothing to write.
+    A write takes a fraction of a millisecond, which must not delay a container's start: it is done in the
+    next iteration of the loop. A lower weight is written after a short delay: most containers that end are
+    followed by another, and then there is nothing to write.
     """
 
     def __init__(self, weights: GroupWeights | None, loop: asyncio.AbstractEventLoop) -> None:
@@ -134,7 +135,7 @@ class NodeWeight:
         self._pending: asyncio.Handle | None = None
 
     def set(self, vcores: float) -> None:
-        """From now on guaranteed containers have so many vcores together."""
+        """From now on the guaranteed containers have ``vcores`` vcores together."""
         self._vcores = vcores
         if self._written is not None and vcores < self._written:
             if self._pending is None:
@@ -145,14 +146,14 @@ class NodeWeight:
             self._pending = self._loop.call_soon(self.check)
 
     def check(self) -> None:
-        """Write what is not as it should be: another node may have disappeared, or have written at the same time."""
+        """Write the weights that differ: another node may have disappeared, or have written at the same time."""
         self._cancel()
         if self._weights is not None and self._vcores is not None:
             self._weights.set(self._vcores)
             self._written = self._vcores
 
     def finish(self) -> None:
-        """Write what is still to be written, and nothing after it."""
+        """Write a pending weight now, and nothing after it."""
         if self._pending is not None:
             self.check()
 
@@ -162,7 +163,7 @@ class NodeWeight:
             self._pending = None
 
     def removed(self) -> None:
-        """This node's group is gone: those above it weigh less now, if they still exist."""
+        """This node's cgroup is gone: correct the weights above it, if they still exist."""
         if self._weights is not None and self._vcores is not None:
             self._weights.correct_above()
         self._vcores = self._written = None

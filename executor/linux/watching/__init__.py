@@ -1,1 +1,1 @@
-"""What looks at the machine and at the containers of a node while they run, and tells the core what it finds."""
+"""Watches the host and the containers of a node while they run, and reports to the core."""

@@ -1,8 +1,8 @@
-"""Whether this node can start containers: its disks take what is written, and processes can be forked (YARN's
-NodeHealthCheckerService and LocalDirsHandlerService).
+"""Checks whether this node can start containers: its disks can be written, and processes can be forked
+(YARN's NodeHealthCheckerService and LocalDirsHandlerService).
 
-A container that could not be started for lack of that was not at fault. The node then starts nothing until a trial
-succeeds: ``executor.core`` is told by ``NodeHealthChanged``.
+A container that could not be started for such a reason was not at fault. The node then starts no container
+until a check succeeds: ``NodeHealthChanged`` tells ``executor.core``.
 
 Decisions: whose-fault.
 """
@@ -27,33 +27,34 @@ from ..shim import SHELL
 LOG = logging.getLogger(__name__)
 
 AGAIN_SECONDS = 1.0
-"""How often a node that is not well is tried."""
+"""How often an unhealthy node is checked."""
 TRIAL_BYTES = 1 << 16
 FORK_SECONDS = 10.0
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 _DISKS = NO_ROOM | {errno.EROFS, errno.EIO}
 SHORT = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOBUFS})
-"""What is short is memory, processes or descriptors: soon it may not be."""
+"""The errors of a shortage of memory, processes or descriptors, which may soon be over."""
 
 
 def node_status(number: int) -> int:
-    """The exit status of a container that could not be started for this error, 0 if it is not the node's."""
+    """The exit status of a container that could not be started because of this error; 0 if the node is not at
+    fault."""
     if number in _DISKS:
         return int(ContainerExitStatus.DISKS_FAILED)
     return int(ContainerExitStatus.ABORTED) if number in SHORT else 0
 
 
 def os_error_of(error: BaseException | None) -> OSError | None:
-    """What the system said, of an error that was raised for it."""
+    """The OSError that caused an error, None if there is none."""
     while error is not None and not isinstance(error, OSError):
         error = error.__cause__
     return error
 
 
 class HealthChecker:
-    """Posts ``NodeHealthChanged`` when the node becomes ill or well. ``folders`` are where containers need room, each
-    with the mode that it has."""
+    """Posts ``NodeHealthChanged`` when the node becomes unhealthy or healthy. ``folders`` are the directories
+    in which containers need room, each with its mode."""
 
     def __init__(
         self,
@@ -71,28 +72,29 @@ class HealthChecker:
         self._closed = False
 
     def start(self) -> None:
-        """Look regularly from now on."""
+        """Check regularly from now on."""
         if self._settings.disk_health_enabled:
             self._later(self._settings.disk_health_interval_ms / 1000)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
 
     def suspect(self, reason: str) -> None:
-        """A container was not started for the node's fault, and the core knows: look soon, and until it is well."""
+        """Call when a container was not started and the node is at fault, which the core knows: check soon,
+        and until the node is healthy."""
         if self._settings.disk_health_enabled and not self._report:
             LOG.error("this node is unhealthy: %s", reason)
             self._report = reason
             self._later(AGAIN_SECONDS)
 
     def too_large(self, files: Iterable[str]) -> str:
-        """Why it is the fault of these files, and not the node's, that there was no room for them; "" if it is not.
+        """Why these files, and not the node, are at fault that there was no room for them; "" if they are not.
 
-        A node that takes what is needed to find out whether it is well would find itself well again at once, and the
-        container would be tried without end.
+        If the node were blamed, its next check, which needs less room than the files, would find it healthy
+        at once, and the container would be tried again without end.
         """
         size = sum(len(text.encode("utf-8", "surrogateescape")) for text in files)
         if size <= TRIAL_BYTES or any(self.problem_of(folder) for folder in self._folders):
@@ -122,7 +124,7 @@ class HealthChecker:
         self._later(min(AGAIN_SECONDS, interval) if self._report else interval)
 
     def _find(self, *, forks: bool) -> str:
-        """Why no container can be started here, "" if nothing speaks against it. Blocks."""
+        """Why no container can be started here, "" if there is no obstacle. Blocks."""
         for folder in self._folders:
             if problem := self.problem_of(folder):
                 return f"{folder}: {problem}"
@@ -134,7 +136,7 @@ class HealthChecker:
         return ""
 
     def problem_of(self, folder: str) -> str:
-        """Why containers cannot write to this directory, "" if they can. One that was removed is made again."""
+        """Why containers cannot write to this directory, "" if they can. A missing directory is made again."""
         try:
             make_safe(folder, self._folders.get(folder, 0o700))
             _try_to_write(folder)
@@ -150,7 +152,7 @@ class HealthChecker:
 
 
 def _try_to_write(folder: str) -> None:
-    """Make a file of some size that goes at once. Raises OSError."""
+    """Write a file of ``TRIAL_BYTES`` that is removed at once. Raises OSError."""
     try:
         fd = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
     except OSError as error:

@@ -1,10 +1,11 @@
-"""What this machine has for us, and what it does between two readings.
+"""What this host offers yopp, and what it does between two readings.
 
-``host_limits``: what this process may use, which its own cgroups and CPU affinity limit. ``HostReader`` reads
-/proc/stat, /proc/meminfo and /proc/pressure in a fraction of a millisecond. Only while processes outside yopp seem to
-use much, it looks for yopp's own daemons and clients among all processes, which do not count as pressure; that takes
-some 20 microseconds a process. While no core is idle it looks for those outside that wait for one, which takes some 20
-more, once a second. Sources: proc(5), Documentation/accounting/psi.rst, Documentation/scheduler/sched-stats.rst.
+``host_limits``: what this process may use, as limited by its own cgroups and CPU affinity. ``HostReader``
+reads /proc/stat, /proc/meminfo and /proc/pressure in a fraction of a millisecond. Only while processes
+outside yopp seem to use much CPU, it searches all processes for yopp's own daemons and clients, which do not
+count as pressure; that takes some 20 microseconds for each process. While no core is idle, it also looks,
+once a second, for processes outside yopp that wait for the CPU, which takes some 20 more. Sources: proc(5),
+Documentation/accounting/psi.rst, Documentation/scheduler/sched-stats.rst.
 """
 
 from __future__ import annotations
@@ -31,28 +32,29 @@ from ..cgroups.v1 import UNLIMITED
 from ..procfs import read_bytes, runnable_threads, scan, waited_ns
 
 BUSY = (0, 1, 2, 5, 6)
-"""user, nice, system, irq and softirq of a cpu line; steal counts for nobody here, and guests are in user already."""
+"""user, nice, system, irq and softirq of a cpu line; steal is not counted, and guest time is included in user."""
 IDLE = (3, 4)
 """idle and iowait."""
 
 FULL = 0.1
-"""The machine is full when less than this part of it is idle: then somebody may wait for a processor."""
+"""The host is full when less than this fraction of it is idle: then somebody may wait for the CPU."""
 
 KTHREADD = 2
 """The parent of all kernel threads."""
 
 COUNTS = 3
-"""How often those that can run are counted for one reading, of which the median is taken."""
+"""How many counts of runnable threads make one reading, which is their median."""
 
 COUNT_SECONDS = 0.002
-"""Between two counts: at the first one this process itself, and others that the same timer woke, may still run."""
+"""The pause between two counts: at the first one this process, and others that the same timer woke, may still
+run."""
 
 WAITING_SECONDS = 1.0
-"""How often processes outside are asked for how long they waited, while the machine is full."""
+"""How often the waiting times of processes outside yopp are read while the host is full."""
 
 
 class HostLimits(Record):
-    """``cores`` may be a fraction (a CPU quota). ``because`` says what lowered them, and the memory."""
+    """``cores`` may be a fraction (a CPU quota). ``because`` says what lowered the cores and the memory."""
 
     cores: float
     memory_bytes: int
@@ -62,7 +64,7 @@ class HostLimits(Record):
 
 
 def host_limits(*, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> HostLimits:
-    """The processors and the memory that this process, and so its containers, can use."""
+    """The CPUs and the memory that this process, and so its containers, can use."""
     machine_cores = os.cpu_count() or 1
     machine_memory = machine_memory_bytes()
     cores, memory = float(len(os.sched_getaffinity(0))), machine_memory
@@ -86,7 +88,7 @@ def host_limits(*, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> HostLim
 
 
 def machine_memory_bytes() -> int:
-    """The memory of the machine, as /proc/meminfo tells it (sysinfo(2) says more in some kinds of containers)."""
+    """The memory of the host, from /proc/meminfo (sysinfo(2) reports more in some kinds of containers)."""
     for line in read_bytes("/proc/meminfo").split(b"\n"):
         if line.startswith(b"MemTotal:"):
             return int(line.split()[1]) << 10
@@ -94,7 +96,7 @@ def machine_memory_bytes() -> int:
 
 
 def _levels(mount: Mount, own: dict[str, str]) -> list[str]:
-    """The group we run in and all groups above it, as far as the mount shows them."""
+    """The cgroup of this process and all above it, as far as the mount shows them."""
     name = "" if mount.version == 2 else next((item for item in mount.controllers if item in own), None)
     path = own.get(name) if name is not None else None
     level = mount.directory_of(path) if path else None
@@ -108,7 +110,7 @@ def _levels(mount: Mount, own: dict[str, str]) -> list[str]:
 
 
 def _quota_and_memory(mount: Mount, level: str) -> tuple[float | None, int | None]:
-    """The processors and the bytes to which a group is limited, None for no limit."""
+    """The CPU quota, in cores, and the memory limit, in bytes, of a cgroup; None for no limit."""
     quota, period, memory = 0, 0, 0
     if mount.version == 2:
         files = at(level, UnifiedFiles)
@@ -136,13 +138,13 @@ class _Reading(Record):
 
 
 class HostReader:
-    """Reads below ``proc``. ``yopp_seconds`` is the CPU time of all containers so far.
+    """Reads the host's figures below ``proc``. ``yopp_seconds`` is the CPU time of all containers so far.
 
-    Processes that run a program or module with one of the names ``markers``, and ``own_pids``, are yopp's own, unless
-    they run in a group below ``hierarchy``: those are containers. They are looked for if others seem to use
-    ``suspicious`` cores. ``others`` are the processes of other nodes' containers: on a full machine, threads of theirs
-    that can run are counted. ``yields``: by their weights, the kernel gives opportunistic containers what others
-    leave.
+    Processes that run a program or module with one of the names ``markers``, and ``own_pids``, are yopp's
+    own, unless they run in a cgroup below ``hierarchy``: those are containers. They are searched for if
+    others seem to use ``suspicious`` cores. ``others`` are the processes of other nodes' containers: on a
+    full host, their runnable threads are counted. ``yields``: the kernel gives opportunistic containers only
+    what others leave, because of their weights.
     """
 
     def __init__(
@@ -171,7 +173,7 @@ class HostReader:
         self._last: _Reading | None = None
 
     def read(self) -> HostUtilization | None:
-        """The machine since the last call; None the first time, and if the counters have not changed."""
+        """The host since the last call; None the first time, and if the counters have not changed."""
         reading, last = self._counters(), self._last
         self._last = reading
         if last is None:
@@ -227,7 +229,7 @@ class HostReader:
         )
 
     def _runnable(self) -> int:
-        """Threads that run or wait for a processor, this one among them."""
+        """The threads that run or wait for the CPU, this one included."""
         counts: list[int] = []
         while len(counts) < COUNTS:
             if counts:
@@ -255,7 +257,7 @@ class HostReader:
 
 
 class OwnProcesses:
-    """yopp's daemons and clients among all processes, and what they use."""
+    """Finds yopp's daemons and clients among all processes, and the CPU time that they use."""
 
     def __init__(
         self,
@@ -274,7 +276,7 @@ class OwnProcesses:
         self._others: set[tuple[int, int]] = set()
 
     def cores(self, now: float) -> float:
-        """Cores that they used since the last call; a new process counts with its mean since its start."""
+        """The cores that they have used since the last call; a new process counts with its mean since its start."""
         known = self._own_pids()
         if not self._markers and not known:
             return 0.0
@@ -288,7 +290,7 @@ class OwnProcesses:
             else:
                 own = key not in self._others and self._is_own(pid)
             if not own:
-                if age > 1.0:  # a younger one may yet execute another program
+                if age > 1.0:  # a younger one may still execute another program
                     others.add(key)
                 continue
             seen[key] = seconds
@@ -300,13 +302,13 @@ class OwnProcesses:
         return used
 
     def is_yopps(self, pid: int) -> bool:
-        """Whether it is a daemon, a client, or in a container."""
+        """Whether a process is a daemon, a client, or in a container."""
         return self._is_contained(pid) or pid in self._own_pids() or self._is_own(pid)
 
     def _is_own(self, pid: int) -> bool:
         words = read_bytes(f"{self._proc}/{pid}/cmdline", 4096).split(b"\0")[:5]
         name = words[0].rpartition(b"/")[2]
-        if name.startswith(b"python"):  # what it runs: a module or a script
+        if name.startswith(b"python"):  # what it runs is a module or a script
             if b"-m" in words[:-1]:
                 name = words[words.index(b"-m") + 1].partition(b".")[0]
             else:
@@ -316,12 +318,12 @@ class OwnProcesses:
         return not self._is_contained(pid)
 
     def _is_contained(self, pid: int) -> bool:
-        """Whether it runs in a container, whose use is counted there."""
+        """Whether a process runs in a container, where its use is counted."""
         return self._hierarchy != b"" and self._hierarchy in read_bytes(f"{self._proc}/{pid}/cgroup", 8192)
 
 
 class WaitingProcesses:
-    """How long processes waited for a processor, but for those that ``is_yopps`` names."""
+    """Measures how long processes waited for the CPU, except those for which ``is_yopps`` is true."""
 
     def __init__(self, proc: str, is_yopps: Callable[[int], bool]) -> None:
         self._proc = proc
@@ -334,10 +336,10 @@ class WaitingProcesses:
         self._told = True
 
     def cores(self, now: float) -> float:
-        """Cores that they waited for since the last look, which is repeated once a second; -1 before the second, and
-        where nobody's wait is told.
+        """The cores that they waited for since the last measurement, which is repeated once a second; -1
+        before the second, and if the kernel reports no waiting times.
 
-        What ended meanwhile, and kernel threads, count nothing.
+        Processes that have ended meanwhile, and kernel threads, are not counted.
         """
         seconds = now - self._at
         if seconds < WAITING_SECONDS and (self._cores >= 0 or not self._told):
@@ -351,7 +353,7 @@ class WaitingProcesses:
             yopps = self._known.get(key)
             if yopps is None:
                 yopps = self._is_yopps(pid)
-            if age > 1.0:  # a younger one may yet join a group, or execute another program
+            if age > 1.0:  # a younger one may still join a cgroup, or execute another program
                 known[key] = yopps
             if yopps:
                 continue
@@ -368,7 +370,7 @@ class WaitingProcesses:
 
 
 def node_utilization() -> ResourceUtilization:
-    """The whole machine: the memory that is not available, and the cores that were busy since the last call."""
+    """The whole host: the memory that is not available, and the cores that were busy since the last call."""
     import psutil
 
     memory = psutil.virtual_memory()

@@ -1,4 +1,5 @@
-"""How much a container has on disk: its output, and its own directory. Follows no link, and changes nothing."""
+"""Measures what a container has on disk: its output, and its private directory. Follows no link, and changes
+nothing."""
 
 from __future__ import annotations
 
@@ -15,12 +16,12 @@ BLOCK_BYTES = 512
 """The unit of ``st_blocks`` (stat(2))."""
 
 UNMEASURABLE = 1 << 62
-"""What a directory counts that is nested deeper than a path is long: nothing but an attempt to hide."""
+"""The size of a directory nested deeper than a path can be long: that can only be an attempt to hide files."""
 
 
 def bytes_written(logs: str, processes: Iterable[int]) -> int:
-    """The size of the output of a container: of what is in its log directory, and of what these processes have as
-    standard output or error that was removed."""
+    """The size of a container's output: of the files in its log directory, and of removed files that these
+    processes still have as standard output or error."""
     total, waiting = 0, [logs]
     while waiting:
         try:
@@ -30,7 +31,7 @@ def bytes_written(logs: str, processes: Iterable[int]) -> int:
                         waiting.append(entry.path)
                     elif entry.is_file(follow_symlinks=False):
                         total += entry.stat(follow_symlinks=False).st_size
-        except OSError as error:  # it has just been removed, for instance
+        except OSError as error:  # e.g. it has just been removed
             LOG.debug("some output is not measured: %s", error)
     removed: dict[tuple[int, int], int] = {}
     for pid in processes:
@@ -43,8 +44,8 @@ def bytes_written(logs: str, processes: Iterable[int]) -> int:
 
 
 def bytes_stored(directory: str, processes: Iterable[int]) -> int:
-    """What a directory takes of the disk with all below it, each file once, and what these processes hold open of files
-    of that disk that were removed. Holes in files take nothing."""
+    """The disk space of a directory and everything below it, each file counted once, plus that of removed
+    files on the same disk that these processes hold open. Holes in files count nothing."""
     try:
         device = os.lstat(directory).st_dev
     except OSError:

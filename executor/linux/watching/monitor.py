@@ -1,7 +1,7 @@
-"""Measures all containers and the machine, once an interval, in one pass.
+"""Measures all containers and the host, once an interval, in one pass.
 
-A container takes about 0.1 ms from cgroup files; a pass that took long the last time is made in a worker thread. While
-the machine is watched for pressure it is done more often, and the machine is measured more closely.
+Reading a container's cgroup files takes about 0.1 ms; if a pass took long, the next one runs in a worker thread.
+While the host is watched for pressure, passes are more frequent, and the host is measured in more detail.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from .host import HostReader, node_utilization
 LOG = logging.getLogger(__name__)
 
 INLINE_SECONDS = 0.003
-"""Passes shorter than this are made on the loop."""
+"""Passes shorter than this run on the loop."""
 
 OFTEN_SECONDS = 0.005
-"""Passes that take longer keep to their interval while the machine is watched."""
+"""Passes longer than this keep to the normal interval while the host is watched."""
 
 
 class Seldom:
-    """A measurement of containers, by name and processes, that is made each ``interval_ms`` at most."""
+    """A measurement of containers, by name and processes, that is made at most once in ``interval_ms``."""
 
     def __init__(self, measure: Callable[[str, list[int]], int], interval_ms: int) -> None:
         self.measure = measure
@@ -38,16 +38,16 @@ class Seldom:
         self._interval = interval_ms / 1000
 
     def is_due(self, now: float) -> bool:
-        """Whether the last one is long enough ago."""
+        """Whether the last measurement is long enough ago."""
         return now - self.measured_at >= self._interval
 
 
 class Monitor:
-    """Posts a UsageSampled each ``interval_ms`` until it is stopped, and with ``watch`` the machine's figures.
+    """Posts a UsageSampled each ``interval_ms`` until it is stopped, and, after ``watch``, the host's figures.
 
-    ``containers`` lists those to measure. ``make_host`` makes the reader of the machine; it is given the CPU time of
-    the containers so far, for hosts where no group counts that. ``written`` and ``stored`` measure the output and the
-    own directory of a container, of which they are given the name and the processes.
+    ``containers`` lists those to measure. ``make_host`` makes the reader of the host, given the CPU time of
+    the containers so far, for hosts without a cgroup that counts it. ``written`` and ``stored`` measure the
+    output and the private directory of a container, given its name and processes.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Monitor:
         self._written, self._stored = written, stored
         for one in self._seldom():
             one.measured_at = context.clock()
-        self._virtual_memory = virtual_memory  # only if needed: it costs one file a process
+        self._virtual_memory = virtual_memory  # only if needed: it reads one file for each process
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._counted: dict[str, float] = {}
@@ -86,7 +86,7 @@ class Monitor:
         self._task = self._loop.create_task(self._run())
 
     async def stop(self) -> None:
-        """Measure no more."""
+        """Stop measuring."""
         for task in (self._task, self._watching):
             if task is not None:
                 task.cancel()
@@ -94,7 +94,7 @@ class Monitor:
         self._task = self._watching = None
 
     def watch(self, interval_ms: int) -> None:
-        """From now on measure containers and machine that often; 0 ends it."""
+        """Measure containers and host at this interval from now on; 0 ends that."""
         if self._watching is not None:
             self._watching.cancel()
             self._watching = None
@@ -109,7 +109,7 @@ class Monitor:
             await asyncio.sleep(interval)
             try:
                 await self._look(host)
-            except OSError as error:  # no file descriptor is free, for instance
+            except OSError as error:  # e.g. no file descriptor is free
                 LOG.warning("nothing is measured: %s", error)
 
     async def _look(self, host: HostReader) -> None:
@@ -128,7 +128,7 @@ class Monitor:
             self._post(NodeUtilizationSampled(utilization))
 
     def _count(self, sampled: UsageSampled) -> None:
-        """Sum up what containers used, including those that have ended since."""
+        """Add up the CPU time of containers, including those that have ended since."""
         before, self._counted = self._counted, {}
         for name, usage in sampled.usages.items():
             self._counted[name] = usage.cpu_seconds
@@ -139,7 +139,7 @@ class Monitor:
             await asyncio.sleep(self._interval)
             if self._watching is not None:
                 continue
-            # The list of containers belongs to the loop: it is made here, and only the reading may be elsewhere.
+            # The list of containers belongs to the loop: it is made here, and only the reading may run in a thread.
             names = list(self._containers())
             try:
                 sampled = self.sample(names) if self._is_quick() else await beside(None, self.sample, names)
@@ -149,7 +149,7 @@ class Monitor:
             self._post(sampled)
 
     def sample(self, names: Iterable[str]) -> UsageSampled:
-        """One pass over these containers and the machine."""
+        """Make one pass over these containers and the host."""
         begun = time.perf_counter()
         now = self._sampled_at = self._clock()
         due = [one for one in self._seldom() if one.is_due(now)]
@@ -164,7 +164,7 @@ class Monitor:
         return [one for one in (self._written, self._stored) if one is not None]
 
     def _is_quick(self) -> bool:
-        """Whether a pass may be made on the loop. A directory may have any number of entries."""
+        """Whether a pass may run on the loop. Measuring a directory may take any time."""
         now = self._clock()
         return self._last_seconds < INLINE_SECONDS and not any(one.is_due(now) for one in self._seldom())
 
@@ -178,6 +178,6 @@ class Monitor:
             usage = replace(usage, virtual_bytes=virtual_bytes(self._cgroups.processes(name)))
         if (
             self._watching is not None and self._cgroups.mode != "none"
-        ):  # only there weights make processes wait
+        ):  # only there do processes wait because of weights
             usage = replace(usage, runnable=runnable_threads(self._cgroups.processes(name)))
         return usage

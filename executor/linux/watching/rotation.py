@@ -1,8 +1,9 @@
-"""Rotates the output of running containers: what is old goes to ``stdout.1``, and the program writes on where it did.
+"""Rotates the output of running containers: old output goes to ``stdout.1``, and the program continues to
+write to ``stdout``.
 
-A container holds its file open for appending, so another cannot be put in its place. What was copied is cut off at the
-front (fallocate(2), FALLOC_FL_COLLAPSE_RANGE), by which nothing is lost. Where the file system cannot do that, the file
-is emptied after the copy: what is written in between is lost, as with logrotate's copytruncate.
+A container holds its file open for appending, so the file cannot be replaced. The copied part is cut off at the
+front (fallocate(2), FALLOC_FL_COLLAPSE_RANGE), which loses nothing. Where the file system does not support that, the
+file is emptied after the copy: output written in between is lost, as with logrotate's copytruncate.
 
 Decisions: directories.
 """
@@ -27,10 +28,11 @@ _FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int6
 
 
 def rotate(logs: str, larger_than: int, files: int) -> None:
-    """Rotate the output in the log directory ``logs`` where it is larger than so many bytes; keep so many older files.
+    """Rotate the output in the log directory ``logs`` if it is larger than ``larger_than`` bytes; keep
+    ``files`` older files.
 
-    Only plain files of the directory's own user, which have no other name, are touched: the directory is the
-    container's, who may put links in it. It raises nothing: what cannot be rotated stays as it is.
+    Only regular files of the directory's owner that have no other hard link are touched: the directory belongs to
+    the container, which may put links in it. Nothing is raised: a file that cannot be rotated stays as it is.
     """
     try:
         directory = os.open(logs, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -59,7 +61,7 @@ def _rotate(directory: int, name: str, owner: int, larger_than: int, files: int)
         if not stat.S_ISREG(facts.st_mode) or facts.st_uid != owner or facts.st_nlink != 1:
             return
         block = max(1, os.fstatvfs(source).f_bsize)
-        whole = (facts.st_size - 1) // block * block  # the end of a file cannot be cut off so
+        whole = (facts.st_size - 1) // block * block  # the last block of a file cannot be cut off this way
         if files:
             for number in range(files - 1, 0, -1):
                 with contextlib.suppress(FileNotFoundError):
@@ -76,7 +78,8 @@ def _rotate(directory: int, name: str, owner: int, larger_than: int, files: int)
 
 
 def _copy(source: int, length: int, directory: int, name: str, facts: os.stat_result) -> None:
-    """Make a file of the first bytes of another, with its owner and mode. Raises OSError, and leaves none then."""
+    """Copy the first bytes of a file to a new one with its owner and mode. Raises OSError, and then leaves no
+    copy."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(name, dir_fd=directory)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -109,12 +112,12 @@ def _send(source: int, begin: int, end: int, to: int) -> None:
     while begin < end:
         sent = os.sendfile(to, source, begin, min(end - begin, 1 << 24))
         if sent == 0:
-            return  # its writer has cut it meanwhile
+            return  # its writer has truncated it meanwhile
         begin += sent
 
 
 def _cut(source: int, length: int) -> bool:
-    """Cut off the first bytes; False if this file system cannot. Raises OSError."""
+    """Cut off the first bytes; False if this file system does not support it. Raises OSError."""
     if length == 0:
         return True
     if _FALLOCATE(source, _COLLAPSE_RANGE, 0, length) == 0:

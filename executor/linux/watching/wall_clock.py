@@ -1,6 +1,7 @@
-"""Notices that the wall clock has stepped against the clock that machines count by (CLOCK_MONOTONIC).
+"""Notices steps of the wall clock against CLOCK_MONOTONIC, by which the machines of yopp measure time.
 
-Somebody or NTP sets it, or the machine sleeps: CLOCK_MONOTONIC does not count that time (clock_gettime(2)).
+A step occurs if somebody or NTP sets the clock, or if the host sleeps: CLOCK_MONOTONIC does not count that
+time (clock_gettime(2)).
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from collections.abc import Callable
 from ...core.events import WallClockStepped
 
 LOOK_SECONDS = 10.0
-"""How often it is looked at."""
+"""The interval of checks."""
 STEP_SECONDS = 0.5
-"""What is less is left: adjtime(2) lets a clock drift slowly."""
+"""Smaller differences are ignored: adjtime(2) adjusts a clock slowly."""
 
 
 def wall_offset() -> float:
-    """What to add to the seconds of CLOCK_MONOTONIC for the time of the epoch."""
+    """What to add to CLOCK_MONOTONIC, in seconds, to get the time since the epoch."""
     return time.time() - time.monotonic()
 
 
 class WallClock:
-    """Posts ``WallClockStepped`` when the clock is no longer at ``offset``, at which its reader began."""
+    """Posts ``WallClockStepped`` when the clock has stepped away from ``offset``, with which the receiver began."""
 
     def __init__(
         self, offset: float, post: Callable[[WallClockStepped], None], read: Callable[[], float] = wall_offset
@@ -34,7 +35,7 @@ class WallClock:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look now, and from now on."""
+        """Check now, and regularly from now on."""
         found = self._read()
         if abs(found - self._offset) >= STEP_SECONDS:
             self._offset = found
@@ -42,6 +43,6 @@ class WallClock:
         self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self.start)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()

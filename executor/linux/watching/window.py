@@ -13,14 +13,13 @@ from ... import windows
 from ...core.events import OpportunisticWindowChanged
 
 LOOK_SECONDS = 30.0
-"""How often the clock is looked at, at least: it may be set, and the machine may sleep."""
+"""The longest time between checks of the clock: it may be set, and the host may sleep."""
 FAR = timedelta(days=7)
 
 
 class WindowKeeper:
-    """Posts ``OpportunisticWindowChanged`` at each change. ``text`` is the setting; ``clock`` the local time. Raises
-    ValueError for a text that is no window.
-    """
+    """Posts ``OpportunisticWindowChanged`` at each change. ``text`` is the setting; ``clock`` returns the
+    local time. Raises ValueError for a text that is not a window."""
 
     def __init__(
         self,
@@ -35,7 +34,7 @@ class WindowKeeper:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Look now, and from now on."""
+        """Check now, and regularly from now on."""
         if not self._windows:
             return
         now = self._clock()
@@ -49,6 +48,6 @@ class WindowKeeper:
         self._timer = asyncio.get_running_loop().call_later(wait, self.start)
 
     def stop(self) -> None:
-        """Look no more."""
+        """Stop checking."""
         if self._timer is not None:
             self._timer.cancel()

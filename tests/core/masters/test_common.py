@@ -447,6 +447,27 @@ def test_a_restarted_rm_is_told_everything_again() -> None:
     assert [ask.num_containers for ask in allocate.request.asks] == [1]
 
 
+def test_a_change_that_a_node_may_not_have_heard_is_told_again() -> None:
+    """And no more once the container has ended."""
+    script, (container_id,) = begin(job(1, promote=True))
+    (allocate,) = only(AllocateRequest, script.news(started=(container_id,)))
+    (request,) = allocate.request.updates
+    changed = replace(script.master._by_container[container_id].container, version=1)  # type: ignore[type-var]
+    (update,) = only(
+        UpdateContainersRequest, script.news(updated=(UpdatedContainer(request.update_type, changed),))
+    )
+    failed = m.CallFailed(update, ConnectionFailedError("no node"))
+    for _ in range(2):
+        assert not only(m.Notice, script.tell(failed))
+        due = script.master.next_deadline()
+        assert due is not None
+        assert only(UpdateContainersRequest, script.at(due)) == [update]
+    script.tell(failed)
+    script.news(completed=(ended(container_id, 0),))
+    due = script.master.next_deadline()
+    assert due is None or not only(UpdateContainersRequest, script.at(due))
+
+
 def test_a_node_that_is_away_is_tried_again_and_then_given_up() -> None:
     script = Script(job(1))
     ids, commands = script.grant(asks_of(script.first))

@@ -18,8 +18,11 @@ from executor.light import replace
 from executor.linux.accounts import Account, Accounts, refuse_unreachable
 from executor.linux.cgroups.base import CgroupDriver
 from executor.linux.shim import CannotLaunchError
-from executor.records import CgroupLimits
+from executor.linux.users import look_up
+from executor.linux.watching.health import node_status, os_error_of
+from executor.records import CgroupLimits, ContainerExitStatus
 from executor.settings import ExecutorSettings
+from tests.shortage import none_free
 from tests.strangers import NOBODY_UID
 
 from .node import a_group, a_node, a_spec
@@ -48,6 +51,27 @@ def settings(request: pytest.FixtureRequest) -> ExecutorSettings:
 def cgroups(settings: ExecutorSettings) -> Iterator[CgroupDriver]:
     with a_group(settings) as driver:
         yield driver
+
+
+@as_root
+def test_a_user_who_cannot_be_looked_up_for_want_of_descriptors_is_not_taken_for_none() -> None:
+    """pwd(3) says the same of both; and a user has no fewer groups for that, neither now nor later."""
+    accounts = Accounts(ExecutorSettings(min_user_id=0))
+    with none_free(), pytest.raises(CannotLaunchError) as refused:
+        accounts.of(OTHER)
+    found = os_error_of(refused.value)
+    assert found is not None and node_status(found.errno or 0) == ContainerExitStatus.ABORTED, refused.value
+    entry = pwd.getpwnam(OTHER)
+    with none_free(), pytest.raises(OSError, match="Too many open files"):
+        look_up(lambda: os.getgrouplist(OTHER, entry.pw_gid))
+    account = accounts.of(OTHER)
+    assert account is not None and (account.uid, account.groups) == (
+        entry.pw_uid,
+        tuple(os.getgrouplist(OTHER, entry.pw_gid)),
+    )
+    with pytest.raises(CannotLaunchError, match="no user with that name") as refused:
+        accounts.of("no-such-user")
+    assert os_error_of(refused.value) is None, "that is not the node's fault"
 
 
 LOOKS = """

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -32,6 +31,7 @@ from executor.linux.slots import journals, read_journal
 from executor.records import CgroupLimits, ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
 
+from ...shortage import none_free
 from .node import a_group, a_node, a_spec, running, soon
 
 SLOTS = pytest.mark.parametrize("slots", [0, 1], ids=["shim", "slot"])
@@ -53,27 +53,6 @@ def soft() -> Iterator[int]:
 def cgroups(slots: int) -> Iterator[CgroupDriver]:
     with a_group(ExecutorSettings(pooled_groups=slots)) as driver:
         yield driver
-
-
-@contextlib.contextmanager
-def none_free() -> Iterator[Callable[[], None]]:
-    """No file can be opened. What it gives takes what was closed meanwhile."""
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    taken: list[int] = []
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + 9, before[1]))
-
-    def take() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                taken.append(os.dup(0))
-
-    try:
-        take()
-        yield take
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        for fd in taken:
-            os.close(fd)
 
 
 @SLOTS

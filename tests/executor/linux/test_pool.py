@@ -10,6 +10,7 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -301,6 +302,25 @@ def test_files_that_one_has_read_do_not_count_for_the_next(tmp_path: Path, cgrou
             assert second.usage.memory_peak_bytes < 12 * MIB
 
     asyncio.run(scenario())
+
+
+def test_output_on_a_tmpfs_does_not_count_for_the_next(cgroups: GroupDriver) -> None:
+    """Its pages stay charged to the group that wrote them, and the kernel cannot take them back."""
+    if "/dev/shm tmpfs " not in Path("/proc/mounts").read_text():
+        pytest.skip("NOT TESTED: /dev/shm is no tmpfs here")
+
+    async def scenario(place: Path) -> None:
+        async with a_node(place, cgroups, SETTINGS) as node:
+            first = await ended(node, "c1", "head -c 30000000 /dev/zero")
+            assert first.usage.memory_peak_bytes > 25 * MIB
+            await soon(lambda: f"{SLOT_PREFIX}1" not in groups(cgroups), "the slot has gone")
+            second = await ended(node, "c2", "cat /proc/self/cgroup")
+            assert f"/{SLOT_PREFIX}2\n" in node.output("c2").decode()
+            assert second.usage.memory_peak_bytes < 12 * MIB
+
+    kept = mock.patch.object(pool, "IDLE_SECONDS", 1000.0)  # no slot goes because nobody needs it
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place, kept:
+        asyncio.run(scenario(Path(place)))
 
 
 def test_limits_that_change_while_it_runs_hold_for_it_alone(tmp_path: Path, cgroups: GroupDriver) -> None:

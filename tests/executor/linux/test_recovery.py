@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +32,7 @@ from executor.linux.procfs import read_stat
 from executor.linux.shim import exit_file_of, is_shim, read_exit_file, set_subreaper
 from executor.linux.slots import journal_path
 from executor.linux.store import BOOT
+from executor.linux.zygotes import marked_below
 from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
 
@@ -55,13 +56,15 @@ class Crashed:
             stderr=subprocess.PIPE,
         )
 
-    def wait_and_kill(self) -> None:
+    def wait_and_kill(self, first: Callable[[], None] = lambda: None) -> None:
+        """``first`` is done before it is killed."""
         try:
             until(
                 lambda: (self.directory / "ready").exists() or self.process.poll() is not None,
                 "the node is ready",
             )
             assert self.process.poll() is None, self.process.communicate()[1].decode()
+            first()
         finally:
             self.process.kill()
             self.process.communicate()
@@ -180,6 +183,45 @@ def test_containers_outlive_their_node_and_are_found_again(crashed: Crashed) -> 
         assert not (crashed.directory / "work").exists() and not (crashed.directory / "state").exists()
 
     asyncio.run(scenario())
+
+
+@pytest.mark.cgroup
+def test_a_stopped_zygote_ends_with_the_next_node_and_no_launcher_that_has_a_container_does(
+    tmp_path: Path,
+) -> None:
+    """A stopped one does not see that its node is dead, and is in no group and no record."""
+    left = Crashed(tmp_path, "auto")
+    state = str(tmp_path / "state")
+    zygotes: list[int] = []
+
+    def stop_zygote() -> None:
+        zygotes.extend(one.pid for one in marked_below(state) if one.parent == left.process.pid)
+        for pid in zygotes:
+            os.kill(pid, signal.SIGSTOP)
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, discover(left.settings, group=left.group), left.settings) as node:
+            found = {event.record.spec.container_id: event for event in node.executor.recover()}
+            await soon(lambda: not running(zygotes[0]), "it is ended")
+            left.let_go("runs")
+            assert found["runs"].alive and found["fills"].alive
+            assert (await node.told(ContainerExited, "runs")).exit_code == 5
+            node.executor.discard()
+
+    try:
+        left.wait_and_kill(stop_zygote)
+        if not zygotes:
+            pytest.skip("NOT TESTED: no slots on this host")
+        until(
+            lambda: (found := read_stat(zygotes[0])) is None or found.parent != left.process.pid, "an orphan"
+        )
+        assert running(zygotes[0]), "it outlives its node"
+        asyncio.run(scenario())
+        assert not list(marked_below(state))
+    finally:
+        for one in marked_below(state):
+            os.kill(one.pid, signal.SIGKILL)
+        left.clean()
 
 
 def test_what_has_no_record_is_ended_and_removed(crashed: Crashed) -> None:

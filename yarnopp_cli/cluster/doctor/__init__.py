@@ -1,7 +1,7 @@
-"""What this host can enforce, what stands in the way, and what to type for it.
+"""What this host can enforce, what prevents the rest, and what to type to fix it.
 
-Every check tries the real thing where that takes no more than some 50 ms. Nothing here prints; only ``fix`` changes
-what was there before, and only what bears this run directory's name.
+A check tries the real mechanism if that takes at most about 50 ms. Nothing here prints; only ``fix`` changes
+anything that existed before, and only what belongs to this run directory.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHECKS: tuple[Callable[[Examined], Iterator[Check]], ...] = (
     cluster.stale_daemons,
     service.service,
 )
-"""All checks, in the order in which people read them. Each yields a line for each thing that it looks at."""
+"""All checks, in the order of the output. Each yields one line per finding."""
 
 
 def examine_host(
@@ -45,11 +45,12 @@ def examine_host(
     *,
     fix: bool = False,
 ) -> Iterator[Check]:
-    """Run all checks and yield each finding at once. ``fix`` removes what dead daemons of this run directory left."""
+    """Run all checks and yield each finding at once. ``fix`` removes leftovers of dead daemons of this
+    run directory."""
     state_dir = run_dir.state_dir
     findings = examine(conf, define, environ=environ, state_dir=state_dir)
     found = findings.configuration
-    if found is None:  # the other checks are wanted all the same
+    if found is None:  # the other checks run nevertheless
         found = Configuration(defaults(state_dir), {}, state_dir=state_dir)
     examined = Examined(run_dir, findings, found, fix)
     for check in CHECKS:

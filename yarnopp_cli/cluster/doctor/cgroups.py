@@ -1,6 +1,6 @@
 """Checks of the cgroups: a real process in a real cgroup is limited, frozen and killed.
 
-The cgroup is called ``<hierarchy>/<key>/doctor-<pid>`` and is removed at the end, whatever happens.
+The cgroup is ``<hierarchy>/<key>/doctor-<pid>``, and is always removed at the end.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ MEMORY_LIMIT = 16 << 20
 QUOTA_US = 10_000
 
 ENTER = 'for file do echo 0 > "$file"; done; '
-"""The shell enters the cgroup, and becomes the process that is measured."""
+"""The start of each script: the shell enters the cgroup, and is then the process that is measured."""
 SPIN = ENTER + "while :; do :; done"
-EAT = ENTER + "exec tail /dev/zero"  # it looks for the last line of an endless one
+EAT = ENTER + "exec tail /dev/zero"  # tail buffers an endless line, so its memory grows
 WAIT = ENTER + "exec sleep 60"
 
 
 def limits(examined: Examined) -> Iterator[Check]:
-    """The cgroup version and controllers that containers get, then a trial of each kind of limit."""
+    """The cgroup version and controllers of containers, then a trial of each kind of limit."""
     settings = examined.configuration.settings(ExecutorSettings)
     try:
         driver = discover(settings, group=f"{examined.run_dir.key}/doctor-{os.getpid()}")
@@ -68,7 +68,8 @@ def limits(examined: Examined) -> Iterator[Check]:
 
 
 def _tried(name: str, driver: CgroupDriver, probe: Callable[[CgroupDriver], str]) -> Check:
-    """Run one probe in a cgroup of its own. It returns what it saw, and raises where the limit has no effect."""
+    """Run one probe in its own cgroup. The probe returns its observation, and raises if the limit
+    has no effect."""
     try:
         return Check(name, OK, probe(driver))
     except (ExecutorError, OSError, TimeoutError) as error:
@@ -82,7 +83,7 @@ def _tried(name: str, driver: CgroupDriver, probe: Callable[[CgroupDriver], str]
 
 @contextlib.contextmanager
 def _process(driver: CgroupDriver, script: str, limits: CgroupLimits) -> Iterator[subprocess.Popen[bytes]]:
-    """A shell in the probe's cgroup; it has ended afterwards."""
+    """A shell in the probe's cgroup; it is killed and reaped afterwards."""
     files = driver.create(PROBE, limits)
     process = subprocess.Popen(
         ["/bin/sh", "-c", script, "sh", *files],

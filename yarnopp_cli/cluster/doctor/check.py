@@ -1,4 +1,4 @@
-"""What a check of ``yopp doctor`` is given, and what it answers."""
+"""The input and the result of a check of ``yopp doctor``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EXIT_CODES = {OK: 0, WARN: 1, FAIL: 2}
 
 
 class Check(Record):
-    """One finding: ``found`` is what there is, ``why`` what that means, ``fix`` what to type for it."""
+    """One finding: ``found`` is the observation, ``why`` its meaning, ``fix`` what to type."""
 
     name: str
     status: str
@@ -26,7 +26,7 @@ class Check(Record):
 
 
 class Examined(Record):
-    """What every check is given. ``configuration`` is that of ``findings``, or the defaults where it has none.
+    """The input of every check. ``configuration`` is that of ``findings``, or the defaults if it has none.
 
     ``fix`` allows a check to remove what it finds.
     """
@@ -38,5 +38,5 @@ class Examined(Record):
 
 
 def exit_code(checks: Sequence[Check]) -> int:
-    """0 all is fine, 1 something is weaker than it could be, 2 something cannot work."""
+    """0: all is fine; 1: something is weaker than it could be; 2: something cannot work."""
     return max((EXIT_CODES[check.status] for check in checks), default=0)

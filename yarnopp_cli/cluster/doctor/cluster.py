@@ -1,4 +1,4 @@
-"""Checks of one cluster: its configuration, its directories, its ports, and what dead daemons of it left."""
+"""Checks of one cluster: its configuration, its directories, its ports, and leftovers of its dead daemons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NM = "yarn.nodemanager.webapp.address"
 
 
 def configuration(examined: Examined) -> Iterator[Check]:
-    """The configuration that a command of this place would read."""
+    """The configuration that a command started here reads."""
     findings = examined.findings
     for problem in findings.problems:
         yield Check("configuration", FAIL, problem.message, problem.because, problem.hint)
@@ -49,7 +49,7 @@ def configuration(examined: Examined) -> Iterator[Check]:
 
 
 def run_directory(examined: Examined) -> Iterator[Check]:
-    """Whether the run directory can be used, and what runs there."""
+    """Whether the run directory can be used, and which daemons run there."""
     run_dir = examined.run_dir
     try:
         run_dir.check()
@@ -70,7 +70,7 @@ def run_directory(examined: Examined) -> Iterator[Check]:
 
 
 def disks(examined: Examined) -> Iterator[Check]:
-    """The free space of each disk that containers or daemons write to."""
+    """The free space of each disk to which containers or daemons write."""
     settings = examined.configuration.settings(NodeManagerSettings)
     places = {"state": examined.run_dir.state_dir, "logs": settings.log_dirs, "local": settings.local_dirs}
     devices: dict[int, tuple[str, list[str]]] = {}
@@ -105,7 +105,7 @@ def existing(path: str) -> str:
 
 
 def rm_address(examined: Examined) -> Iterator[Check]:
-    """The RM's TCP address, where one is set and no RM has it."""
+    """Whether the RM's TCP address is free, if one is configured and no RM runs."""
     address = examined.configuration.settings(ResourceManagerSettings).address
     if not address or examined.run_dir.daemon("rm") is not None:
         return
@@ -116,7 +116,7 @@ def rm_address(examined: Examined) -> Iterator[Check]:
 
 
 def _taken(name: str, address: str, *, loopback_only: bool) -> str:
-    """Why a daemon cannot listen at the address that a property names, "" if it can."""
+    """Why a daemon cannot listen at the address in a property; "" if it can."""
     try:
         _, ip, port = parse(address, name, loopback_only=loopback_only)
     except YoppError as error:
@@ -125,7 +125,7 @@ def _taken(name: str, address: str, *, loopback_only: bool) -> str:
 
 
 def versions(examined: Examined) -> Iterator[Check]:
-    """Whether running daemons are of this version."""
+    """Whether running daemons have the version of this command."""
     if not examined.run_dir.daemons():
         return
     seen = inspect_cluster(examined.run_dir)
@@ -136,7 +136,7 @@ def versions(examined: Examined) -> Iterator[Check]:
 
 
 def pages(examined: Examined) -> Iterator[Check]:
-    """Where running daemons serve their pages; where none run, whether the configured ports are free."""
+    """The addresses of the pages of running daemons; if none run, whether the configured ports are free."""
     daemons = examined.run_dir.daemons()
     for daemon in daemons:
         address = (examined.run_dir.read(f"{daemon.name}.http") or "").strip()
@@ -151,7 +151,8 @@ def pages(examined: Examined) -> Iterator[Check]:
 
 
 def _page_port(examined: Examined, what: str, name: str, address: str) -> Check:
-    """A free port is used instead of a default one that is taken; a port that was named has to be free."""
+    """Whether a port is free. A daemon replaces a taken default port by a free one; a configured port
+    must be free."""
     if not address:
         return Check(what, OK, f"none: {name} is empty")
     loopback_only = examined.configuration.settings(WebSettings).loopback_only
@@ -172,7 +173,8 @@ def _page_port(examined: Examined, what: str, name: str, address: str) -> Check:
 
 
 def proxy(examined: Examined) -> Iterator[Check]:
-    """The AMRMProxy's port, with distributed allocation. Masters in containers use a Unix socket instead."""
+    """Whether the AMRMProxy's port is free, with distributed allocation or the proxy enabled, while no daemon
+    runs. Masters in containers use a Unix socket instead."""
     settings = examined.configuration.settings(NodeManagerSettings)
     if examined.run_dir.daemons() or not (
         settings.amrmproxy_enabled or settings.distributed_scheduling_enabled
@@ -191,7 +193,7 @@ def proxy(examined: Examined) -> Iterator[Check]:
 
 
 def stale_daemons(examined: Examined) -> Iterator[Check]:
-    """What dead daemons of this run directory left; with ``fix`` it is removed."""
+    """Leftovers of dead daemons of this run directory; ``fix`` removes them."""
     run_dir = examined.run_dir
     if not run_dir.exists():
         return

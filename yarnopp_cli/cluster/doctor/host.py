@@ -1,4 +1,4 @@
-"""Checks of the machine and its software, whatever cluster runs on it."""
+"""Checks of the machine and its software, independent of any cluster."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PROCESSES_LEAST = 1024
 PIDS_LEAST = 4096
 PACKAGES = ("typer", "psutil", "cgroupspy", "tomli", "msgspec")
 EARLIEST = 1_704_067_200.0
-"""1 January 2024: a clock before that was never set."""
+"""1 January 2024: a clock that shows an earlier time was never set."""
 SLACK_SECONDS = 2.0
 
 
 def software(examined: Examined) -> Iterator[Check]:
-    """yopp's own version, the packages that it needs, and the shells that containers need."""
+    """The versions of yopp and of the packages that it needs, and the shells that containers need."""
     yield Check("yopp", OK, f"{__version__}, Python {platform.python_version()} ({sys.executable})")
     missing, found = [], []
     for package in PACKAGES:
@@ -55,7 +55,7 @@ def software(examined: Examined) -> Iterator[Check]:
 
 
 def kernel(examined: Examined) -> Iterator[Check]:
-    """The kernel's version and what it offers."""
+    """The kernel's version, and whether it has pidfds and PSI."""
     release = f"Linux {platform.release()}"
     try:
         os.close(os.pidfd_open(os.getpid()))
@@ -71,7 +71,7 @@ def kernel(examined: Examined) -> Iterator[Check]:
 
 
 def machine(examined: Examined) -> Iterator[Check]:
-    """What a cluster may use of this machine, and the size of a node on it."""
+    """The share of this machine that a cluster may use, and the size of a node on it."""
     limits = host_limits()
     memory = limits.memory_bytes >> 20
     kept = reserve_mb(memory, examined.configuration.settings(NodeManagerSettings).system_reserved_memory_mb)
@@ -92,7 +92,7 @@ def machine(examined: Examined) -> Iterator[Check]:
 
 
 def limits(examined: Examined) -> Iterator[Check]:
-    """How many processes and open files this user may have."""
+    """The limits on the processes and open files of this user."""
     for name, number, least, what in (
         ("open files", resource.RLIMIT_NOFILE, FILES_LEAST, "ulimit -n"),
         ("processes", resource.RLIMIT_NPROC, PROCESSES_LEAST, "ulimit -u"),
@@ -112,7 +112,7 @@ def limits(examined: Examined) -> Iterator[Check]:
 
 
 def raising(what: str, hard: int, least: int, uid: int) -> str:
-    """What raises a limit of processes to a number that is enough. ``hard`` is what this user may raise it to."""
+    """The command that raises a resource limit to at least ``least``. ``hard`` is this user's hard limit."""
     most = "unlimited" if hard == resource.RLIM_INFINITY else str(min(max(hard, least), 65536))
     if uid == 0 or hard == resource.RLIM_INFINITY or hard >= least:
         return f"{what} {most}"
@@ -121,12 +121,12 @@ def raising(what: str, hard: int, least: int, uid: int) -> str:
 
 
 def clock(examined: Examined) -> Iterator[Check]:
-    """Whether the clock can be trusted, by which ages and waiting times are counted."""
+    """Whether the clock, on which ages and waiting times depend, can be trusted."""
     yield clock_at(examined.run_dir, time.time())
 
 
 def clock_at(run_dir: RunDir, now: float) -> Check:
-    """The clock, held against when the files of the run directory were written."""
+    """The clock, compared with the modification times of the files in the run directory."""
     told = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     fix = "`timedatectl` shows what sets it; `date -s …` as root sets it"
     newest = max(_written(run_dir.path), default=0.0)

@@ -1,4 +1,5 @@
-"""Checks of the systemd service: whether the cluster is there after a reboot, and what its nodes can enforce there."""
+"""Checks of the systemd service: whether the cluster starts after a reboot, and which limits its nodes
+can enforce."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ DELEGATION = (
 
 
 def service(examined: Examined) -> Iterator[Check]:
-    """The unit of this run directory; of a user also their lingering, and what their service manager was given.
-    Nothing where no systemd runs."""
+    """The unit of this run directory; for a user also lingering, and the controllers delegated to the user's
+    service manager. Yields nothing if systemd does not run."""
     one = service_here(examined.run_dir)
     try:
         check_systemd(one)

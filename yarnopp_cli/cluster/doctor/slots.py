@@ -1,4 +1,5 @@
-"""Checks of the slots: whether containers can be started in groups made before them, and who else is in those."""
+"""Checks of the slots: whether containers can start in existing cgroups, and whether foreign processes
+are in these."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ ONE_BY_ONE = "each container is started by its own shell, which costs twice the 
 
 
 def slots(examined: Examined) -> Iterator[Check]:
-    """A command in a slot, beside those of each running node; and processes in their slots that are not yopp's."""
+    """Whether a command runs in a slot, beside those of each running node; and processes in the nodes'
+    slots that are not yopp's."""
     settings = examined.configuration.settings(ExecutorSettings)
     most = most_slots(settings.pooled_groups, os.uname().release)
     if not most:
@@ -42,7 +44,7 @@ def slots(examined: Examined) -> Iterator[Check]:
             driver, name = discover(settings, group=run_dir.nm_group(port)), f"slots (nm-{port})"
             inside = _strangers(driver, run_dir, port)
             yield _tried(name, driver, most)
-            # What was in the middle of being ended at the first look is gone by now.
+            # Processes that were just being ended at the first look have ended by now.
             again = _strangers(driver, run_dir, port)
             for slot in inside.keys() & again.keys():
                 if pids := sorted(inside[slot].pids & again[slot].pids):
@@ -54,7 +56,7 @@ def slots(examined: Examined) -> Iterator[Check]:
             finally:
                 with contextlib.suppress(ExecutorError, OSError):
                     driver.remove_parent()
-    except ExecutorError as error:  # the check of the cgroups says it, too
+    except ExecutorError as error:  # the check of the cgroups reports it, too
         yield _cannot("slots", error.message, error.because, error.hint)
 
 
@@ -91,7 +93,7 @@ def _held(tried: Tried) -> str:
 
 
 def _held_without(settings: ExecutorSettings, examined: Examined) -> str:
-    """What holds of containers that have no slot."""
+    """Whether containers without a slot can change their limits, as a text."""
     if not settings.confined_containers:
         return "containers can change their own limits and records: yopp.nodemanager.confined-containers is false"
     if os.geteuid() != 0:
@@ -109,14 +111,15 @@ def _held_without(settings: ExecutorSettings, examined: Examined) -> str:
 
 
 class Strangers(Record):
-    """What is in a slot that holds no container, but for its launcher; and the slot's groups, one a hierarchy."""
+    """The processes in a slot that holds no container, except its launcher; and the slot's cgroups, one per
+    hierarchy."""
 
     groups: tuple[str, ...] = ()
     pids: frozenset[int] = frozenset()
 
 
 def _strangers(driver: CgroupDriver, run_dir: RunDir, port: int) -> dict[str, Strangers]:
-    """Those in the slots of a running node, by the slot."""
+    """The foreign processes in the slots of a running node, by slot."""
     found: dict[str, Strangers] = {}
     for parent in dict.fromkeys(driver.describe().locations.values()):
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""A check of the users: as whom containers run, and what of that this host cannot hold."""
+"""A check of the users: as which user containers run, and what prevents that on this host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .cluster import existing
 
 
 def users(examined: Examined) -> Iterator[Check]:
-    """As whom containers run here, and whether other users than this one can be served."""
+    """As which user containers run, and whether containers of other users can start."""
     settings = examined.configuration.settings(ExecutorSettings)
     if os.geteuid() != 0:
         yield Check("users", OK, f"containers run as {user_name(os.geteuid())}, and can signal the daemons")

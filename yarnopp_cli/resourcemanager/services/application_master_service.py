@@ -238,6 +238,7 @@ class ApplicationMasterService:
             attempt.connection_id = -1
             self._rm.forget_held(attempt)
             attempt.send_again()
+            self._ledger.tell_of_remote(attempt)
             if app.unmanaged and not app.ended:
                 self._rm.await_client(app.id)
 
