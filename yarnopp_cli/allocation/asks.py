@@ -1,7 +1,7 @@
 """The outstanding resource requests of an application, their rules, and the nodes that may serve them.
 
-YARN's ``AppSchedulingInfo`` and ``OpportunisticContainerContext``: an ask for ``*`` replaces the
-outstanding number of its key, asks for hosts and racks add preferred places. One table an attempt and
+YARN's ``AppSchedulingInfo`` and ``OpportunisticContainerContext``: an ask for ``*`` replaces the outstanding
+number of its key, asks for hosts and racks add preferred places. There is one table for each attempt and
 execution type.
 """
 
@@ -28,12 +28,12 @@ OPPORTUNISTIC_ENABLED = "yarn.resourcemanager.opportunistic-container-allocation
 
 
 def key_of(request: ResourceRequest) -> AskKey:
-    """The key of a request; a new one replaces that with the same key."""
+    """The key of a request; a new request replaces the one with the same key."""
     return key_for(request.priority, request.allocation_request_id, request.capability)
 
 
 def key_for(priority: int, allocation_request_id: int, size: Resource) -> AskKey:
-    """The key of asks for such containers."""
+    """The key of asks for containers of this size, priority and request id."""
     return (priority, allocation_request_id, size.memory, size.vcores, size.others)
 
 
@@ -42,9 +42,9 @@ class Ask:
     """Outstanding containers of one key.
 
     ``resource`` is the normalised size. ``locations`` are hosts, node ids and racks with the number wanted
-    there; without ``relax`` no other place will do. ``overtaken`` counts later asks served while this one
-    did not fit. ``asked_ms`` is when it was first made, ``waiting_since_ms`` (both epoch milliseconds) when the work
-    behind it began to wait, where that was in an earlier life: it was shed or preempted.
+    there; without ``relax`` no other place will do. ``overtaken`` counts later asks served while this one did
+    not fit. ``asked_ms`` is when it was first made, ``waiting_since_ms`` (both epoch milliseconds) when its
+    work began to wait, if that was shed or preempted before; else 0.
     """
 
     key: AskKey
@@ -65,7 +65,9 @@ class Ask:
 
     @property
     def is_aged(self) -> bool:
-        """Whether the work behind it has waited before: then it goes before fresh ones of its priority."""
+        """Whether its work waited before, in a container that was shed or preempted: then it goes before new
+        asks of its priority.
+        """
         return self.waiting_since_ms > 0
 
     def shape(self) -> _Shape:
@@ -109,7 +111,7 @@ class AskTable:
         return self._asks.get(key)
 
     def put(self, request: ResourceRequest, resource: Resource, unknown: int = 0, now_ms: int = 0) -> None:
-        """Take one ask in, at ``now_ms`` (epoch milliseconds), which counts for asks that tell their age.
+        """Enter one ask at ``now_ms`` (epoch milliseconds), from which the age in the ask is counted back.
 
         ``unknown`` is how many containers of its key were allocated in answers that the asker had not
         received when it asked: they count against the number, so that nothing is allocated twice.
@@ -128,7 +130,7 @@ class AskTable:
             else:
                 ask.locations.pop(request.resource_name, None)
             if not ask.has_any:
-                # A place alone is an ask of its own, as YARN's own tests have it.
+                # A place without an ask for ANY is an ask of its own, as in YARN's own tests.
                 ask.relax = request.relax_locality
                 self._set_outstanding(ask, _wanted_at(ask.locations) - unknown)
         self._place(ask)
@@ -146,16 +148,16 @@ class AskTable:
             self._place(ask)
 
     def drop(self, ask: Ask) -> None:
-        """It is wanted no more."""
+        """Remove the ask."""
         self._set_outstanding(ask, 0)
         self._place(ask)
 
     def groups(self) -> list[OrderedDict[AskKey, Ask]]:
-        """Asks of equal shape together, in order of service. A group shrinks as its asks are taken."""
+        """The asks grouped by shape, in order of service. A group shrinks as its asks are taken."""
         return [self._groups[shape] for shape in sorted(self._groups, key=lambda shape: shape[:2])]
 
     def clear(self) -> None:
-        """Nothing is wanted any more."""
+        """Remove all asks."""
         was, self.outstanding = self.outstanding, 0
         self._asks.clear()
         self._groups.clear()
@@ -169,7 +171,7 @@ class AskTable:
         ask.outstanding = number
 
     def _place(self, ask: Ask) -> None:
-        """Put the ask into the group of its shape, or out of all if nothing is outstanding."""
+        """Put the ask into the group of its shape, or remove it if nothing is outstanding."""
         key = ask.key
         new = ask.shape() if ask.outstanding > 0 else None
         old = self._shapes.get(key)
@@ -194,7 +196,7 @@ class AskTable:
 
 
 def _wanted_at(locations: dict[str, int]) -> int:
-    """How many containers asks for places alone amount to: a rack's number is that of its hosts again."""
+    """The number of containers that asks for places alone request: a rack's number repeats that of its hosts."""
     racks = sum(number for name, number in locations.items() if name.startswith("/"))
     return max(racks, sum(locations.values()) - racks)
 
@@ -210,7 +212,7 @@ def admits(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:
 
 
 def could_serve(ask: Ask, node: ClusterNode, blacklist: Set[str]) -> bool:
-    """Whether ``ask`` could be served on ``node`` if it were empty."""
+    """Whether ``ask`` could be served on ``node`` if that were empty."""
     return ask.resource.fits_in(node.total) and admits(ask, node, blacklist)
 
 
@@ -225,8 +227,8 @@ def levels(ask: Ask) -> list[tuple[str, ...]]:
 
 
 def normalise(size: Resource, settings: ResourceManagerSettings) -> Resource:
-    """The size a container of ``size`` really gets: raised to the minimum, memory up to a multiple of it,
-    capped.
+    """The size that a container of ``size`` is allocated: raised to the minimum, the memory to a multiple of
+    it, and capped.
     """
     step = settings.minimum_allocation_mb
     memory = max(size.memory, step)
@@ -244,7 +246,7 @@ def check_size(
 ) -> Resource:
     """The normalised size, or InvalidResourceRequestError if it could never be allocated.
 
-    ``node_sizes`` are the totals of the nodes there are; with none the ask waits for the first.
+    ``node_sizes`` are the totals of the known nodes; with none the ask waits for the first node.
     """
     if size.is_negative:
         raise InvalidResourceRequestError(
@@ -295,10 +297,10 @@ def check_types(size: Resource, settings: ResourceManagerSettings, *, what: str 
 
 
 def check_label(label: str, known: Collection[tuple[str, ...]], *, what: str = "an ask") -> None:
-    """Raise InvalidResourceRequestError if no node there is could ever serve this label ("" for none).
+    """Raise InvalidResourceRequestError if no known node could ever serve this label ("" for none).
 
-    An ask for a label goes to nodes that have it, one without to nodes that have none (YARN's partitions). ``known``
-    are the labels of nodes, each set once. With no nodes the ask waits for the first.
+    An ask with a label goes to nodes that have it, one without to nodes that have none (YARN's partitions).
+    ``known`` are the label sets of the nodes, each set once. With no nodes the ask waits for the first.
     """
     if not known or any(label in labels if label else not labels for labels in known):
         return
@@ -319,7 +321,7 @@ def check_label(label: str, known: Collection[tuple[str, ...]], *, what: str = "
 def check_request(
     request: ResourceRequest, settings: ResourceManagerSettings, node_sizes: Set[Resource]
 ) -> Resource:
-    """The normalised size of a valid ask, else InvalidResourceRequestError. 0 containers take an ask back."""
+    """The normalised size of a valid ask, else InvalidResourceRequestError. 0 containers withdraw an ask."""
     if request.num_containers < 0:
         raise InvalidResourceRequestError(
             f"an ask for {request.num_containers} containers is not valid",

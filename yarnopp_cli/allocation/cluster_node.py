@@ -1,6 +1,6 @@
-"""One node's load for allocators: its last report, and later allocations.
+"""One node's load, for allocators: its last report, and later allocations.
 
-Knows no other node.
+Independent of other nodes.
 """
 
 from __future__ import annotations
@@ -16,9 +16,7 @@ _NO_STATUS = OpportunisticContainersStatus()
 
 
 class Claim(enum.Enum):
-    """What an opportunistic container is expected to find at its node: free resources, or a place in the
-    queue.
-    """
+    """What an opportunistic container uses at its node: free resources, or a place in the queue."""
 
     FREE = "FREE"
     QUEUE = "QUEUE"
@@ -29,10 +27,9 @@ class ClusterNode:
     """One node's load (YARN's ``ClusterNode``). Memory in MiB.
 
     ``guaranteed`` is what the scheduler has allocated here. ``claims`` are the unreported opportunistic
-    containers. ``…_others`` are of countable resources
-    alone. ``awaited``: a guaranteed container waits for room here. What is claimed in sum, what is free
-    and how long the queue is follow from the other fields; ``recompute`` keeps them so, and enters the node in the
-    lists of what changed of those who ``watch`` it.
+    containers. ``…_others`` are of countable resources alone. ``awaited``: a guaranteed container waits for
+    resources here. The free resources and the queue length are derived from the other fields; ``recompute``
+    updates them, and enters the node in the ``changed`` dictionaries of its watchers.
     """
 
     node_id: str
@@ -84,12 +81,12 @@ class ClusterNode:
             changed[self.node_id] = None
 
     def watch(self, changed: dict[str, Any]) -> None:
-        """Enter the node there whenever what it could take may have changed."""
+        """Enter the node in ``changed`` whenever what it could accept may have changed."""
         if not any(known is changed for known in self.watchers):
             self.watchers.append(changed)
 
     def unwatch(self, changed: dict[str, Any]) -> None:
-        """No more of that."""
+        """Stop entering the node in ``changed``."""
         self.watchers = [known for known in self.watchers if known is not changed]
 
     def names(self, location: str) -> bool:
@@ -110,12 +107,12 @@ class ClusterNode:
         return Resource(self.free_memory, self.free_vcores, self.free_others.others)
 
     def claim(self, container_id: str, claim: Claim, resource: Resource) -> None:
-        """An opportunistic container was allocated here; it counts until the node speaks of it."""
+        """Count an opportunistic container that was allocated here, until the node reports it."""
         self.claims[container_id] = (claim, resource)
         self._count(claim, resource, 1)
 
     def release_claim(self, container_id: str) -> None:
-        """The node has spoken of that container, or it will never come."""
+        """Drop the claim: the node has reported the container, or it will never arrive."""
         if (entry := self.claims.pop(container_id, None)) is not None:
             self._count(*entry, -1)
 

@@ -1,7 +1,7 @@
-"""How nodes are compared, and what a node may still take: policies of one shape; a property chooses one.
+"""Policies that compare nodes and decide what a node may still accept; a property chooses one.
 
-``FREE_THEN_QUEUE_LENGTH`` is ours. The others are YARN's ``NodeQueueLoadMonitor.LoadComparator`` and
-``ClusterNode.compareAndIncrementAllocation`` to the digit.
+``FREE_THEN_QUEUE_LENGTH`` is yopp's own. The others compute exactly what YARN's
+``NodeQueueLoadMonitor.LoadComparator`` and ``ClusterNode.compareAndIncrementAllocation`` do.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from .cluster_node import Claim, ClusterNode
 
 
 class LoadComparator:
-    """The shape of all of them.
+    """The interface of all load comparators.
 
     ``by_wait``: load is measured in milliseconds of waiting instead of containers queued. ``takes_first``: a
-    container goes to the first of the least loaded nodes that takes it, beginning anywhere among them, as in
-    YARN; otherwise to the best of them. ``by_cluster``: the order depends on what all nodes have together.
+    container goes to the first of the least loaded nodes that accepts it, beginning anywhere among them, as
+    in YARN; otherwise to the best of them. ``by_cluster``: the order depends on the total resources of the
+    cluster.
     """
 
     by_wait: ClassVar[bool] = False
@@ -30,29 +31,29 @@ class LoadComparator:
         raise NotImplementedError
 
     def known(self, node: ClusterNode) -> bool:
-        """Whether enough is known of the node to compare it at all."""
+        """Whether enough is known about the node to compare it."""
         return True
 
     def roomy(self, node: ClusterNode) -> bool:
-        """Whether the node could take any container at all."""
+        """Whether the node could accept any container."""
         raise NotImplementedError
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
-        """The place for a container of that size there; None if there is none."""
+        """What a container of that size would use on the node; None if it does not fit."""
         raise NotImplementedError
 
 
 class FreeThenQueueLength(LoadComparator):
-    """Ours: first where most is free, then where the queue is shortest, then the most recently heard of.
+    """yopp's own: first the node with most free, then the shortest queue, then the latest report.
 
-    A container that fits into free resources needs no place in the queue; others need one. No container is queued
+    A container that fits into free resources needs no place in the queue; others do. No container is queued
     where a guaranteed one waits: it would start between two guaranteed ones, and be killed for the second.
     """
 
     takes_first: ClassVar[bool] = False
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
-        """Most free first, then the shortest queue, then the latest news."""
+        """Most free first, then the shortest queue, then the latest report."""
         return (-node.free_share, node.queue_length, -node.updated)
 
     def roomy(self, node: ClusterNode) -> bool:
@@ -68,36 +69,37 @@ class FreeThenQueueLength(LoadComparator):
 
 
 class QueueLength(LoadComparator):
-    """YARN's QUEUE_LENGTH: the queue's length and nothing else; each allocation takes a place in it."""
+    """YARN's QUEUE_LENGTH: compares the queue length alone; each allocation takes a place in the queue."""
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
-        """The shortest queue first, then the latest news."""
+        """The shortest queue first, then the latest report."""
         return (node.queue_length, -node.updated)
 
     def roomy(self, node: ClusterNode) -> bool:
-        """Whether the queue has a place; one of no capacity is never full, as in YARN."""
+        """Whether the queue has a place; a queue without capacity is never full, as in YARN."""
         capacity = node.status.queue_capacity
         return capacity <= 0 or node.queue_length < capacity
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
-        """A place in the queue, whatever is free."""
+        """A place in the queue, regardless of free resources."""
         return Claim.QUEUE if node.queue_length + 1 <= node.status.queue_capacity else None
 
 
 class QueueWaitTime(QueueLength):
-    """YARN's QUEUE_WAIT_TIME: the waiting time that the node estimates; of which none is known is left out.
+    """YARN's QUEUE_WAIT_TIME: compares the waiting times that the nodes estimate; a node without an estimate
+    is left out.
 
-    A node in the list takes whatever comes.
+    A node in the list accepts every container.
     """
 
     by_wait: ClassVar[bool] = True
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
-        """The shortest wait first, then the latest news."""
+        """The shortest wait first, then the latest report."""
         return (node.status.estimated_queue_wait_ms, -node.updated)
 
     def known(self, node: ClusterNode) -> bool:
-        """Whether it has an estimate."""
+        """Whether the node has an estimate."""
         return node.status.estimated_queue_wait_ms >= 0
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
@@ -111,15 +113,16 @@ class QueueLengthThenResources(QueueLength):
     by_cluster: ClassVar[bool] = True
 
     def order(self, node: ClusterNode, cluster: Resource) -> tuple[float, ...]:
-        """The shortest queue; the larger share of the cluster free, in the dimension that is scarcer; more
-        vcores, more memory, the latest news."""
+        """The shortest queue; then the larger free share of the cluster, in the scarcer dimension; then more
+        vcores, more memory, the latest report.
+        """
         share = 0.0
         if cluster.memory > 0 and cluster.vcores > 0:
             share = min(node.free_memory / cluster.memory, node.free_vcores / cluster.vcores)
         return (node.queue_length, -share, -node.free_vcores, -node.free_memory, -node.updated)
 
     def roomy(self, node: ClusterNode) -> bool:
-        """Whether the queue has a place; one of no capacity has room while nothing waits."""
+        """Whether the queue has a place; a queue without capacity has one while nothing waits."""
         return node.queue_length < max(node.status.queue_capacity, 1)
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
@@ -135,4 +138,4 @@ COMPARATORS: dict[str, LoadComparator] = {
     "QUEUE_WAIT_TIME": QueueWaitTime(),
     "QUEUE_LENGTH_THEN_RESOURCES": QueueLengthThenResources(),
 }
-"""By the values of ``yarn.resourcemanager.nm-container-queuing.load-comparator``."""
+"""The comparators by the values of ``yarn.resourcemanager.nm-container-queuing.load-comparator``."""

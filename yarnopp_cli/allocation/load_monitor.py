@@ -1,9 +1,9 @@
-"""How loaded the nodes are, which of them are the least loaded, and how long their queues should be.
+"""The load of the nodes, the least loaded ones, and how long their queues should be.
 
-YARN's ``NodeQueueLoadMonitor``. A node's load is what it last reported plus what was allocated to it since and not
-yet reported (its *claims*), so that a burst between two heartbeats spreads as if each allocation had been reported at
-once. By default what is free on a node counts before how long its queue is (yarn-gaps G8). It allocates nothing
-itself and knows no applications.
+YARN's ``NodeQueueLoadMonitor``. A node's load is what it last reported plus what was allocated to it since
+and not yet reported (its *claims*), so that a burst between two heartbeats spreads as if each allocation had
+been reported at once. By default the free resources of a node are compared before its queue length (yarn-gaps
+G8). The monitor allocates nothing itself and knows no applications.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from .rebalancing import MayMove, Rebalancer
 from .sorted_items import SortedItems
 
 MOST_SIZES = 8
-"""For so many sizes of containers it is kept which nodes take one."""
+"""The number of container sizes for which the nodes that accept one are remembered."""
 
 FEW = 8
-"""Where fewer than one in so many nodes take a container, these are sorted instead of looked for among all."""
+"""If fewer than one in this many nodes accept a container, these are sorted instead of searched for among
+all.
+"""
 
 
 class NodeQueueLoadMonitor:
-    """The least loaded nodes, as of the last sorting, and the limit of the queues.
+    """The least loaded nodes, as of the last sorting, and the limit for the queues.
 
-    The first ``nodes_used`` of the sorted nodes are allocated to between two sortings; nodes beyond them are used only
-    where one is idle, or when none of them has room left, so that none is left out. ``rng`` draws where to begin among
-    the least loaded, for comparators that take the first; without it they take turns. ``may_move`` tells whether
-    whatever is queued at the first node may run on the second.
+    Between two sortings, containers go to the first ``nodes_used`` of the sorted nodes; nodes beyond these
+    are used only where one is idle, or when none of the first has room left, so that no node is left out.
+    ``rng`` draws where to begin among the least loaded, for comparators that take the first; without it they
+    take turns. ``may_move`` tells whether whatever is queued at the first node may run on the second.
     """
 
     def __init__(
@@ -59,9 +61,9 @@ class NodeQueueLoadMonitor:
         self._next = 0
         self._updates = 0
         self.stale = False
-        """Whether anything changed since the last sorting."""
+        """Whether anything has changed since the last sorting."""
         self.gained: dict[str, ClusterNode] = {}
-        """Nodes that may be able to take what none could take before; whoever allocates empties it."""
+        """Nodes that may accept what none could accept before; the caller that allocates empties it."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -70,11 +72,11 @@ class NodeQueueLoadMonitor:
         return node_id in self._nodes
 
     def knows(self, node: ClusterNode) -> bool:
-        """Whether enough is known of that node to allocate to it."""
+        """Whether enough is known about that node to allocate to it."""
         return self._comparator.known(node)
 
     def update(self, node: ClusterNode) -> None:
-        """Take a node in, or note that the node reported, or that it was given something."""
+        """Add a node, or note that the node reported, or that a container was allocated to it."""
         self._updates += 1
         node.updated = self._updates
         if not self._comparator.known(node):
@@ -90,7 +92,7 @@ class NodeQueueLoadMonitor:
         self.refresh(node)
 
     def refresh(self, node: ClusterNode) -> None:
-        """The room on the node may have changed without a report."""
+        """Note that the room on the node may have changed without a report."""
         node_id = node.node_id
         if self._nodes.get(node_id) is not node:
             return
@@ -114,7 +116,7 @@ class NodeQueueLoadMonitor:
             self._idle.pop(node_id, None)
 
     def remove(self, node_id: str) -> None:
-        """Allocate to this node no more (lost, leaving, unhealthy, or its connection is down)."""
+        """Stop allocating to this node (lost, leaving, unhealthy, or its connection is down)."""
         if (node := self._nodes.pop(node_id, None)) is not None:
             node.unwatch(self._sorted.changed)
             self._sorted.drop(node_id)
@@ -129,23 +131,24 @@ class NodeQueueLoadMonitor:
             self.stale = True
 
     def has_room(self) -> bool:
-        """Whether any node could take any container."""
+        """Whether any node could accept any container."""
         return bool(self._roomy)
 
     def may_take(self, least: Resource) -> bool:
-        """Whether a node that gained since the last allocation takes a container of that size, or of a larger one."""
+        """Whether a node that gained room since the last allocation accepts a container of that size."""
         return any(
             node.node_id in self._roomy and self._comparator.fit(node, least) is not None
             for node in self.gained.values()
         )
 
     def may_place(self, least: Resource) -> bool:
-        """Whether any node could take a container of that size, or of a larger one; always true if each must be
-        tried."""
+        """Whether any node could accept a container of that size: if none, no larger one either. True if each
+        must be tried.
+        """
         return self._comparator.takes_first or bool(self._takers_among(least))
 
     def compute(self) -> None:
-        """Sort the nodes and derive the limit of the queues (YARN's periodic task)."""
+        """Sort the nodes and compute the limit for the queues (YARN's periodic task)."""
         self._refill()
         self._rebalancer.compute(self._nodes.values(), self._roomy.values())
         self.stale = False
@@ -155,9 +158,11 @@ class NodeQueueLoadMonitor:
         return list(self._sorted)
 
     def least_loaded(self) -> list[ClusterNode]:
-        """The nodes to allocate to as of the last sorting, with the figures of now; idle ones beyond them too.
+        """The nodes to allocate to as of the last sorting, with their present figures; then idle ones beyond
+        these.
 
-        Sorted anew where some are full now, or were not there then, so that the list is as long as it may be.
+        The nodes are sorted again where some are full now or were added since, so that the list is as long as
+        possible.
         """
         found = [node for node in self._candidates if node.node_id in self._roomy]
         if len(found) < min(self._nodes_used, len(self._roomy)):
@@ -168,16 +173,20 @@ class NodeQueueLoadMonitor:
         return found + list(itertools.islice(beyond, self._nodes_used))
 
     def limit(self) -> ContainerQueuingLimit:
-        """The length that queues should not exceed, by the distribution of their lengths; or the wait."""
+        """The length, or the waiting time, that queues should not exceed, from the distribution of their
+        loads.
+        """
         return self._rebalancer.limit()
 
     @property
     def shown_limit(self) -> int:
-        """That length as people see it: -1 where there is nowhere to shed to, or waits are what is limited."""
+        """That length as shown to users: -1 where no other node could take shed containers, or where waits
+        are limited.
+        """
         return self.limit().max_queue_length if self._rebalancer.tells_all or len(self._nodes) > 1 else -1
 
     def tell_limit(self, node_id: str) -> ContainerQueuingLimit:
-        """What that node is told in a heartbeat's answer, which asks it to shed; no limit where it need not."""
+        """The limit in that node's heartbeat answer, which asks it to shed; no limit where it need not shed."""
         node = self._nodes.get(node_id)
         return ContainerQueuingLimit() if node is None else self._rebalancer.tell(node)
 
@@ -188,19 +197,19 @@ class NodeQueueLoadMonitor:
     def select(
         self, resource: Resource, suitable: Callable[[ClusterNode], bool] = lambda node: True
     ) -> tuple[ClusterNode, Claim] | None:
-        """The node for one more container, None where none can take it. ``suitable`` rules nodes out.
+        """The node for one more container, None where none can accept it. ``suitable`` excludes nodes.
 
-        Round-robin over the candidates where it fits into what is free; then on an idle node beyond them;
-        then where the queue is shortest; at last on any node that has room. (YARN's documentation speaks of
-        round robin, and its code begins anywhere, yarn-gaps G16: so do its comparators here.)
+        Round-robin over the candidates where it fits into free resources; then an idle node beyond them; then
+        the shortest queue; at last any node that has room. (YARN's documentation describes round robin, and
+        its code begins anywhere, yarn-gaps G16: so do its comparators here.)
         """
         if not self._roomy:
             return None
         if not self._comparator.takes_first and self._takers.get(resource, True) == set():
-            self._refill()  # as below; others draw lots even in vain
+            self._refill()  # as below; the other comparators draw a random start even if no node fits
             return None
         if len(self._candidates) < min(self._nodes_used, len(self._roomy)):
-            self._refill()  # some came since the last sorting
+            self._refill()  # nodes were added since the last sorting
         near = self._among_candidates(resource, suitable)
         if near is not None and (near[1] is Claim.FREE or self._comparator.takes_first):
             return near
@@ -216,13 +225,15 @@ class NodeQueueLoadMonitor:
         for node in self._takers_of(resource):
             claim = self._comparator.fit(node, resource) if suitable(node) else None
             if claim is Claim.FREE or (claim is not None and resource.memory > 0 and resource.vcores > 0):
-                return node, claim  # what has some of everything free was looked at above
+                return node, claim  # nodes with some of everything free were tried above
             if claim is not None and best is None:
                 best = node, claim
         return best
 
     def _takers_of(self, resource: Resource) -> Iterable[ClusterNode]:
-        """The nodes that have room for a container of that size, the least loaded first, and perhaps others."""
+        """The nodes to try for a container of that size, the least loaded first; includes all that have room
+        for it.
+        """
         names = self._takers_among(resource)
         if len(names) * FEW < len(self._roomy):
             return sorted(map(self._roomy.__getitem__, names), key=self._key)
@@ -265,14 +276,14 @@ class NodeQueueLoadMonitor:
         self._next = 0
 
     def _place(self, node: ClusterNode) -> tuple[float, ...] | None:
-        """The sort key of a node that has room, as of now."""
+        """The present sort key of a node that has room; None for one without."""
         return self._key(node) if node.node_id in self._roomy else None
 
     def _key(self, node: ClusterNode) -> tuple[float, ...]:
         return self._comparator.order(node, self._cluster)
 
     def _count(self, node_id: str, total: Resource | None) -> None:
-        """A node has this size now, or is no more."""
+        """Record the size of a node; None removes it."""
         was = self._counted.pop(node_id, None)
         if total is not None:
             self._counted[node_id] = total

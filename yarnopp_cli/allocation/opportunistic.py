@@ -1,10 +1,10 @@
-"""The allocator of opportunistic containers: outstanding asks onto the least loaded nodes, no feedback
-awaited.
+"""The allocator of opportunistic containers: it places outstanding asks on the least loaded nodes without
+waiting for feedback.
 
-YARN's ``OpportunisticContainerAllocator``; the RM and the nodes' DistributedSchedulers use the same one. Attempts
-take turns, so that one with 50,000 asks does not shut out one with five; an attempt's own asks go by priority, then
-age. Requests without room stay outstanding, and are tried again as soon as a node has room. It decides; the caller
-grants.
+YARN's ``OpportunisticContainerAllocator``; the RM and the nodes' DistributedSchedulers use the same one.
+Attempts take turns, so that one with 50,000 asks does not shut out one with five; an attempt's own asks go by
+priority, then age. Requests that find no room stay outstanding, and are tried again as soon as a node has
+room. The allocator decides; the caller grants.
 
 Decisions: opportunistic-means-opportunistic, one-allocator.
 """
@@ -26,9 +26,9 @@ _NOTHING = Resource()
 
 
 class Asker(Protocol):
-    """A requester of containers: the RM's attempt, or a DistributedScheduler's.
+    """A requester of containers: an attempt of the RM, or of a DistributedScheduler.
 
-    ``since_call`` counts what was allocated since its master last called.
+    ``since_call`` counts the containers allocated since its master's last call.
     """
 
     opportunistic_asks: AskTable
@@ -40,33 +40,33 @@ AskerT = TypeVar("AskerT", bound=Asker)
 
 
 class Rotation(Protocol[AskerT]):
-    """Whose turn it is."""
+    """The order in which attempts take turns."""
 
     def take(self) -> AskerT | None:
-        """The next one; None where there is none. It is out until it is put back."""
+        """Remove and return the next attempt; None where there is none."""
 
     def put_back(self, attempt: AskerT, /) -> None:
-        """It was served, and may be again."""
+        """Put back an attempt that was served and may be served again."""
 
 
 class RoundRobin(Generic[AskerT]):
-    """One after the other."""
+    """Attempts take turns, one after the other."""
 
     def __init__(self, attempts: Iterable[AskerT]) -> None:
         self._waiting = deque(attempts)
 
     def take(self) -> AskerT | None:
-        """The one that waits longest."""
+        """The attempt that has waited longest."""
         return self._waiting.popleft() if self._waiting else None
 
     def put_back(self, attempt: AskerT, /) -> None:
-        """To the end."""
+        """Put the attempt at the end."""
         self._waiting.append(attempt)
 
 
 class OpportunisticContainerAllocator(Generic[AskerT]):
-    """``max_per_call`` bounds what one attempt gets between two calls of its master; 0 or less for no
-    bound.
+    """``max_per_call`` bounds how many containers an attempt gets between two calls of its master; 0 or less:
+    no bound.
     """
 
     def __init__(self, monitor: NodeQueueLoadMonitor, *, max_per_call: int) -> None:
@@ -81,7 +81,7 @@ class OpportunisticContainerAllocator(Generic[AskerT]):
     ) -> None:
         """Serve requests, one container in each turn. ``order`` determines whose turn it is.
 
-        No ask is below ``least``.
+        No ask is smaller than ``least``.
         """
         #: the shapes that each attempt that had its turn has not failed with yet
         shapes: dict[int, deque[OrderedDict[AskKey, Ask]]] = {}
@@ -97,7 +97,7 @@ class OpportunisticContainerAllocator(Generic[AskerT]):
                     groups.popleft()  # no other ask of this shape can be served either
             if choice is None or ask is None:
                 if ask is not None and not self._monitor.may_place(least):
-                    return  # the others would look in vain
+                    return  # no other ask can be placed either
                 continue
             node, claim, location = choice
             grant(attempt, ask, node, claim)

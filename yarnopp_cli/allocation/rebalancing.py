@@ -1,8 +1,8 @@
-"""How long the queues of nodes should be, and which nodes give up containers that others take sooner.
+"""How long the queues of nodes should be, and which nodes give up containers that others can start sooner.
 
-YARN's ``QueueLimitCalculator``, and what is missing from it: YARN tells every node the same limit whether or not
-there is a place for what it sheds. Here a node sheds only as many as other nodes have room for. Pure arithmetic on
-loads; the node chooses which containers it sheds, and the allocator where they go.
+YARN's ``QueueLimitCalculator``, and what it lacks: YARN sends every node the same limit, whether or not there
+is a place for what the node sheds. Here a node sheds only as many as other nodes have room for. Pure
+arithmetic on loads; the node chooses which containers it sheds, and the allocator where they go.
 
 Decisions: shedding-moves-work.
 """
@@ -21,8 +21,9 @@ from ..settings.declarations import ResourceManagerSettings
 from .cluster_node import ClusterNode
 
 LEAST_EXCESS = 2
-"""How many a node has beyond the limit before any is shed: one alone gains a single place by its move, and may
-be moved back for it a moment later."""
+"""The excess over the limit at which a node begins to shed: one container alone gains a single place by its
+move, and might be moved back a moment later.
+"""
 
 
 MayMove = Callable[[ClusterNode, ClusterNode], bool]
@@ -43,7 +44,8 @@ class LimitBounds:
 
 
 def queue_threshold(loads: Sequence[int], bounds: LimitBounds) -> float:
-    """Mean plus ``sigma`` standard deviations (of the population), in floats; clamped. No loads: the minimum.
+    """Mean plus ``sigma`` standard deviations (of the population), in floats; clamped. The minimum if there
+    are no loads.
 
     Yarn-gaps G7: YARN truncates the mean and leaves full nodes out.
     """
@@ -55,7 +57,9 @@ def queue_threshold(loads: Sequence[int], bounds: LimitBounds) -> float:
 
 
 def yarn_queue_threshold(loads: Sequence[int], bounds: LimitBounds) -> float:
-    """YARN's to the digit: integer mean, deviation from it rounded half up to an integer, sum truncated."""
+    """Exactly YARN's computation: integer mean, deviation from it rounded half up to an integer, sum
+    truncated.
+    """
     if not loads:
         return bounds.clamp(0)
     mean = sum(loads) // len(loads)
@@ -66,8 +70,8 @@ def yarn_queue_threshold(loads: Sequence[int], bounds: LimitBounds) -> float:
 class _Side:
     """A node as it would be after the moves planned so far.
 
-    ``load`` and ``step``, what one container adds to it, are containers, or milliseconds where loads are waits.
-    ``typical`` is the mean size of those that are queued there, rounded up, at least 1 MiB.
+    ``load``, and ``step``, which one container adds to it, are in containers, or in milliseconds where loads
+    are waits. ``typical`` is the mean size of the containers queued there, rounded up, at least 1 MiB.
     """
 
     def __init__(self, node: ClusterNode, load: float, *, by_wait: bool) -> None:
@@ -85,11 +89,11 @@ class _Side:
         )
 
     def starts_at_once(self, giver: _Side) -> bool:
-        """Whether one more of ``giver``'s would start here at once."""
+        """Whether one more of ``giver``'s containers would start here at once."""
         return self.node is not giver.node and giver.typical.fits_in(self.free)
 
     def take_from(self, giver: _Side) -> None:
-        """Count one of ``giver``'s as being here."""
+        """Count one of ``giver``'s containers as moved here."""
         giver.load -= giver.step
         if giver.typical.fits_in(self.free):
             self.free = self.free - giver.typical
@@ -100,7 +104,7 @@ class _Side:
 
 @dataclass(frozen=True, slots=True)
 class _Shed:
-    """``count`` containers are to be given up, so that ``kept`` stay; none of them below ``bound``."""
+    """A node sheds ``count`` containers, so that ``kept`` stay; none below ``bound``."""
 
     count: int
     kept: int
@@ -110,8 +114,9 @@ class _Shed:
 class Rebalancer:
     """Mean and deviation of the loads, the resulting limit, and how many containers each node sheds.
 
-    ``by_wait``: loads are estimated waiting times instead of queue lengths. ``tells_all``: every node is told the
-    limit, always (YARN). Only so many of the least loaded nodes are looked at as takers as are allocated to.
+    ``by_wait``: loads are estimated waiting times instead of queue lengths. ``tells_all``: every node is
+    always told the limit (YARN). As takers, only as many of the least loaded nodes are considered as are
+    allocated to.
     """
 
     def __init__(self, settings: ResourceManagerSettings, may_move: MayMove, *, by_wait: bool) -> None:
@@ -127,7 +132,8 @@ class Rebalancer:
         self._in_flight = 0
 
     def compute(self, nodes: Iterable[ClusterNode], roomy: Iterable[ClusterNode]) -> None:
-        """Derive the limit from the loads of all ``nodes`` (YARN: of the ``roomy`` ones), and plan anew.
+        """Compute the limit from the loads of all ``nodes`` (YARN: of the ``roomy`` ones), and make a new
+        plan.
 
         Containers shed since the last time may still be under way, and count as used room.
         """
@@ -154,8 +160,9 @@ class Rebalancer:
         return tuple(self._sheds)
 
     def tell(self, node: ClusterNode) -> ContainerQueuingLimit:
-        """What that node is told in the answer to a heartbeat: once for each plan, so that what comes to it
-        afterwards is not shed for the same reason; YARN's limit every time."""
+        """The limit for that node's heartbeat answer: once for each plan, so that containers that arrive
+        afterwards are not shed for the same reason; with YARN's policy, the limit every time.
+        """
         if self.tells_all:
             return self.limit()
         shed = self._sheds.pop(node.node_id, None)
@@ -177,8 +184,8 @@ class Rebalancer:
     def _plan(self, nodes: Sequence[ClusterNode], roomy: Sequence[ClusterNode]) -> dict[str, _Shed]:
         """How many each node is to shed.
 
-        First what starts at once elsewhere, down to the minimum: no node stays idle while others have queues.
-        Then what is beyond the threshold, as far as others take it sooner.
+        First containers that start at once elsewhere, down to the minimum: no node stays idle while others
+        have queues. Then those beyond the threshold, as far as others start them sooner.
         """
         minimum = self._bounds.minimum
         givers = sorted(
@@ -229,7 +236,7 @@ class Rebalancer:
         return _Side(node, self._load(node), by_wait=self._by_wait)
 
     def _beyond(self, node: ClusterNode, bound: float) -> int:
-        """How many of those that are queued there are beyond ``bound``."""
+        """How many of the containers queued there are beyond ``bound``."""
         queued = node.status.queued
         if not self._by_wait:
             return min(queued, node.queue_length - int(bound))
@@ -237,11 +244,14 @@ class Rebalancer:
         return 0 if wait <= bound else queued - int(queued * bound / wait)
 
     def _taker(self, giver: _Side, takers: Sequence[_Side]) -> _Side | None:
-        """The least loaded that takes one more of ``giver``, starts it sooner, and stays below the
-        threshold."""
+        """The least loaded node that can take one more of ``giver``'s containers, starts it sooner, and does
+        not exceed the threshold.
+        """
         best: _Side | None = None
         for taker in takers:
-            if taker.node is giver.node or taker.queue_room <= 0:  # itself, where some are on their way
+            if (
+                taker.node is giver.node or taker.queue_room <= 0
+            ):  # the giver is among the takers while containers under way are counted
                 continue
             load = taker.load + (taker.step or giver.step)
             sooner = load < giver.load and not 0 <= giver.wait_ms <= taker.wait_ms
@@ -251,5 +261,5 @@ class Rebalancer:
 
 
 def _idle(giver: _Side, takers: Sequence[_Side]) -> _Side | None:
-    """Who starts one more of ``giver`` at once."""
+    """The node that starts one more of ``giver``'s containers at once."""
     return next((one for one in takers if one.starts_at_once(giver)), None)

@@ -1,8 +1,8 @@
-"""Items in the order of a key that changes often and is looked at rarely.
+"""Items in the order of a key that changes often and is read rarely.
 
-The owner of a changed item calls ``changed``; the item is moved at the next read. So the first few of ten thousand
-cost the same as of ten, however many changes came between two reads. A place is found by bisection; moving one in a
-list of ten thousand takes a few microseconds. Pure.
+The owner of a changed item enters its name in ``changed``; the item is moved at the next read. Reading the
+first few of ten thousand items then costs the same as of ten, however many changes came between two reads. A
+place is found by bisection; moving an item in a list of ten thousand takes a few microseconds. Pure.
 
 Decisions: core-costs-what-changes.
 """
@@ -16,7 +16,7 @@ from typing import Any, Generic, TypeVar
 ItemT = TypeVar("ItemT")
 
 REBUILD_FROM = 8
-"""The share of changed items, one in this many, above which all are sorted instead of moved one by one."""
+"""If more than one item in this many has changed, all are sorted instead of moved one by one."""
 
 
 class SortedItems(Generic[ItemT]):
@@ -32,29 +32,29 @@ class SortedItems(Generic[ItemT]):
         self._items: dict[str, ItemT] = {}
         self._at: dict[tuple[Any, ...], ItemT] = {}
         self.changed: dict[str, Any] = {}
-        """The names of items whose key may have changed; whoever changes one enters it."""
+        """The names of items whose key may have changed; the code that changes an item enters its name."""
 
     def __len__(self) -> int:
         self._settle()
         return len(self._places)
 
     def __iter__(self) -> Iterator[ItemT]:
-        """In order, as of now; nothing may be looked at anew before that is over."""
+        """The items in their present order; no other read may happen during the iteration."""
         self._settle()
         return map(self._at.__getitem__, self._places)
 
     def put(self, name: str, item: ItemT) -> None:
-        """Take an item in, or in place of that name's."""
+        """Add an item, or replace that of the same name."""
         self._items[name] = item
         self.changed[name] = None
 
     def drop(self, name: str) -> None:
-        """It is no more."""
+        """Remove an item."""
         if self._items.pop(name, None) is not None:
             self.changed[name] = None
 
     def all_changed(self) -> None:
-        """Every key may have changed."""
+        """Note that every key may have changed."""
         self.changed.update(dict.fromkeys(self._items))
 
     def _settle(self) -> None:
@@ -82,7 +82,7 @@ class SortedItems(Generic[ItemT]):
         self.changed.clear()
 
     def validate(self) -> None:
-        """Assert that every item that has a place is in it, once whoever changed one has said so."""
+        """Assert that every item with a key is in its place, given that all changes were entered."""
         self._settle()
         expected = {name: key for name, item in self._items.items() if (key := self._key(item)) is not None}
         assert self._place_of == expected, "a place is out of date"

@@ -92,7 +92,7 @@ class YarnClient:
     def close(self) -> None:
         """Do nothing: no connection is kept open between two calls."""
 
-    # -- what was told -----------------------------------------------------------------------------------------
+    # -- kept documents ----------------------------------------------------------------------------------------
 
     def document_of(self, report: Any) -> documents.Document:
         """The document from which a report was read."""

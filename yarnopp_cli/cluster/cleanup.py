@@ -106,7 +106,7 @@ def known_ports(run_dir: RunDir, where: Places) -> set[int]:
 
 
 def _pools(run_dir: RunDir) -> dict[int, list[Marked]]:
-    """The processes of nodes' pools, by port: a stopped zygote outlives its node, and is in no group
+    """The processes of the nodes' pools, by port: a stopped zygote outlives its node, and is in no cgroup
     and no record."""
     if not os.path.isdir(run_dir.state_dir):
         return {}
@@ -205,7 +205,7 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
     deadline = time.monotonic() + KILL_SECONDS
     removed = [group for group in groups(run_dir, where.hierarchy) if ports is None or _port(group) in ports]
     unreadable: set[int] = set()
-    _end_pools(run_dir, ports)  # first of all: a zygote that goes on starts no more launchers
+    _end_pools(run_dir, ports)  # before anything else, so that no zygote starts further launchers
     for port in _node_ports(run_dir, ports):
         try:
             found = _stored(run_dir, port)

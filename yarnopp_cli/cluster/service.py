@@ -177,7 +177,7 @@ def quoted(word: str, *, dollar: str = "$$") -> str:
     return '"' + escaped(word).replace('"', '\\"').replace("$", dollar) + '"'
 
 
-# -- what there is -------------------------------------------------------------------------------------
+# -- the state -----------------------------------------------------------------------------------------
 
 
 def check_systemd(service: Service) -> None:

@@ -382,8 +382,8 @@ def run_nm(
 
 @contextlib.contextmanager
 def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> Iterator[Plan]:
-    """Hold the lock of the run directory; remove the files of dead daemons, and write the configuration and
-    the plan if they are missing. Yields the plan."""
+    """Hold the lock of the run directory; remove the files of dead daemons, write the configuration if no
+    daemon runs or it is missing, and an empty plan if there is none. Yields the plan."""
     run_dir.prepare()
     set_aside(run_dir)
     with run_dir.lock(timeout):

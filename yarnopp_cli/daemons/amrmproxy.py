@@ -116,7 +116,7 @@ class AMRMProxyShell:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._state_file)
 
-    # -- what is written down --------------------------------------------------------------------------
+    # -- the state file --------------------------------------------------------------------------------
 
     def _read(self) -> tuple[bytes, tuple[StoredPipeline, ...]]:
         """The key and the pipelines stored by the previous process of this node; a new key if none

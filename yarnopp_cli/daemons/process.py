@@ -153,7 +153,7 @@ class DaemonProcess:
         LOG.critical("%s", context.get("message"), exc_info=error)
         self.crashed(error, None)
 
-    # -- started again if it dies ----------------------------------------------------------------------
+    # -- restarts --------------------------------------------------------------------------------------
 
     @property
     def is_watched(self) -> bool:
@@ -189,7 +189,7 @@ class DaemonProcess:
             self._watched = True
 
     def end_watch(self) -> None:
-        """The daemon ends on purpose: it must not be restarted."""
+        """Mark this daemon as ending on purpose: it must not be restarted."""
         if self.is_watched:
             from ..cluster.watched import forget_watched
 

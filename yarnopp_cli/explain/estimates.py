@@ -1,9 +1,10 @@
-"""How long containers are expected to run, and so when those that wait may start, told of a cluster's reports. Pure.
+"""Expected running times, and from them when waiting containers may start, computed from a cluster's reports.
+Pure.
 
-What a container's creator declared goes before what was measured: the median of its application's containers that
-have ended, else that of those on its node, else that of all. What is left of one that runs is that less what it has
-run; one that has outlived it may end at any moment, and is named. Of one that has run for much longer than other
-applications' containers do, nothing is known.
+The declared running time of a container takes precedence over measurements: the median of its application's
+ended containers, else that of those on its node, else that of all. The remaining time of a running container
+is that less the time it has run; a container that has outlived it may end at any moment, and is named. If a
+container has run for much longer than other applications' containers, its remaining time is unknown.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ from ..records.reports import ContainerReport
 from .snapshot import NodeSnapshot, needs_of
 
 BEYOND_MS = 1000
-"""Twice the median of others and this much more: who has run longer is none of their kind."""
+"""A container that has run longer than twice the median of others plus this is not comparable with them."""
 
 
 class Durations:
-    """What is known of running times: ``finished`` are containers that have ended."""
+    """The running times of ``finished``, containers that have ended."""
 
     def __init__(self, finished: Iterable[ContainerReport]) -> None:
         self._times: dict[tuple[str, str], list[int]] = {}
@@ -64,13 +65,13 @@ class Durations:
         for basis, whose in ((OF_APPLICATION, application_id), (OF_NODE, node_id), (OF_ALL, "")):
             if ordered := sorted(self._times.get((basis, whose), ())):
                 median = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
-                # 0 means unknown: what took no time at all took one millisecond
+                # 0 means unknown, so a time of 0 ms counts as 1 ms
                 return Expected(max(1, round(median)), basis)
         return Expected()
 
 
 def ran_ms(report: ContainerReport, now_ms: int) -> int:
-    """How long it has run; the time that it stood still does not count."""
+    """How long a container has run; the time it was paused does not count."""
     if not report.started_at_ms:
         return 0
     until = report.finished_at_ms or report.paused_at_ms or now_ms
@@ -78,16 +79,19 @@ def ran_ms(report: ContainerReport, now_ms: int) -> int:
 
 
 def beyond(one: ContainerReport, expected: Expected, now_ms: int) -> bool:
-    """Whether it has run so much longer than other applications' containers do that their median says nothing of it."""
+    """Whether a container has run so much longer than other applications' containers that their median does
+    not apply to it.
+    """
     return expected.basis in (OF_NODE, OF_ALL) and ran_ms(one, now_ms) > 2 * expected.ms + BEYOND_MS
 
 
-# -- who starts when -----------------------------------------------------------------------------------------
+# -- the order of starts -------------------------------------------------------------------------------------
 
 
 class Asked(Record):
-    """Equal containers that an application has asked for and not been granted. ``nodes`` are the ids of those that
-    could serve it, ``duration`` how long each is expected to run. ``limited``: a limit of its queue stands against it.
+    """Equal containers that an application has requested and not been granted. ``nodes`` are the ids of the
+    nodes that could serve the request, ``duration`` is how long each container is expected to run.
+    ``limited``: a limit of its queue blocks the request.
     """
 
     number: int
@@ -102,7 +106,7 @@ class Asked(Record):
 
 
 class _Tag(NamedTuple):
-    """What the estimate has to be told of one that starts or ends."""
+    """What the estimate needs to know about a container that starts or ends."""
 
     key: str
     expected: Expected
@@ -116,8 +120,8 @@ def future_of(
     durations: Durations,
     now_ms: int,
 ) -> Node:
-    """A node as its containers are now. Masters, what nothing is known of, and what is beyond all that is known
-    are taken to go on for ever.
+    """A node with its present containers. Masters, containers of unknown running time, and those far beyond
+    their expected time are taken to run for ever.
     """
     ends, waiting = [], []
     for one in running:
@@ -135,17 +139,17 @@ def future_of(
 
 
 def queue_of(here: NodeSnapshot, durations: Durations, now_ms: int) -> Node:
-    """A node's queue of opportunistic containers, and what they wait for."""
+    """A node with its queue of opportunistic containers, and the running ones that these wait for."""
     return future_of(here.free_for(ExecutionType.OPPORTUNISTIC), here.running, here.line, durations, now_ms)
 
 
 def starts(
     lanes: dict[str, Node], asked: Mapping[str, Asked], wanted: frozenset[str]
 ) -> list[tuple[str, Start]]:
-    """The keys in ``wanted``, and when those start, in order; those of which nothing can be said are left out.
+    """The keys in ``wanted`` and when they start, in order; those without an estimate are left out.
 
-    ``lanes`` are the nodes by their ids: each starts its own in their order, as they fit; then those that are asked
-    for, in their order.
+    ``lanes`` are the nodes by their ids: each starts the containers of its own queue in order, as they fit;
+    then those in ``asked``, in order.
     """
     places = {node_id: place for place, node_id in enumerate(lanes)}
     pools = [
@@ -176,15 +180,16 @@ def starts(
 
 
 def weaker(one: Expected, other: Expected) -> Expected:
-    """Which of two rests on less; the other where one is unknown."""
+    """The one of the two with the weaker basis; the other one where one is unknown."""
     if not one.basis or not other.basis:
         return other if other.basis else one
     return other if BASES.index(other.basis) >= BASES.index(one.basis) else one
 
 
 def first_and_last(here: NodeSnapshot, ids: Sequence[str], now_ms: int) -> tuple[Start | None, Start | None]:
-    """When the first and the last of some that wait at a node will probably start or go on; None where nothing can be
-    said. Where nothing is known of how long containers run, their share of what the node says of its queue.
+    """When the first and the last of some containers that wait at a node will probably start or resume; None
+    where there is no estimate. Where no running times are known, their share of the node's own estimate for
+    its queue.
     """
     first, last = ids[0], ids[-1]
     lanes = {here.node.node_id: queue_of(here, Durations(here.finished), now_ms)}
@@ -200,14 +205,14 @@ def first_and_last(here: NodeSnapshot, ids: Sequence[str], now_ms: int) -> tuple
 
 
 def start_of(report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Start | None:
-    """When one that waits at a node will probably start or go on; None where nothing can be said."""
+    """When a container that waits at a node will probably start or resume; None where there is no estimate."""
     if report.execution_type is ExecutionType.OPPORTUNISTIC and here.pressed:
         return None
     return first_and_last(here, [report.container_id], now_ms)[0]
 
 
 def beyond_expected(here: NodeSnapshot, now_ms: int) -> Unknown | None:
-    """Which container on a node has run beyond all that is known."""
+    """The first container on a node that has run far beyond its expected time; None if there is none."""
     durations = Durations(here.finished)
     for one in here.running:
         expected = durations.of(one)
@@ -217,13 +222,13 @@ def beyond_expected(here: NodeSnapshot, now_ms: int) -> Unknown | None:
 
 
 def unknown_while_pressed(here: NodeSnapshot) -> Unknown:
-    """Why nothing can be said of opportunistic containers on a node that is pressed."""
+    """Why there is no estimate for opportunistic containers on a node under pressure."""
     closed = here.node.opportunistic.closed_until_ms > 0
     return Unknown(UnknownStart.WINDOW_CLOSED if closed else UnknownStart.OTHER_PROGRAMS)
 
 
 def why_unknown(report: ContainerReport, here: NodeSnapshot, now_ms: int) -> Unknown:
-    """Why nothing can be said of when one that waits at a node starts."""
+    """Why there is no estimate for the start of a container that waits at a node."""
     if here.pressed:
         return unknown_while_pressed(here)
     if (told := beyond_expected(here, now_ms)) is not None:

@@ -1,7 +1,7 @@
-"""What is the matter with a container, a node or an application, and what can be done about it. Pure.
+"""Why a container, a node or an application waits, and what a user can do about it. Pure.
 
-They describe the rules of the schedulers and decide nothing. What they say of the time to come is ``estimates``' and
-marked so.
+The functions describe the rules of the schedulers and decide nothing. Statements about the future come from
+``estimates`` and are marked as estimates.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from .reasons import MOST_NAMED, never_here, unusable, why_paused, why_queued, w
 from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit, sum_of, unpromised
 
 MOST_NODES = 3
-"""So many nodes with containers that wait are told of one by one."""
+"""At most this many nodes with waiting containers are explained individually."""
 LATE_MS = 3000
-"""A container that was granted so long ago, and not started, is told of."""
+"""A container that was granted this long ago and has not started is reported."""
 _STAND = (*PAUSED, ContainerState.PAUSING)
 _VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
 
@@ -54,7 +54,7 @@ _VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
 
 
 def explain_container(report: ContainerReport, here: NodeSnapshot | None, now_ms: int) -> Explanation:
-    """What is the matter with one container. ``here`` is its node, None where that is unknown."""
+    """Explain one container. ``here`` is its node, None where that is unknown."""
     reasons = why_waits(report, here)
     found = Explanation(
         report.container_id,
@@ -122,7 +122,7 @@ def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
 
 
 def _group(mine: Sequence[ContainerReport], here: NodeSnapshot, reasons: Iterable[Reason]) -> Group:
-    """Containers of one application that wait at one node for the same."""
+    """Containers of one application that wait at one node for the same reasons."""
     first = mine[0]
     return Group(
         here.node.node_id,
@@ -140,7 +140,7 @@ def _group(mine: Sequence[ContainerReport], here: NodeSnapshot, reasons: Iterabl
 
 
 def _ways_out(report: ContainerReport, here: NodeSnapshot) -> list[Suggestion]:
-    """What can be done about one that queues, and helps."""
+    """The actions that help a queued container."""
     found, node = [], here.node
     if report.execution_type is ExecutionType.OPPORTUNISTIC and can_promise(node, report.resource):
         found.append(Suggestion(Act.PROMOTE_QUEUED, report.container_id))
@@ -158,8 +158,8 @@ def _enlarge(node: NodeReport, needs: Resource) -> Suggestion:
 
 
 def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
-    """What a node has, who has it, what waits there, and why it takes nothing more; ``start`` is that of the first in
-    its queue, ``last`` that of the last.
+    """Explain a node: its resources, which containers hold them, what waits there, and why it accepts nothing
+    more; ``start`` is the estimated start of the first in its queue, ``last`` that of the last.
     """
     node, queue = here.node, here.queued
     reasons = why_takes_nothing(here)
@@ -211,9 +211,9 @@ def _node_actions(node: NodeReport, first_queued: str) -> list[Suggestion]:
 
 
 class ApplicationSnapshot(Record):
-    """An application that lives, its live containers, the nodes, what it has asked for, and what others before it
-    have. ``outstanding`` are asked for beside its master, ``master`` is why that does not work yet, or why the
-    application has not begun.
+    """A live application, its live containers, the nodes, its outstanding requests, and those of others ahead
+    of it. ``outstanding`` is the number of requested containers without the master, ``master`` is why the
+    master does not work yet, or why the application has not begun.
     """
 
     id: str
@@ -233,7 +233,9 @@ Here = tuple[NodeSnapshot, list[ContainerReport]]
 
 
 def _silent_nodes(app: ApplicationSnapshot) -> dict[str, Reason]:
-    """Those with containers of it that have not ended and are not heard of: what happens there, nobody knows."""
+    """The silent nodes that have live containers of the application: the state of these containers is
+    unknown.
+    """
     theirs = {one.node_id for one in app.containers if one.state is not ContainerState.DONE}
     nodes = [here.node for here in app.nodes if here.node.node_id in theirs]
     reasons = [(node.node_id, reason) for node in nodes for reason in unusable(node)]
@@ -241,7 +243,7 @@ def _silent_nodes(app: ApplicationSnapshot) -> dict[str, Reason]:
 
 
 def explain_application(app: ApplicationSnapshot, now_ms: int) -> Explanation:
-    """What is the matter with an application."""
+    """Explain an application."""
     queued, paused = _by_node(app, (ContainerState.SCHEDULED,)), _by_node(app, _STAND)
     groups = [
         _group(mine, here, why_queued(mine[0], here, here.queue[mine[0].container_id] - 1))
@@ -306,7 +308,9 @@ _STATE_NAMES = {
 
 
 def _by_node(app: ApplicationSnapshot, states: Sequence[ContainerState]) -> list[Here]:
-    """Its containers in these states, node by node, in the order of each one's queue; the node with most first."""
+    """The application's containers in these states, node by node, in the order of each node's queue; the node
+    with most first.
+    """
     found = []
     for here in app.nodes:
         mine = [one for one in app.containers if one.node_id == here.node.node_id and one.state in states]
@@ -318,8 +322,8 @@ def _by_node(app: ApplicationSnapshot, states: Sequence[ContainerState]) -> list
 def _when(
     app: ApplicationSnapshot, queued: Sequence[Here], now_ms: int
 ) -> tuple[Start | None, Start | None, Unknown | None]:
-    """When the first and the last of what waits may start, or why that cannot be said; nothing at all where nothing
-    waits, or the reasons have said that it is in vain.
+    """When the first and the last waiting container may start, or why there is no estimate; all None where
+    nothing waits, or the reasons already say that it can never start.
     """
     durations = Durations(app.finished)
     ids = [one.container_id for _, mine in queued for one in mine]
@@ -353,8 +357,8 @@ def _race(
     kind: ExecutionType,
     ids: Sequence[str] = (),
 ) -> list[Start]:
-    """The starts of what queues, and behind it of asks of one type: those that others made before come first. For
-    guaranteed ones what opportunistic containers have is as good as free.
+    """The starts of the queued containers ``ids``, and after them of requests of one type; earlier requests
+    of other applications come first. For guaranteed ones, what opportunistic containers hold counts as free.
     """
     wanted = [one for one in hopeful if one.kind is kind]
     if not wanted and not ids:
@@ -375,7 +379,7 @@ def _race(
 def _application_actions(
     app: ApplicationSnapshot, queued: Sequence[Here], reasons: Sequence[Reason]
 ) -> list[Suggestion]:
-    """What can be done, the most helpful first."""
+    """What a user can do, the most helpful action first."""
     found: list[Suggestion] = []
     codes = {one.code for one in reasons}
     if queued:
@@ -397,7 +401,7 @@ def _application_actions(
     if vain and app.nodes:
         largest = max((here.node for here in app.nodes), key=lambda node: node.total)
         needs = vain[0].resource
-        if needs.fits_in(largest.total):  # so it is its own master that is in the way
+        if needs.fits_in(largest.total):  # so its own master takes the room
             needs = needs + sum_of(one.resource for one in app.containers if one.is_am)
         found.append(_enlarge(largest, needs))
     limited = [one.queue for one in app.asked if one.limited]

@@ -1,7 +1,7 @@
-"""What would become of a job that were submitted now, and of others by an action on containers. Pure.
+"""What would happen to a job submitted now, and to other containers after an action on some. Pure.
 
-A job's forecast follows the schedulers' rules over the nodes as they are this moment: guaranteed asks first, each
-where most is free; opportunistic ones where there is room, else into the shortest queue. Nothing is reserved.
+A job's forecast applies the schedulers' rules to the present state of the nodes: guaranteed requests first,
+each where most is free; opportunistic ones where they fit, else into the shortest queue. Nothing is reserved.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ from .snapshot import (
 
 @dataclass(slots=True)
 class Place:
-    """One node and what would come to it. ``preempting`` of ``starts`` take room that opportunistic containers have.
+    """One node and the containers it would receive. ``preempting`` of ``starts`` take resources from
+    opportunistic containers.
 
-    ``lent`` is what opportunistic ones may have beyond what nobody has; below zero what of that they may not, for the
-    machine is busy. ``promised`` is what those have that go on or start there first. ``ahead`` wait there already,
-    and ``reasons`` say why the first that would queue does not start, where none of the job starts there.
+    ``lent`` is what opportunistic containers may use beyond the unallocated resources; negative: what of
+    these they may not use, because the machine is busy. ``promised`` is the size of those that resume or
+    start there first. ``ahead`` wait there already, and ``reasons`` say why the first that would queue does
+    not start, where none of the job starts there.
     """
 
     here: NodeSnapshot
@@ -54,31 +56,32 @@ class Place:
 
     @property
     def node_id(self) -> str:
-        """Its id."""
+        """The node's id."""
         return self.here.node.node_id
 
     @property
     def total(self) -> Resource:
-        """What it has in all."""
+        """The node's total resources."""
         return self.here.node.total
 
     def free(self) -> Resource:
-        """What nobody has."""
+        """The resources that no container holds."""
         return (self.total - self.guaranteed - self.opportunistic).at_least_zero()
 
     def open(self) -> Resource:
-        """What an opportunistic container that came now could start on."""
+        """The resources that a new opportunistic container could start on now."""
         left = self.total - self.guaranteed - self.opportunistic
         return (left + self.lent - self.promised).at_least_zero()
 
 
 @dataclass(slots=True)
 class Forecast:
-    """``waiting`` find no node yet; ``impossible`` never will, ``because`` of their own master where that is why;
-    ``later`` are of phases that begin when others end. ``refused``: opportunistic containers are switched off.
+    """``waiting`` containers find no node yet; ``impossible`` never will, ``because`` of their own master
+    where that is the reason; ``later`` belong to later phases. ``refused``: opportunistic containers are
+    switched off.
 
-    ``held`` of those that wait do so for nodes that are there and large enough and take nothing new, as ``unusable``
-    has it.
+    ``held`` of the waiting ones wait for nodes that are large enough but accept no new containers, for the
+    reasons in ``unusable``.
     """
 
     places: list[Place] = field(default_factory=list)
@@ -100,10 +103,11 @@ def forecast(
     minimum: Resource,
     master: Resource | None = None,
 ) -> Forecast:
-    """Place the first phase of ``job``. ``minimum`` is the least and the step that containers are rounded up to.
+    """Place the first phase of ``job``. Container sizes are rounded up to ``minimum``, the memory to a
+    multiple of it.
 
-    ``live`` are the containers that are there. ``master`` is the size of a detached job's master, which comes first and
-    stays to the end.
+    ``live`` are the live containers. ``master`` is the size of a detached job's master, which is placed first
+    and stays to the end.
     """
     first, *others = job.phases
     result = Forecast([_place(here) for here in snapshots(nodes, live).values() if _serves(here.node)])
@@ -123,7 +127,9 @@ def forecast(
 
 
 def _promise(places: Sequence[Place], size: Resource) -> Place | None:
-    """Promise a guaranteed container the room of a node, and take what is missing from opportunistic ones."""
+    """Promise a guaranteed container the resources of a node, and take what is missing from opportunistic
+    ones.
+    """
     left = [one for one in places if size.fits_in((one.total - one.guaranteed).at_least_zero())]
     if not left:
         return None
@@ -139,7 +145,7 @@ def _serves(node: NodeReport) -> bool:
 
 
 def _place(here: NodeSnapshot) -> Place:
-    """A node as ``explain`` sees it: whoever waits there and fits goes before what comes now."""
+    """A node as ``explain`` sees it: containers that already wait there and fit go before new ones."""
     node, status = here.node, here.node.opportunistic
     place = Place(
         here,
@@ -211,7 +217,9 @@ def _put(
 
 
 def _put_nowhere(result: Forecast, phase: PhaseSpec, size: Resource, nodes: Sequence[NodeReport]) -> None:
-    """Where none that takes something new is large enough, it waits for one that is drained or away, if any is."""
+    """No usable node is large enough: the task waits for a drained or disconnected node that is, if there is
+    one.
+    """
     away = [
         one
         for one in nodes
@@ -230,7 +238,7 @@ _GONE = (NodeState.LOST, NodeState.SHUTDOWN, NodeState.NEW, NodeState.REBOOTED)
 
 
 def _why_queued(here: NodeSnapshot, size: Resource) -> tuple[Reason, ...]:
-    """What ``explain`` would say of a container of that size, once it waited there."""
+    """The reasons that ``explain`` would give for a container of that size queued there."""
     opportunistic, queues = ExecutionType.OPPORTUNISTIC, ContainerState.SCHEDULED
     one = ContainerReport("", "", here.node.node_id, opportunistic, size, state=queues)
     return tuple(why_queued(one, here, len(here.queued)))
@@ -247,15 +255,15 @@ _DISTURBED = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.P
 
 
 class Preemption(Record):
-    """Who makes room, and how: PAUSE or KILL."""
+    """The containers that make room, and how: PAUSE or KILL."""
 
     reports: tuple[ContainerReport, ...] = ()
     how: str = ""
 
 
 class Promotion(Record):
-    """What becomes of containers that are made guaranteed: who is preempted for them, node by node, and which of them
-    wait because their node cannot promise them their resources.
+    """The effect of promoting containers: which are preempted for them, node by node, and which of the
+    promoted wait because their node cannot promise them their resources.
     """
 
     reports: tuple[ContainerReport, ...]
@@ -265,7 +273,9 @@ class Promotion(Record):
 
 
 def promotion(reports: Sequence[ContainerReport], picture: Picture) -> Promotion:
-    """As it would be now; who gives way is what the picture's nodes have told."""
+    """The effect of a promotion now; which containers give way is taken from the nodes' answers in
+    ``picture``.
+    """
     known = [one for one in reports if one.node_id in picture.snapshots]
     full = [one for one in known if not can_promise(picture.snapshots[one.node_id].node, one.resource)]
     found: dict[tuple[str, str], list[ContainerReport]] = {}
@@ -277,7 +287,7 @@ def promotion(reports: Sequence[ContainerReport], picture: Picture) -> Promotion
 
 
 def starts_instead(report: ContainerReport, here: NodeSnapshot | None) -> ContainerReport | None:
-    """Who starts on the vcores of a container that is paused; None for nobody."""
+    """The queued container that starts on the vcores of a container once that is paused; None for none."""
     if here is None or not report.resource.vcores:
         return None
     free = here.free + Resource(0, report.resource.vcores)
@@ -287,8 +297,8 @@ def starts_instead(report: ContainerReport, here: NodeSnapshot | None) -> Contai
 def preempted_since(
     before: Sequence[ContainerReport], after: Iterable[ContainerReport]
 ) -> tuple[Preemption, Preemption]:
-    """Who has been paused, and who killed, to make room for promoted containers; ``after`` are those of ``disturbed``
-    as they are now.
+    """Which containers have been paused, and which killed, to make room for promoted ones; ``after`` are the
+    present reports of those of ``disturbed``.
     """
     was_paused = {one.container_id for one in before if one.state is ContainerState.PAUSED}
     gave_way = [one for one in after if one.cause is not None and one.cause.kind is CauseKind.MAKE_ROOM]
@@ -300,7 +310,7 @@ def preempted_since(
 
 
 def disturbed(before: Sequence[ContainerReport], promoted: Sequence[str]) -> tuple[str, ...]:
-    """Whom promoting these may preempt: the other opportunistic containers on their nodes."""
+    """The containers that promoting these may preempt: the other opportunistic ones on their nodes."""
     nodes = {one.node_id for one in before if one.container_id in promoted}
     return tuple(
         one.container_id for one in before

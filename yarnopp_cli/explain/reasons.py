@@ -1,7 +1,8 @@
-"""Why a container does not run, why a node takes nothing, why an ask is not served: reasons as values. Pure.
+"""Why a container does not run, why a node accepts nothing, why a request is not served: reasons as values.
+Pure.
 
-They describe the rules of the schedulers and decide nothing. The ResourceManager finds them from what it knows, the
-command line and ``yopp top`` from the nodes' fresher figures.
+The reasons describe the rules of the schedulers and decide nothing. The ResourceManager derives them from its
+own state, the command line and ``yopp top`` from the nodes' fresher figures.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from .snapshot import NodeSnapshot, holders_of, queue_limit, sum_of, unpromised
 
 Amounts = tuple[Resource, Resource, Resource]
 MOST_NAMED = 20
-"""So many ids, at most, does a reason name."""
+"""A reason names at most this many ids."""
 _MIB = 1 << 20
 
 
@@ -34,7 +35,9 @@ def _of(size: Resource, name: str) -> int:
 def _about(
     kind: ReasonKind, name: str, amounts: Amounts, holders: Sequence[ContainerReport] = (), **more: Any
 ) -> Reason:
-    """A reason about vcores, or about memory, by what is needed, free, and there in all; ``holders`` have it."""
+    """A reason about one resource type; ``amounts`` are what is needed, free and the total, ``holders`` the
+    containers that may hold it.
+    """
     having = [one for one in holders if _of(one.resource, name)]
     needs, free, total = (_of(size, name) for size in amounts)
     return replace(Reason(kind, name, needs, free, total, _ids(having), holders_of(having)), **more)
@@ -46,8 +49,8 @@ def _missing(needs: Resource, free: Resource) -> list[str]:
 
 
 def why_waits(report: ContainerReport, here: NodeSnapshot | None) -> list[Reason]:
-    """Why a container does not run; nothing for one that runs or has ended. ``here`` is its node, None where that is
-    unknown.
+    """Why a container does not run; empty for one that runs or has ended. ``here`` is its node, None where
+    that is unknown.
     """
     if report.state is ContainerState.DONE:
         return []
@@ -64,8 +67,9 @@ def why_waits(report: ContainerReport, here: NodeSnapshot | None) -> list[Reason
 
 
 def why_queued(report: ContainerReport, here: NodeSnapshot, ahead: int) -> list[Reason]:
-    """Why one that queues behind ``ahead`` others does not start: what is missing, who is before it, what is the matter
-    with its node."""
+    """Why a container queued behind ``ahead`` others does not start: missing resources, the containers before
+    it, the state of its node.
+    """
     if (never := never_here(report, here)) is not None:
         return [never]
     reasons = _shortages(report.resource, here, [*here.running, *here.paused])
@@ -78,7 +82,9 @@ def why_queued(report: ContainerReport, here: NodeSnapshot, ahead: int) -> list[
 
 
 def _shortages(needs: Resource, here: NodeSnapshot, keep_memory: Sequence[ContainerReport]) -> list[Reason]:
-    """What is missing, and who has it: of all but vcores those of ``keep_memory``."""
+    """The missing resources and their holders: running containers for vcores, those in ``keep_memory`` for
+    all others.
+    """
     amounts = (needs, here.free, here.node.total)
     return [
         _about(ReasonKind.SHORT, name, amounts, here.running if name == VCORES else keep_memory)
@@ -87,13 +93,15 @@ def _shortages(needs: Resource, here: NodeSnapshot, keep_memory: Sequence[Contai
 
 
 def lacking(kind: ReasonKind, needs: Resource, free: Resource, total: Resource, **more: Any) -> Reason:
-    """A reason about what is missing; vcores, then memory, where it is several, and memory where it is nothing."""
+    """A reason about what is missing: vcores before memory where several are, and memory where nothing is."""
     name = next(iter(_missing(needs, free)), MEMORY)
     return _about(kind, name, (needs, free, total), **more)
 
 
 def _machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> list[Reason]:
-    """That the machine needs what nobody has, or that it is not the time of day, where that is so."""
+    """The reason that the machine uses what is not allocated, or that the window for opportunistic containers
+    is closed; else empty.
+    """
     if kind is ExecutionType.OPPORTUNISTIC and (closed := window_closed(here.node)):
         return closed
     left = here.free_for(kind)
@@ -103,7 +111,9 @@ def _machine_busy(needs: Resource, here: NodeSnapshot, kind: ExecutionType) -> l
 
 
 def window_closed(node: NodeReport) -> list[Reason]:
-    """That no opportunistic container runs there before a time, where that is so."""
+    """The reason that no opportunistic container runs on the node before a time; empty where its window is
+    open.
+    """
     at_ms = node.opportunistic.closed_until_ms
     return [Reason(ReasonKind.WINDOW_CLOSED, where=node.node_id, at_ms=at_ms)] if at_ms else []
 
@@ -144,7 +154,9 @@ def _reason_of(cause: Cause, report: ContainerReport, here: NodeSnapshot) -> Rea
 
 
 def _since_resumed(report: ContainerReport, here: NodeSnapshot) -> Reason:
-    """What one that may go on still waits for: who has its vcores, what the machine needs, who is before it."""
+    """What a container whose pause is over still waits for: the holders of its vcores, the machine's load, or
+    the containers before it.
+    """
     needs = Resource(0, report.resource.vcores)
     for found in (*_shortages(needs, here, here.running), *_machine_busy(needs, here, report.execution_type)):
         return found
@@ -155,7 +167,7 @@ def _since_resumed(report: ContainerReport, here: NodeSnapshot) -> Reason:
 
 
 def too_big(needs: Resource, nodes: Sequence[tuple[str, Resource]], kind: ReasonKind) -> Reason:
-    """Nothing that is there can ever hold it; ``nodes`` are the ids and what each has in all."""
+    """The reason that no node can ever hold it; ``nodes`` are the ids with each node's total."""
     largest = max(
         (total for _, total in nodes),
         key=lambda one: (
@@ -171,14 +183,15 @@ def too_big(needs: Resource, nodes: Sequence[tuple[str, Resource]], kind: Reason
 
 
 def _never(needs: Resource, most: Resource) -> str:
-    """What of it is too much for what there is at most: memory first, vcores where it is nothing."""
+    """The resource type whose amount exceeds ``most``: memory first, vcores last; vcores where none does."""
     missing = sorted(_missing(needs, most), key=lambda name: (name == VCORES, name != MEMORY))
     return missing[0] if missing else VCORES
 
 
 def beside_master(needs: Resource, master: Resource, total: Resource, where: str) -> Reason | None:
-    """Why a container never fits on ``where`` beside its own application's master, which lives for as long as it; None
-    where it does, or where the node is too small even without it."""
+    """Why a container never fits on ``where`` beside its own application's master, which lives as long as the
+    container; None where it fits, or where the node is too small even without the master.
+    """
     left = (total - master).at_least_zero()
     if needs.fits_in(left) or not needs.fits_in(total):
         return None
@@ -188,7 +201,9 @@ def beside_master(needs: Resource, master: Resource, total: Resource, where: str
 
 
 def never_here(report: ContainerReport, here: NodeSnapshot) -> Reason | None:
-    """Why one that waits at a node can never start there: too large for it, or for what its own master leaves of it."""
+    """Why a container queued at a node can never start there: it is too large for the node, or for what its
+    own master leaves of it.
+    """
     node = here.node
     if not report.resource.fits_in(node.total):
         return too_big(report.resource, [(node.node_id, node.total)], ReasonKind.TOO_BIG_HERE)
@@ -208,7 +223,7 @@ _STATES = {
 
 
 def unusable(node: NodeReport) -> list[Reason]:
-    """Why a node takes nothing new, or does not answer; nothing where it works."""
+    """Why a node accepts no new containers, or does not answer; empty where it works."""
     if node.state is NodeState.RUNNING and node.connected:
         return []
     silent = node.state is NodeState.RUNNING
@@ -220,13 +235,15 @@ def unusable(node: NodeReport) -> list[Reason]:
 def promised(
     needs: Resource, node_id: str, free: Resource, total: Resource, holders: Sequence[ContainerReport]
 ) -> list[Reason]:
-    """Guaranteed containers have been promised what a guaranteed one needs of a node; nothing where they have not."""
+    """The reasons that a node has promised what a guaranteed container needs to others; empty where it has
+    not.
+    """
     kind, amounts = ReasonKind.PROMISED, (needs, free, total)
     return [_about(kind, name, amounts, holders, where=node_id) for name in _missing(needs, free)]
 
 
 def why_not_promised(report: ContainerReport, here: NodeSnapshot) -> list[Reason]:
-    """Why a node cannot promise a container its resources yet; nothing where it can."""
+    """Why a node cannot promise a container its resources yet; empty where it can."""
     guaranteed = [one for one in here.live if one.execution_type is ExecutionType.GUARANTEED]
     holders = sorted(guaranteed, key=lambda one: one.allocated_at_ms)
     node = here.node
@@ -234,7 +251,7 @@ def why_not_promised(report: ContainerReport, here: NodeSnapshot) -> list[Reason
 
 
 def why_takes_nothing(here: NodeSnapshot) -> list[Reason]:
-    """Why a node takes nothing, or no more of a type."""
+    """Why a node accepts no containers, or no more of a type."""
     node, found = here.node, unusable(here.node)
     if found:
         return found

@@ -1,4 +1,6 @@
-"""A node, and a cluster, at one moment: what every explanation and forecast looks at, and ``yopp top``. Pure."""
+"""A node, and a cluster, at one moment: the input of every explanation and forecast, and of ``yopp top``.
+Pure.
+"""
 
 from __future__ import annotations
 
@@ -20,28 +22,28 @@ _ROOM = (CauseKind.MAKE_ROOM, CauseKind.RESUMED)
 
 
 def is_waiting(report: ContainerReport) -> bool:
-    """Whether it wants to run and does not: queued, paused, or not yet spoken of by its node."""
+    """Whether a container waits to run: queued, paused, or not yet reported by its node."""
     return report.state is None or report.state in WAITS
 
 
 def waits_for_room(report: ContainerReport) -> bool:
-    """Whether one that is paused goes on by itself as soon as there is room."""
+    """Whether a paused container resumes by itself as soon as its resources are free."""
     return report.cause is None or report.cause.kind in _ROOM
 
 
 def needs_of(report: ContainerReport) -> Resource:
-    """What one that waits needs: one that is paused has kept all but its vcores."""
+    """What a waiting container needs: a paused one has kept all but its vcores."""
     size = report.resource
     return size if report.state in (None, ContainerState.SCHEDULED) else Resource(0, size.vcores)
 
 
 def begun(report: ContainerReport) -> int:
-    """When it began to hold what it has."""
+    """When a container began to hold its resources."""
     return report.resumed_at_ms or report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
 
 
 def sum_of(resources: Iterable[Resource]) -> Resource:
-    """All of them together."""
+    """The sum of the resources."""
     total = Resource()
     for one in resources:
         total = total + one
@@ -49,7 +51,7 @@ def sum_of(resources: Iterable[Resource]) -> Resource:
 
 
 def holders_of(reports: Sequence[ContainerReport]) -> Holders:
-    """Containers that have what another one needs."""
+    """The record of containers that hold what another one needs."""
     if not reports:
         return Holders()
     oldest = min(reports, key=begun)
@@ -58,7 +60,7 @@ def holders_of(reports: Sequence[ContainerReport]) -> Holders:
 
 
 def unpromised(node: NodeReport) -> Resource:
-    """What guaranteed containers have not been promised of a node."""
+    """What a node has not promised to guaranteed containers."""
     return (node.total - node.used).at_least_zero()
 
 
@@ -68,17 +70,20 @@ def can_promise(node: NodeReport, size: Resource) -> bool:
 
 
 def queue_limit(node: NodeReport) -> int:
-    """How many opportunistic containers may wait at a node: what it holds, or less if the RM says so."""
+    """How many opportunistic containers may wait at a node: its queue capacity, or less if the RM sets a
+    lower limit.
+    """
     capacity, limit = node.opportunistic.queue_capacity, node.queue_limit
     return min(capacity, limit) if limit >= 0 else capacity
 
 
 @dataclass(frozen=True)
 class NodeSnapshot:
-    """A node and the live containers on it; ``finished`` are ended ones, for the estimates.
+    """A node and its live containers; ``finished`` are ended containers of all nodes, for the estimates.
 
-    ``priorities``: None where places in the queue are as they are now. The ResourceManager is not told of each step of
-    a queue: it goes by the priorities of applications (by id; 0 for the rest), then by arrival.
+    ``priorities``: None where the reported queue positions are current. The ResourceManager is not told of
+    each change of a queue: it orders by the priorities of applications (by id; 0 for the rest), then by
+    arrival.
     """
 
     node: NodeReport
@@ -88,17 +93,19 @@ class NodeSnapshot:
 
     @cached_property
     def running(self) -> list[ContainerReport]:
-        """Those that have vcores and memory now, the oldest first."""
+        """The containers that hold vcores and memory now, the oldest first."""
         return sorted((one for one in self.live if one.state in RUNS), key=begun)
 
     @cached_property
     def paused(self) -> list[ContainerReport]:
-        """Those that are paused."""
+        """The paused containers."""
         return [one for one in self.live if one.state in PAUSED]
 
     @cached_property
     def queued(self) -> list[ContainerReport]:
-        """Those that wait, in the order of the node's queue: guaranteed ones first, then by place, then by age."""
+        """The queued containers in the order of the node's queue: guaranteed ones first, then by position,
+        then by age.
+        """
         return sorted(
             (one for one in self.live if one.state is ContainerState.SCHEDULED),
             key=lambda one: (
@@ -116,25 +123,25 @@ class NodeSnapshot:
 
     @cached_property
     def queue(self) -> dict[str, int]:
-        """The places in the queue by id, 1 the head's."""
+        """The positions in the queue by container id; the head has 1."""
         return {one.container_id: place for place, one in enumerate(self.queued, start=1)}
 
     @cached_property
     def line(self) -> list[ContainerReport]:
-        """All that wait here and will go on by themselves, in the order in which they are likely to."""
+        """All containers here that will start or resume by themselves, in the likely order."""
         paused = sorted(filter(waits_for_room, self.paused), key=lambda one: one.paused_at_ms)
         first = [one for one in self.queued if one.execution_type is ExecutionType.GUARANTEED]
         return [*first, *paused, *self.queued[len(first) :]]
 
     @cached_property
     def free(self) -> Resource:
-        """What nobody has. A paused container keeps all but its vcores."""
+        """The resources that no container holds. A paused container keeps all but its vcores."""
         kept = sum_of(replace(one.resource, vcores=0) for one in self.paused)
         return (self.node.total - sum_of(one.resource for one in self.running) - kept).at_least_zero()
 
     def free_for(self, kind: ExecutionType) -> Resource:
-        """What a container of that type could start on: opportunistic ones may be lent more, or have to leave
-        something to the rest of the machine.
+        """The resources that a container of that type could start on: opportunistic ones may be lent more, or
+        have to leave some to the rest of the machine.
         """
         if kind is ExecutionType.GUARANTEED:
             return self.free
@@ -143,14 +150,15 @@ class NodeSnapshot:
 
     @property
     def pressed(self) -> bool:
-        """Whether opportunistic containers may not have what nobody has: the machine is too busy, or it is not the time
-        of day for them."""
+        """Whether opportunistic containers may not use all unallocated resources: the machine is too busy, or
+        their window is closed.
+        """
         status = self.node.opportunistic
         return status.lent_vcores < 0 or status.lent_memory < 0 or status.closed_until_ms > 0
 
 
 def snapshots(nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]) -> dict[str, NodeSnapshot]:
-    """Each node by its id, with what is on it, from all containers there are, ended ones among them."""
+    """The snapshot of each node by its id, from all containers, including ended ones."""
     live: dict[str, list[ContainerReport]] = {}
     finished = []
     for one in containers:
@@ -163,7 +171,7 @@ def snapshots(nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]
 
 class HostFacts(Record):
     """The machine itself. ``cpu_percent`` of all ``cores``; memory in bytes; ``psi_*`` the kernel's pressure
-    stall figures, in percent of the last ten seconds (``some avg10``), -1 where the kernel tells none.
+    stall figures, in percent of the last ten seconds (``some avg10``), -1 where the kernel provides none.
     """
 
     cpu_percent: float = 0.0
@@ -176,10 +184,10 @@ class HostFacts(Record):
 
 @dataclass(frozen=True)
 class Picture:
-    """``taken_at_ms`` is the epoch time that all ages in it are counted to.
+    """The cluster at ``taken_at_ms``, the epoch time that all ages in it are counted to.
 
-    ``gives_way``, for a question about promotion: who would make room, "pause" or "kill" by container, as the nodes
-    decide it.
+    ``gives_way``, for a question about promotion: "pause" or "kill" for each container that would make room,
+    as its node decides.
     """
 
     taken_at_ms: int
@@ -192,7 +200,7 @@ class Picture:
 
     @cached_property
     def snapshots(self) -> dict[str, NodeSnapshot]:
-        """Each node by its id, with what is on it."""
+        """The snapshot of each node by its id."""
         return snapshots(self.nodes, self.containers)
 
     def node(self, node_id: str) -> NodeReport | None:

@@ -227,7 +227,8 @@ class AMRMClient:
             self._updating.pop(updated.container.id, None)
 
     def is_refused(self, refused: UpdateContainerError) -> bool:
-        """Whether a refusal is one of an update, and not of its repetition: what became of the first is told, too."""
+        """Whether an update is really refused. A refusal of its repetition does not count: the RM reports the
+        result of the first request, too."""
         request = refused.request
         if refused.reason in _OF_REPETITIONS and request.container_id in self._repeated:
             return False
@@ -236,8 +237,9 @@ class AMRMClient:
         return True
 
     def repeat_all(self) -> None:
-        """Say again all of which the RM has not told what became of it: an AMRMProxy may have answered a call, and have
-        died before the RM heard of it. What the RM has heard does no harm."""
+        """Repeat all asks, and the releases and updates whose result the RM has not reported: an AMRMProxy
+        may have answered a call and died before it told the RM. Repeating what the RM has received is
+        harmless."""
         self.asks.repeat_all()
         self.releases = list(self._released | dict.fromkeys(self.releases))
         fresh = {one.container_id for one in self.updates}
@@ -269,7 +271,8 @@ class AMRMClient:
 _OF_REPETITIONS = frozenset(
     {"INCORRECT_CONTAINER_VERSION_ERROR", "UPDATE_OUTSTANDING_ERROR", "INVALID_CONTAINER_ID"}
 )
-"""Why the RM refuses an update that it has taken in before: it is made, it waits, or its container has ended."""
+"""The RM's reasons to refuse an update that it received before: it is done, it is pending, or its
+container has ended."""
 
 _TYPES = {
     ContainerUpdateType.PROMOTE_EXECUTION_TYPE: (ExecutionType.GUARANTEED, ExecutionType.OPPORTUNISTIC),

@@ -1,8 +1,8 @@
 """A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): it starts granted
 containers. Pure.
 
-Starts are batched by node. Starts and updates are repeated while a node cannot be reached. ``NodeNews`` makes
-notices about changes of nodes.
+Starts are batched by node. Starts, updates and stops are repeated while a node cannot be reached. ``NodeNews``
+makes notices about changes of nodes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from executor.light import Record, replace
 from ..records.container_protocol import (
     StartContainerRequest,
     StartContainersRequest,
+    StopContainersRequest,
     UpdateContainersRequest,
 )
 from ..records.jobs import PhaseSpec
@@ -93,8 +94,8 @@ class Starts:
     def unreachable(self, call: CallNode, now: float) -> bool:
         """A node could not be reached.
 
-        Returns True if the call will be retried, False if the node's time is over and
-        its containers are given up.
+        Returns True if the call will be retried, False if the node has been unreachable for too long and the
+        call is given up.
         """
         since = self._since.setdefault(call.node_address, now)
         if now - since >= PATIENCE_SECONDS:
@@ -104,8 +105,11 @@ class Starts:
         return True
 
     def _filtered(self, call: CallNode) -> CallNode:
-        if isinstance(call.request, UpdateContainersRequest):  # of one container
+        if isinstance(call.request, UpdateContainersRequest):  # an update is for one container
             return call if all(map(self._is_wanted, call.container_ids)) else replace(call, container_ids=())
+        if isinstance(call.request, StopContainersRequest):
+            left = tuple(filter(self._is_wanted, call.container_ids))
+            return replace(call, request=replace(call.request, container_ids=left), container_ids=left)
         assert isinstance(call.request, StartContainersRequest)
         pairs = [
             (container_id, request)

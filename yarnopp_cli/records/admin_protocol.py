@@ -1,6 +1,6 @@
 """ResourceManagerAdministrationProtocol: what administrators ask of the ResourceManager (YARN's protocol of that name).
 
-With ``dry_run`` nothing is changed: the answer says what would be.
+With ``dry_run`` nothing is changed: the answer describes the result the call would have.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ SMALLEST_NODE_MB = 32
 
 
 class DrainNodesRequest(Request["NodesResponse"]):
-    """Allocate nothing more on these nodes, and let what they have end; they are DECOMMISSIONED then.
+    """Allocate nothing more on these nodes and let their containers end; the nodes are DECOMMISSIONED then.
 
-    What still lives after ``timeout_ms`` is ended; -1 waits for ever, 0 ends it at once (YARN's plain decommission).
+    Containers still running after ``timeout_ms`` are killed; -1 waits for ever, 0 kills at once (YARN's plain
+    decommission).
     """
 
     node_ids: tuple[str, ...]
@@ -27,7 +28,7 @@ class DrainNodesRequest(Request["NodesResponse"]):
 
 
 class NodesResponse(Record):
-    """As they are now. ``containers`` is how many live on those that are drained."""
+    """The nodes as they are now. ``containers`` is the number of live containers on the nodes being drained."""
 
     nodes: tuple[NodeReport, ...]
     containers: int = 0
@@ -41,9 +42,9 @@ class ResumeNodesRequest(Request["NodesResponse"]):
 
 
 class UpdateNodeResourceRequest(Request["NodeReport"]):
-    """Give a node another size (``updateNodeResource``), until its process ends.
+    """Change the size of a node (``updateNodeResource``), until its NodeManager's process ends.
 
-    What opportunistic containers have beyond it is reclaimed; guaranteed ones are left alone.
+    What opportunistic containers hold beyond the new size is reclaimed; guaranteed containers are left alone.
     """
 
     node_id: str
@@ -52,7 +53,7 @@ class UpdateNodeResourceRequest(Request["NodeReport"]):
 
 
 class QueueProperty(Record):
-    """One property of the queues: its full name, its value as text, and where that is from."""
+    """One property of the queues: its full name, its value as text, and the source of the value."""
 
     name: str
     value: str
@@ -60,8 +61,8 @@ class QueueProperty(Record):
 
 
 class RefreshQueuesRequest(Request["RefreshQueuesResponse"]):
-    """Have the queues that these properties make (``refreshQueues``): all that begin with
-    ``yarn.scheduler.capacity.``; what is not among them has its default.
+    """Set up the queues from these properties (``refreshQueues``): all that begin with
+    ``yarn.scheduler.capacity.``. A property that is not among them has its default.
     """
 
     properties: tuple[QueueProperty, ...] = ()
@@ -69,9 +70,9 @@ class RefreshQueuesRequest(Request["RefreshQueuesResponse"]):
 
 
 class RefreshQueuesResponse(Record):
-    """``queues`` as they are now, parents first; the paths of those that came, went, or are other than before.
+    """``queues`` as they are now, parents first; the paths of those that were added, removed or changed.
 
-    ``request`` is what was asked: the daemon keeps it for its next life.
+    ``request`` is the request answered: the daemon keeps it for its next start.
     """
 
     queues: tuple[QueueReport, ...]

@@ -25,7 +25,7 @@ class GetNewApplicationRequest(Request["GetNewApplicationResponse"]):
 
 
 class GetNewApplicationResponse(Record):
-    """``info`` spares the client a second call."""
+    """A fresh application id, and ``info``, which spares the client a second call."""
 
     application_id: str
     info: ClusterInfo
@@ -38,9 +38,9 @@ class SubmitApplicationRequest(Request["SubmitApplicationResponse"]):
 
 
 class SubmitApplicationResponse(Record):
-    """``am_token`` and ``attempt_id`` are there for an unmanaged application, whose master is the client.
+    """``am_token`` and ``attempt_id`` are set for an unmanaged application, whose master is the client.
 
-    ``log_directory`` is where its containers' output will be.
+    ``log_directory`` is where the output of its containers is written.
     """
 
     application_id: str
@@ -53,8 +53,9 @@ class SubmitApplicationResponse(Record):
 class SubmitJobRequest(Request["SubmitApplicationResponse"]):
     """Run this job with its master in the ResourceManager's process. The answer has no token.
 
-    ``attached``: it ends when the connection of this call is lost and no other follows it within the grace; else it
-    outlives its client. ``context`` is as for a submission, without ``am_container_spec``.
+    ``attached``: the job ends when the connection of this call is lost and no other connection follows the
+    job within the grace period; otherwise the job outlives its client. ``context`` is as for a submission,
+    without ``am_container_spec``.
 
     Refused with MastersNotHostedError where the cluster's masters run in clients and containers.
     """
@@ -65,12 +66,13 @@ class SubmitJobRequest(Request["SubmitApplicationResponse"]):
 
 
 class WatchJobRequest(Request["WatchJobResponse"]):
-    """What has changed of a job whose master the ResourceManager hosts. Held up to ``wait_ms`` while that is nothing.
+    """The changes of a job whose master the ResourceManager hosts. The answer is held for up to ``wait_ms``
+    until there are any.
 
-    ``position`` and ``notices`` are what the last answer said, 0 at first. An attached job is followed by who watches
-    it: a call over another connection, after its client's was lost, takes it over. Without ``tasks`` no rows are told:
-    the answer comes when the job ends, says something, or the time has passed. ``attempt`` is what the last answer
-    said: in another attempt, after the ResourceManager was restarted, everything is told again.
+    ``position``, ``notices`` and ``attempt`` are those of the last answer, 0 at first. After the connection
+    of an attached job's client was lost, a call over another connection takes the job over. Without ``tasks``
+    no rows are sent: the answer comes when the job ends, has a notice, or the time has passed. In another
+    attempt, after a restart of the ResourceManager, everything is sent again.
     """
 
     application_id: str
@@ -82,8 +84,8 @@ class WatchJobRequest(Request["WatchJobResponse"]):
 
 
 class JobEnd(Record):
-    """How a job ended. ``exit_code`` is for the caller's shell. ``message``, with ``because`` and ``hint``, is what
-    made it impossible to go on, "" where nothing did.
+    """How a job ended. ``exit_code`` is for the caller's shell. ``message``, with ``because`` and ``hint``,
+    is the error that stopped the job, "" for none.
     """
 
     exit_code: int
@@ -96,13 +98,15 @@ class JobEnd(Record):
 
 
 class WatchJobResponse(Record):
-    """``tasks`` have changed since the position that was asked for, at most 1,000 in an answer; the same call with the
-    new ``position`` and number of ``notices`` tells what follows. A task that changed often is told once, as it is now;
-    one whose container has ended without ending it is told for each such container.
+    """``tasks`` have changed since the position of the request, at most 1,000 in an answer; the next call,
+    with the new ``position`` and ``notices``, returns what follows. A task that changed several times has one
+    row, its present state; a task whose container ended without ending the task has a row for each such
+    container.
 
-    ``counts`` are the tasks in each state (those with none left out), ``paused`` those whose containers are paused now,
-    ``paused_for`` why most of them are (``causes.paused_for``), ``preempted`` and ``shed`` how often that has happened.
-    ``end`` is there when the job has ended and every row was told.
+    ``counts`` is the number of tasks in each state (states without tasks are left out), ``paused`` that of
+    tasks whose containers are paused now, ``paused_for`` why most of them are paused (``causes.paused_for``),
+    ``preempted`` and ``shed`` how many containers were preempted and shed. ``end`` is set once the job has
+    ended and every row was sent.
     """
 
     position: int
@@ -119,7 +123,9 @@ class WatchJobResponse(Record):
 
 
 class StopJobRequest(Request["StopJobResponse"]):
-    """End a hosted job: its containers first; then it unregisters, as ``final_status`` and with ``exit_code``."""
+    """Stop a hosted job: its containers end first; then it unregisters with ``final_status`` and
+    ``exit_code``.
+    """
 
     application_id: str
     reason: str
@@ -128,21 +134,22 @@ class StopJobRequest(Request["StopJobResponse"]):
 
 
 class StopJobResponse(Record):
-    """It is being stopped, or has ended already; ``watchJob`` tells of the end."""
+    """The job is being stopped, or has already ended; ``watchJob`` returns the end."""
 
 
 class GetJobRequest(Request["GetJobResponse"]):
-    """What a job runs, of one that the RM hosts, or has hosted, or whose master was in a container; of those that have
-    ended, as many tasks together as the RM keeps.
+    """What a job runs: a job that the RM hosts or hosted, or whose master was in a container. The RM keeps
+    the ended jobs up to a total number of tasks.
     """
 
     application_id: str
 
 
 class GetJobResponse(Record):
-    """``context`` and ``job`` as they were submitted, with the values of their variables; no job where its master was
-    in a container, which has it in a file. ``succeeded``: the numbers of the last phase's tasks that have ended well,
-    each two the first and the last of a row of them. ``ended``: no more will.
+    """``context`` and ``job`` as they were submitted, with the values of their variables; ``job`` is None
+    where the master ran in a container, which has the job in a file. ``succeeded``: the numbers of the last
+    phase's tasks that succeeded, as pairs: the first and the last number of each range. ``ended``: no further
+    task will succeed.
     """
 
     context: ApplicationSubmissionContext
@@ -151,13 +158,13 @@ class GetJobResponse(Record):
     ended: bool = False
 
     def good(self) -> list[int]:
-        """The numbers in ``succeeded``, one by one."""
+        """The numbers in the ranges of ``succeeded``, one by one."""
         rows = zip(self.succeeded[::2], self.succeeded[1::2], strict=True)
         return [number for first, last in rows for number in range(first, last + 1)]
 
 
 class GetApplicationsRequest(Request["GetApplicationsResponse"]):
-    """Which applications; empty means all. ``live_only`` leaves out those that have ended."""
+    """Filters for applications; an empty filter matches all. ``live_only`` leaves out those that have ended."""
 
     application_ids: tuple[str, ...] = ()
     states: tuple[YarnApplicationState, ...] = ()
@@ -179,7 +186,7 @@ class GetApplicationsResponse(Record):
 class WaitForApplicationsRequest(Request["WaitForApplicationsResponse"]):
     """Answer when the applications have reached ``states`` (or a later state), or after ``wait_ms``.
 
-    Empty ``states`` means that they have ended. ``any`` is satisfied by one of them.
+    Empty ``states`` waits for the end of the applications. With ``any``, one application is enough.
     """
 
     application_ids: tuple[str, ...]
@@ -203,13 +210,13 @@ class KillApplicationRequest(Request["ApplicationResponse"], method="forceKillAp
 
 
 class ApplicationResponse(Record):
-    """``application`` is as it is now, or with ``dry_run`` as it would be."""
+    """``application`` as it is now, or with ``dry_run`` as it would be."""
 
     application: ApplicationReport
 
 
 class MoveApplicationRequest(Request["ApplicationResponse"], method="moveApplicationAcrossQueues"):
-    """Put a living application into another queue, with all that it has (``moveApplicationAcrossQueues``).
+    """Move a live application and its containers to another queue (``moveApplicationAcrossQueues``).
 
     ``dry_run`` changes nothing.
     """
@@ -220,7 +227,9 @@ class MoveApplicationRequest(Request["ApplicationResponse"], method="moveApplica
 
 
 class UpdateApplicationPriorityRequest(Request["ApplicationResponse"]):
-    """Give a living application another priority; a larger number is served first. ``dry_run`` changes nothing."""
+    """Change the priority of a live application; a larger number is served first. ``dry_run`` changes
+    nothing.
+    """
 
     application_id: str
     priority: int
@@ -228,7 +237,7 @@ class UpdateApplicationPriorityRequest(Request["ApplicationResponse"]):
 
 
 class UpdateApplicationTimeoutsRequest(Request["ApplicationResponse"]):
-    """Let a live application end at ``expires_at_ms`` (epoch milliseconds); 0 for never.
+    """Set the time at which a live application is ended, ``expires_at_ms`` (epoch milliseconds); 0 for never.
 
     ``dry_run`` changes nothing.
     """
@@ -239,7 +248,7 @@ class UpdateApplicationTimeoutsRequest(Request["ApplicationResponse"]):
 
 
 class UpdateApplicationTagsRequest(Request["ApplicationResponse"]):
-    """Let a live application have these tags and no others. ``dry_run`` changes nothing."""
+    """Replace the tags of a live application. ``dry_run`` changes nothing."""
 
     application_id: str
     tags: tuple[str, ...]
@@ -259,19 +268,19 @@ class GetApplicationAttemptsResponse(Record):
 
 
 class GetClusterNodesRequest(Request["GetClusterNodesResponse"]):
-    """All nodes, or only running ones."""
+    """All nodes, or only the running ones."""
 
     running_only: bool = False
 
 
 class GetClusterNodesResponse(Record):
-    """In order of their names and ports."""
+    """The nodes in order of host name and port."""
 
     nodes: tuple[NodeReport, ...]
 
 
 class GetContainersRequest(Request["GetContainersResponse"]):
-    """Containers of an application, on a node, or all; with ``finished`` those that have ended too."""
+    """Containers of an application, on a node, or all; ``finished`` adds those that have ended."""
 
     application_id: str = ""
     node_id: str = ""
@@ -286,7 +295,8 @@ class GetContainersResponse(Record):
 
 
 class ChangeContainerRequest(Request["ChangeContainerResponse"], method="updateContainer"):
-    """A person's wish to promote, demote or resize a container; the RM has it delivered to the node itself.
+    """A user's request to promote, demote or resize a container; the RM itself delivers the change to the
+    node.
 
     ``update.container_version`` -1 stands for the version that the container has now.
     """
@@ -295,9 +305,11 @@ class ChangeContainerRequest(Request["ChangeContainerResponse"], method="updateC
 
 
 class ChangeContainerResponse(Record):
-    """``container`` is as the RM has it now. ``version`` is what its node will say once it has happened.
+    """``container`` as the RM knows it now. ``version`` is the version its node reports once the change is
+    made.
 
-    ``pending``: the change waits for room on the container's node, and is made as soon as there is some.
+    ``pending``: the change waits for free resources on the container's node, and is made as soon as there are
+    some.
     """
 
     container: ContainerReport
@@ -318,7 +330,7 @@ class GetQueueInfoResponse(Record):
 
 
 class GetClusterInfoRequest(Request["ClusterInfo"]):
-    """The cluster in short."""
+    """A summary of the cluster."""
 
 
 class WaitForNodesRequest(Request["WaitForNodesResponse"]):
@@ -336,13 +348,13 @@ class WaitForNodesResponse(Record):
 
 
 class SetLifetimeRequest(Request["SetLifetimeResponse"]):
-    """Make an on-demand cluster stay ("stay"), or end with its last job ("on-demand")."""
+    """Let the cluster stay ("stay"), or end with its last job ("on-demand")."""
 
     lifetime: str
 
 
 class SetLifetimeResponse(Record):
-    """As it is now."""
+    """The cluster, with its new lifetime."""
 
     info: ClusterInfo
 
@@ -350,7 +362,7 @@ class SetLifetimeResponse(Record):
 class ShutdownClusterRequest(Request["ShutdownClusterResponse"]):
     """End every application, every node and the RM itself.
 
-    With ``keep_containers`` the nodes leave their containers running, to be found again by the next ``yopp up``.
+    With ``keep_containers`` the nodes leave their containers running; the next ``yopp up`` recovers them.
     """
 
     keep_containers: bool = False

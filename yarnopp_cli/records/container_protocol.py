@@ -1,4 +1,4 @@
-"""ContainerManagementProtocol: what masters and people ask of a NodeManager."""
+"""ContainerManagementProtocol: what masters and users ask of a NodeManager."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class StartContainerRequest(Record):
 
 
 class StartContainersRequest(Request["StartContainersResponse"]):
-    """Several at once; they arrive at the node in this order."""
+    """Start several containers in one call; they arrive at the node in this order."""
 
     containers: tuple[StartContainerRequest, ...]
 
 
 class FailedContainer(Record):
-    """One that could not be dealt with, and why (``exception`` is YARN's name for it)."""
+    """A container that could not be processed, and why (``exception`` is YARN's name for the error)."""
 
     container_id: str
     exception: str
@@ -31,15 +31,16 @@ class FailedContainer(Record):
 
 
 class StartContainersResponse(Record):
-    """``started`` have arrived at the node: they run, or queue, or have been refused with a status of their own."""
+    """``started`` have arrived at the node: each runs, is queued, or was refused with a status of its own."""
 
     started: tuple[str, ...]
     failed: tuple[FailedContainer, ...] = ()
 
 
 class StopContainersRequest(Request["StopContainersResponse"]):
-    """End these; their exit status will be ``exit_status``. ``by_person``: a person asks for it, and not their
-    master."""
+    """Stop these containers with exit status ``exit_status``. ``by_person``: a user asks for it, not their
+    master.
+    """
 
     container_ids: tuple[str, ...]
     exit_status: int = -105
@@ -55,7 +56,9 @@ class StopContainersResponse(Record):
 
 
 class GetContainerStatusesRequest(Request["GetContainerStatusesResponse"]):
-    """The state of these containers, or of all live ones for an empty list; ``finished`` adds those that ended."""
+    """The statuses of these containers, or of all live ones for an empty list; ``finished`` adds those that
+    ended.
+    """
 
     container_ids: tuple[str, ...] = ()
     finished: bool = False
@@ -69,27 +72,29 @@ class GetContainerStatusesResponse(Record):
 
 
 class SignalContainerRequest(Request["ContainerStatus"]):
-    """``signal`` is a number. To every process of the container."""
+    """Send ``signal``, a number, to every process of the container."""
 
     container_id: str
     signal: int
 
 
 class PauseContainerRequest(Request["ContainerStatus"]):
-    """Pause every process of a running container until a person resumes it."""
+    """Pause every process of a running container until a user resumes it."""
 
     container_id: str
     diagnostics: str = ""
 
 
 class ResumeContainerRequest(Request["ContainerStatus"]):
-    """Let a container that a person paused go on as soon as there is room for it."""
+    """Let a container that a user paused go on as soon as its resources are free."""
 
     container_id: str
 
 
 class ForetellPromotionRequest(Request["ForetellPromotionResponse"]):
-    """Who would give way if these containers became guaranteed now, one after the other. Nothing is changed."""
+    """Which containers would be paused or killed if these became guaranteed now, one after the other. Changes
+    nothing.
+    """
 
     container_ids: tuple[str, ...]
 
@@ -114,14 +119,15 @@ class UpdateContainersResponse(Record):
 
 
 class GetNodeInfoRequest(Request["GetNodeInfoResponse"]):
-    """The node itself."""
+    """Ask for facts about the node itself."""
 
 
 class GetNodeInfoResponse(Record):
-    """``cgroups`` is what limits containers here ("v1", "v2", "hybrid", "none"); ``warnings`` what is weaker.
+    """``cgroups`` is the mechanism that limits containers here ("v1", "v2", "hybrid", "none"); ``warnings``
+    lists what is less isolated.
 
-    ``rm_lost_at_ms`` is since when the RM cannot be reached, epoch milliseconds, 0 where it can. ``devices`` are its
-    GPUs (``index:minor``), where they are known one by one.
+    ``rm_lost_at_ms`` is since when the RM has been unreachable, in epoch milliseconds, 0 where it is
+    reachable. ``devices`` are the node's GPUs (``index:minor``), where they are known individually.
     """
 
     node_id: str
@@ -142,15 +148,15 @@ class GetNodeInfoResponse(Record):
 
 
 class GetUsageTracesRequest(Request["GetUsageTracesResponse"]):
-    """What these containers, or all for an empty list, used in the last minute."""
+    """What these containers, or all for an empty list, used during the last minute."""
 
     container_ids: tuple[str, ...] = ()
 
 
 class GetUsageTracesResponse(Record):
-    """Measurements, oldest first, about one a second, 60 at most, each three numbers: seconds of the node's clock
-    (as ``ContainerUsage.sampled_at``), the CPU seconds since the container's start, bytes; of the ``machine`` in
-    place of the second the cores that were busy. Bare numbers, since they are many.
+    """Measurements, oldest first, about one a second, at most 60, each of three numbers: seconds of the
+    node's clock (as ``ContainerUsage.sampled_at``), CPU seconds since the container's start, and bytes. For
+    the ``machine`` the second number is the number of busy cores. Bare numbers, since there are many.
     """
 
     containers: dict[str, tuple[float, ...]]
@@ -158,10 +164,10 @@ class GetUsageTracesResponse(Record):
 
 
 class GetNodeFiguresRequest(Request["GetNodeFiguresResponse"]):
-    """What the node has counted."""
+    """Ask for the node's counters."""
 
 
 class GetNodeFiguresResponse(Record):
-    """``counts`` since the NodeManager's start: containers launched, and ended by how."""
+    """``counts`` since the NodeManager's start: containers launched, and containers ended by kind of end."""
 
     counts: dict[str, int]

@@ -20,10 +20,11 @@ from .requests import Container
 
 
 class RemoteNode(Record):
-    """A node to which containers may be allocated (YARN's record, and its load).
+    """A node to which containers may be allocated (YARN's record), with its load.
 
-    ``free`` is what neither guaranteed nor opportunistic containers have of it, ``queue_length`` how many containers
-    wait there, ``queue_room`` how many more opportunistic ones may. ``address`` is where its NM listens.
+    ``free`` is what neither guaranteed nor opportunistic containers hold of it, ``queue_length`` the number
+    of containers queued there, ``queue_room`` how many more opportunistic ones may be queued. ``address`` is
+    where its NM listens.
     """
 
     node_id: str
@@ -41,16 +42,16 @@ class RegisterDistributedSchedulingAMRequest(
     Request["RegisterDistributedSchedulingAMResponse"],
     method="registerApplicationMasterForDistributedScheduling",
 ):
-    """The master's own request, passed on with the RM's token."""
+    """The master's own request, forwarded with the RM's token."""
 
     request: RegisterApplicationMasterRequest
 
 
 class RegisterDistributedSchedulingAMResponse(Record):
-    """What to allocate by: sizes between ``minimum`` and ``maximum`` in steps of ``increment``.
+    """The rules to allocate by: sizes between ``minimum`` and ``maximum`` in steps of ``increment``.
 
-    Tokens are good for ``container_token_expiry_ms``; ids count down from ``container_id_start``. ``user`` is whose
-    containers they are.
+    Tokens are valid for ``container_token_expiry_ms``; ids count down from ``container_id_start``. ``user``
+    owns the containers.
     """
 
     response: RegisterApplicationMasterResponse
@@ -66,15 +67,18 @@ class RegisterDistributedSchedulingAMResponse(Record):
 class DistributedSchedulingAllocateRequest(
     Request["DistributedSchedulingAllocateResponse"], method="allocateForDistributedScheduling"
 ):
-    """``allocated_containers`` were allocated at the node; they are repeated until a request that held them is
-    answered."""
+    """``allocated_containers`` were allocated at the node; they are repeated until a request that contained
+    them is answered.
+    """
 
     request: AllocateRequest
     allocated_containers: tuple[Container, ...] = ()
 
 
 class DistributedSchedulingAllocateResponse(Record):
-    """``nodes_for_scheduling`` counts every container of the request answered, and replaces the list before it."""
+    """``nodes_for_scheduling`` takes every container of the answered request into account, and replaces the
+    previous list.
+    """
 
     response: AllocateResponse
     nodes_for_scheduling: tuple[RemoteNode, ...] = ()

@@ -1,6 +1,7 @@
 """Why something waits, when it may start, and whether it ever can: the answer as plain data.
 
-A ``Reason`` is a value: programs read its code and its figures, people the sentence that ``views/explain`` makes of it.
+A ``Reason`` is a value: programs read its code and its figures, users the sentence that ``views/explain``
+makes of it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from .methods import Request
 from .reports import ContainerReport, NodeReport
 
 VCORES, MEMORY, CONTAINERS = "vcores", "memoryMB", "containers"
-"""What a reason counts; or the name of a resource type that is neither vcores nor memory."""
+"""The units that a reason counts in, besides the names of other resource types."""
 
 
 class ReasonCode(enum.StrEnum):
-    """Why something does not go on. Programs may rely on the words."""
+    """Why something waits or is paused. The words are stable: programs may rely on them."""
 
     NO_VCORES = "NO_VCORES"
     NO_MEMORY = "NO_MEMORY"
@@ -40,24 +41,26 @@ class ReasonCode(enum.StrEnum):
 
 
 class ReasonKind(enum.StrEnum):
-    """What exactly it is. Beside each, the fields of ``Reason`` that belong to it beyond the amounts."""
+    """The exact kind of a reason. Each comment names the fields of ``Reason`` that belong to it besides the
+    amounts.
+    """
 
-    # Room at a node.
+    # Free resources at a node.
     SHORT = "SHORT"  #: it needs more than is free; ``by``, ``holders``
-    PROMISED = "PROMISED"  #: guaranteed ones have been promised what it needs; ``where``, ``by``, ``holders``
-    NODE_FULL = "NODE_FULL"  #: guaranteed containers have been promised all of a node; ``by``
+    PROMISED = "PROMISED"  #: guaranteed containers are promised what it needs; ``where``, ``by``, ``holders``
+    NODE_FULL = "NODE_FULL"  #: all of a node is promised to guaranteed containers; ``by``
     MACHINE_BUSY = (
-        "MACHINE_BUSY"  #: other programs need what nobody has; ``used`` is left to opportunistic ones
+        "MACHINE_BUSY"  #: other programs use what is not allocated; ``used`` is left to opportunistic ones
     )
-    BEHIND = "BEHIND"  #: others are before it; ``by``
+    BEHIND = "BEHIND"  #: others are before it in the queue; ``by``
     NEXT = "NEXT"  #: nothing is missing
 
     # It is paused.
-    BY_PERSON = "BY_PERSON"  #: by a user; ``detail`` who
+    BY_PERSON = "BY_PERSON"  #: by a user; ``detail`` names the user
     MADE_ROOM = "MADE_ROOM"  #: to make room for guaranteed containers; ``by``, ``holders``
     OUTSIDE_CPU = "OUTSIDE_CPU"  #: processes outside yopp need the CPU
     LENT_CPU = "LENT_CPU"  #: guaranteed containers use the CPU that it had borrowed
-    MACHINE_MEMORY = "MACHINE_MEMORY"  #: the machine runs out of memory; ``needs`` MB are to stay available
+    MACHINE_MEMORY = "MACHINE_MEMORY"  #: the machine runs out of memory; ``needs`` MB must stay available
     LENT_MEMORY = "LENT_MEMORY"  #: others use the memory that it had borrowed
 
     # A limit; ``used`` of ``limit``.
@@ -66,40 +69,38 @@ class ReasonKind(enum.StrEnum):
     MASTERS_LIMIT = "MASTERS_LIMIT"  #: of masters in a queue; ``where``
 
     # Nodes' queues; ``by`` are the nodes, ``size`` what is asked for.
-    QUEUES_FULL = "QUEUES_FULL"  #: there is neither room nor a place
+    QUEUES_FULL = "QUEUES_FULL"  #: neither free resources nor a place in a queue
     QUEUES_OFF = "QUEUES_OFF"  #: their length is 0
-    QUEUES_CLOSED = "QUEUES_CLOSED"  #: nothing is queued before guaranteed containers that wait
+    QUEUES_CLOSED = "QUEUES_CLOSED"  #: no container is queued ahead of guaranteed ones that wait
     NODE_QUEUE_FULL = "NODE_QUEUE_FULL"  #: a node's own queue is full
 
-    # No node is one where it may go.
+    # No node is eligible.
     NO_NODES = "NO_NODES"  #: there is none
     NO_LABEL = "NO_LABEL"  #: ``detail`` is the label asked for, ``names`` are those that nodes have
     BLACKLISTED = "BLACKLISTED"  #: ``names`` are on the master's blacklist
-    ELSEWHERE = "ELSEWHERE"  #: it may go to ``names`` only; ``by`` are the nodes
+    ELSEWHERE = "ELSEWHERE"  #: it may run on ``names`` only; ``by`` are the nodes
     EXCLUDED = "EXCLUDED"  #: the place, label or blacklist of the ask excludes the node ``where``
 
     # It never fits; ``size`` is what it needs.
     TOO_BIG_HERE = "TOO_BIG_HERE"  #: into the node ``where``, which has ``limit`` in all
     TOO_BIG = "TOO_BIG"  #: into any of the nodes ``by``, the largest of which has ``limit``
-    BESIDE_MASTER = (
-        "BESIDE_MASTER"  #: beside its own master, which holds ``used`` of the ``limit``; ``where``
-    )
+    BESIDE_MASTER = "BESIDE_MASTER"  #: beside its own master, which holds ``used`` of ``limit``; ``where``
 
-    # The node ``where`` takes nothing new, or does not answer; ``detail`` its health report.
+    # The node ``where`` accepts no new containers, or does not answer; ``detail`` is its health report.
     DRAINING = "DRAINING"
     DRAINED = "DRAINED"
     EXPIRED = "EXPIRED"
     SHUT_DOWN = "SHUT_DOWN"
     SILENT = "SILENT"
     UNUSABLE = "UNUSABLE"  #: ``names`` has its state
-    GONE = "GONE"  #: it has gone, and its containers with it
+    GONE = "GONE"  #: the node is gone, and its containers with it
 
     # It begins later.
-    WINDOW_CLOSED = "WINDOW_CLOSED"  #: opportunistic ones do not run on ``where`` before ``at_ms``
-    BEGINS_AT = "BEGINS_AT"  #: at a time; ``at_ms``
+    WINDOW_CLOSED = "WINDOW_CLOSED"  #: opportunistic containers do not run on ``where`` before ``at_ms``
+    BEGINS_AT = "BEGINS_AT"  #: at the time ``at_ms``
     AFTER = "AFTER"  #: when the application ``where`` has ended; ``detail`` how: ok, failed or any
 
-    # Somebody has to act first.
+    # Another party has to act first.
     MASTER_IN_CLIENT = "MASTER_IN_CLIENT"  #: the master in the client has not registered
     MASTER_WAITS = "MASTER_WAITS"  #: the master waits for a container
     MASTER_STARTS = "MASTER_STARTS"  #: the master's container is on ``where`` and has not registered; ``by``
@@ -127,7 +128,9 @@ _CODE_OF = {ReasonKind(kind): code for code, kinds in _CODES.items() for kind in
 
 
 class Holders(Record):
-    """Who has what is missing: so many containers of each type, the oldest of them and since when it has it."""
+    """The containers that hold what is missing: their number by type, the oldest one, and since when that
+    holds it.
+    """
 
     guaranteed: int = 0
     opportunistic: int = 0
@@ -138,9 +141,10 @@ class Holders(Record):
 class Reason(Record):
     """One reason: a kind, and what belongs to it, as ``ReasonKind`` says.
 
-    Where it is about an amount: ``needs`` of ``resource`` (VCORES, MEMORY, CONTAINERS, or a type's name), of which
-    ``free`` of ``total`` is there. ``by`` are the ids of those who have it, or stand before. ``number`` containers
-    share it. ``resumed``: what had paused it has let it go, and this is what it waits for since.
+    For a reason about an amount: ``needs`` of ``resource`` (VCORES, MEMORY, CONTAINERS, or a type's name) are
+    needed, and ``free`` of ``total`` are free. ``by`` are the ids of the containers that hold it, or are
+    before it in the queue. ``number`` containers share the reason. ``resumed``: the cause of the pause is
+    over, and this is what the container has waited for since.
     """
 
     kind: ReasonKind
@@ -162,17 +166,18 @@ class Reason(Record):
 
     @property
     def code(self) -> ReasonCode:
-        """The word that programs rely on."""
+        """The stable word that programs rely on."""
         if self.kind in (ReasonKind.SHORT, ReasonKind.PROMISED, ReasonKind.NODE_FULL):
             return _SHORT_OF.get(self.resource, ReasonCode.NO_RESOURCE)
         return _CODE_OF[self.kind]
 
 
 class Group(Record):
-    """``number`` containers of one application that wait at a node, or are paused there, for the same.
+    """``number`` containers of one application that are queued or paused at a node for the same reasons.
 
-    ``first`` is the id of the first of them, ``position`` its place in a queue of ``queue_length`` (0: they are
-    paused), ``size`` what it needs; ``equal``: they all need that. ``free`` of ``total`` is free at the node.
+    ``first`` is the id of the first of them, ``position`` its place in a queue of ``queue_length`` (0: they
+    are paused), ``size`` what it needs; ``equal``: all of them have that size. ``free`` of ``total`` is free
+    at the node.
     """
 
     node_id: str
@@ -194,19 +199,22 @@ OF_NODE = "median-node-time"
 OF_ALL = "median-cluster-time"
 BY_NODE = "node-queue-wait"
 BASES = (DECLARED, OF_APPLICATION, OF_NODE, OF_ALL, BY_NODE)
-"""What an estimate rests on, the best first. BY_NODE: the node's own word on how long a newcomer would wait."""
+"""What an estimate is based on, the best basis first. BY_NODE: the node's own estimate of how long a new
+container would wait.
+"""
 
 
 class Expected(Record):
-    """A running time in all, in milliseconds; 0 where nothing is known. ``basis`` is one of BASES."""
+    """A total running time in milliseconds; 0 where it is not known. ``basis`` is one of BASES."""
 
     ms: int = 0
     basis: str = ""
 
 
 class Start(Record):
-    """In how many milliseconds one may start. ``expected`` is what that rests on: the weakest basis of all that must
-    end before, and its running time. ``outlived`` are those of them that have run longer than was expected of them.
+    """In how many milliseconds a container may start. ``expected`` is what that is based on: the weakest
+    basis among the containers that must end before, and its running time. ``outlived`` are those of them that
+    have run longer than expected.
     """
 
     in_ms: int
@@ -225,8 +233,8 @@ class UnknownStart(enum.StrEnum):
 
 
 class Unknown(Record):
-    """Why there is no estimate: of BEYOND_EXPECTED, that ``container_id`` has run for ``ran_ms``, and others took
-    ``expected``.
+    """Why there is no estimate. For BEYOND_EXPECTED: ``container_id`` has run for ``ran_ms``, while others
+    took ``expected``.
     """
 
     why: UnknownStart
@@ -236,7 +244,7 @@ class Unknown(Record):
 
 
 class Act(enum.StrEnum):
-    """What a person can do about it. ``views/explain`` knows the command of each, and what it effects."""
+    """What a user can do about it. ``views/explain`` has the command of each, and its effect."""
 
     UP = "UP"
     DOCTOR = "DOCTOR"
@@ -258,7 +266,7 @@ class Act(enum.StrEnum):
 
 
 class Suggestion(Record):
-    """What a person can do, and to what; ``size`` is that which a node has to have."""
+    """What a user can do, and the id of its target; ``size`` is the size that a node needs."""
 
     act: Act
     target: str = ""
@@ -266,19 +274,20 @@ class Suggestion(Record):
 
 
 class Explanation(Record):
-    """What is the matter with ``id``. ``state`` is as shown to people, ``since_ms`` when it began (0: not known),
-    ``at_ms`` when this was so.
+    """Why ``id`` waits, or what state it is in. ``state`` is as shown to users, ``since_ms`` when it began
+    (0: not known), ``at_ms`` the time of this explanation.
 
-    ``satisfiable`` is false where waiting is in vain: nothing that is there now can ever serve it. ``position`` is its
-    place of ``queue_length`` (0: it is in no queue), ``queue_limit`` how many may wait there. ``groups`` are those that
-    wait, node by node, ``ungrouped`` more wait on ``other_nodes``; ``outstanding`` are asked for and not granted.
-    ``start`` is that of the first that waits, ``last`` that of the last, ``unknown`` why there is none. What waits, or
-    has waited, did so for ``waited_since_submit_ms`` since its application was submitted, ``waited_since_eligible_ms``
-    since it was asked for; of an application that is its container that waits for longest. -1 where it is not known.
+    ``satisfiable`` is false where the present cluster can never serve it. ``position`` is its place of
+    ``queue_length`` (0: it is in no queue), ``queue_limit`` how many may wait there. ``groups`` are the
+    waiting containers, node by node; ``ungrouped`` more wait on ``other_nodes``; ``outstanding`` are
+    requested and not granted. ``start`` is the estimated start of the first waiting container, ``last`` that
+    of the last, ``unknown`` why there is none. ``waited_since_submit_ms`` is the wait since the submission of
+    the application, ``waited_since_eligible_ms`` since the container was requested; for an application, that
+    of the container that has waited longest. -1 where it is not known.
 
-    ``container`` or ``node`` is what is explained, ``free`` what is free at the node. ``counts`` are an application's
-    containers by state, or a node's: those that run by type, and the others by state. ``ended`` is how an application
-    ended.
+    ``container`` or ``node`` is what is explained, ``free`` what is free at the node. ``counts`` is the
+    number of an application's containers by state, or of a node's: running ones by type, the others by state.
+    ``ended`` is how an application ended.
     """
 
     id: str
@@ -310,23 +319,25 @@ class Explanation(Record):
 
     @property
     def estimated_start_ms(self) -> int:
-        """When the first may start, in epoch milliseconds and never in the past; 0 where nothing is known."""
+        """When the first container may start, in epoch milliseconds, never before ``at_ms``; 0 where there is
+        no estimate.
+        """
         return self.at_ms + self.start.in_ms if self.start is not None else 0
 
     @property
     def estimated_last_ms(self) -> int:
-        """When the last may."""
+        """When the last container may start, likewise."""
         return self.at_ms + self.last.in_ms if self.last is not None else 0
 
     @property
     def estimate(self) -> str:
-        """What both rest on, one of BASES; "" where nothing is known."""
+        """The basis of both estimates, one of BASES; "" where there is no estimate."""
         best = self.last or self.start
         return best.expected.basis if best is not None else ""
 
     @property
     def outlived(self) -> tuple[str, ...]:
-        """Containers that have run longer than was expected of them, and have to end before."""
+        """Containers that must end first and have run longer than expected."""
         best = self.last or self.start
         return best.outlived if best is not None else ()
 

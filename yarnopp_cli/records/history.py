@@ -1,4 +1,4 @@
-"""What happened in the cluster, event by event, and to the tasks of MapReduce jobs, and the calls that ask for it.
+"""The events of the cluster, the task attempts of MapReduce jobs, and the calls that ask for them.
 
 Plain data. Times are epoch milliseconds, 0 for none.
 """
@@ -17,10 +17,10 @@ from .requests import MapReduceJob
 
 
 class TaskAttempt(Record):
-    """One run of a task, or one that never came to run. ``number`` counts a task's attempts from 0.
+    """One attempt of a task, whether or not it ran. ``number`` counts a task's attempts from 0.
 
-    ``state`` None: granted, and its node has not spoken of it. ``exit_status`` is -1000 while it has not ended.
-    ``memory_bytes`` and ``peak_bytes`` are the last and the largest measurement of it.
+    ``state`` None: granted, and not yet reported by its node. ``exit_status`` is -1000 until it ends.
+    ``memory_bytes`` and ``peak_bytes`` are the last and the largest measurement of its memory.
     """
 
     index: int
@@ -45,7 +45,7 @@ class TaskAttempt(Record):
 
 
 class MapReduceReport(Record):
-    """A job, the attempts of its tasks in order of grant, and those of its master."""
+    """A job, the attempts of its tasks in order of grant, and the attempts of its master."""
 
     job: MapReduceJob
     attempts: tuple[TaskAttempt, ...] = ()
@@ -59,14 +59,16 @@ class GetMapReduceJobRequest(Request["GetMapReduceJobResponse"]):
 
 
 class GetMapReduceJobResponse(Record):
-    """``report`` is None for what is no MapReduce job, and for one that has ended and was given to be kept."""
+    """``report`` is None for an application that is no MapReduce job, and for an ended one that was moved to
+    the kept history.
+    """
 
     application: ApplicationReport
     report: MapReduceReport | None = None
 
 
 class EventKind(enum.StrEnum):
-    """What an event tells. The words are stable: people filter by them."""
+    """The kinds of events. The words are stable: users filter by them."""
 
     APPLICATION_SUBMITTED = "ApplicationSubmitted"
     APPLICATION_ACCEPTED = "ApplicationAccepted"
@@ -108,9 +110,9 @@ class EventKind(enum.StrEnum):
 
 
 class HistoryEvent(Record):
-    """One thing that happened. ``seq`` counts from 1 in the ResourceManager's life; ``t`` is when it learned of it,
-    in epoch milliseconds. ``words`` and ``numbers`` are what there is to say beyond that, by name. ``cause`` is why a
-    container was paused, resumed or ended, which ``why`` says to people.
+    """One event. ``seq`` counts from 1 in a life of the ResourceManager; ``t`` is when the ResourceManager
+    learned of the event, in epoch milliseconds. ``words`` and ``numbers`` are further facts by name.
+    ``cause`` is why a container was paused, resumed or ended; ``why`` is the sentence for users.
     """
 
     seq: int
@@ -126,11 +128,11 @@ class HistoryEvent(Record):
 
 
 class ApplicationHistory(Record):
-    """What is kept of an application that has ended: its last report, the nodes that had containers of it, its events.
+    """What is kept of an ended application: its last report, the nodes that had its containers, its events.
 
-    ``kept_at_ms`` in epoch milliseconds. ``map_reduce`` is there for a MapReduce job. ``tasks`` are the numbers of the
-    tasks that the first attempt's containers were for, in the order of theirs, -1 for none, ``later_tasks`` those of
-    each later attempt.
+    ``kept_at_ms`` is in epoch milliseconds. ``map_reduce`` is set for a MapReduce job. ``tasks`` are the task
+    numbers of the first attempt's containers, in the order of the containers, -1 for none; ``later_tasks``
+    those of each later attempt.
     """
 
     application: ApplicationReport
@@ -145,9 +147,9 @@ class ApplicationHistory(Record):
 class GetEventsRequest(Request["GetEventsResponse"]):
     """Events after number ``since`` and not before ``since_ms``, oldest first, at most ``limit`` of them.
 
-    Empty filters let all pass; a container passes the filter for its application. With ``newest`` the limit keeps the
-    last ones. Where there are none yet the answer waits for one, up to ``wait_ms``. ``since`` -1 stands for the
-    newest event there is: only what comes after it.
+    An empty filter matches all; an event of a container matches its application's filter. With ``newest`` the
+    limit keeps the last ones. If no event matches yet, the answer waits for one, up to ``wait_ms``. ``since``
+    -1 stands for the newest event: only later ones are returned.
     """
 
     since: int = 0
@@ -162,9 +164,9 @@ class GetEventsRequest(Request["GetEventsResponse"]):
 
 
 class GetEventsResponse(Record):
-    """``next`` is the ``since`` of a call that goes on from here; ``oldest`` the first number still remembered (0 for
-    none). If that is beyond ``since + 1`` of the request, the events between are forgotten. ``cluster_timestamp``
-    names this ResourceManager's life: in another the numbers begin anew.
+    """``next`` is the ``since`` of the call that continues from here; ``oldest`` the first number still
+    remembered (0 for none). If that is beyond ``since + 1`` of the request, the events between are lost.
+    ``cluster_timestamp`` identifies this life of the ResourceManager: in another one the numbers begin anew.
     """
 
     events: tuple[HistoryEvent, ...]

@@ -11,7 +11,7 @@ from executor.light import Record, pattern
 
 from ..errors import InvalidIdError
 
-# As many digits as a long of Java's has at most: those of a longer number Python refuses to read.
+# At most 19 digits, as many as a Java long has: Python refuses to read numbers of very many digits.
 _APPLICATION = pattern(r"application_(\d{1,19})_(\d{4,19})", re.ASCII)
 _ATTEMPT = pattern(r"appattempt_(\d{1,19})_(\d{4,19})_(\d{6,19})", re.ASCII)
 _CONTAINER = pattern(r"container_(?:e(\d{1,19})_)?(\d{1,19})_(\d{4,19})_(\d{2,19})_(\d{6,19})", re.ASCII)
@@ -68,7 +68,7 @@ class ContainerId(Record, order=True):
 
     @property
     def application_id(self) -> ApplicationId:
-        """The application that it belongs to."""
+        """The application that the container belongs to."""
         return self.application_attempt_id.application_id
 
     def __str__(self) -> str:
@@ -109,8 +109,9 @@ def application_of(container_id: str) -> str:
 
 
 def dotted(container_id: str) -> str:
-    """A printed container id as short as it can be typed: ``36.2``, container 2 of application 36. What is no
-    container's id is left as it is."""
+    """The shortest form of a container id that a user can type: ``36.2``, container 2 of application 36. Text
+    that is no container id is returned unchanged.
+    """
     parts = container_id.split("_")
     if len(parts) < 5 or not (parts[-3].isdecimal() and parts[-1].isdecimal()):
         return container_id
@@ -118,15 +119,15 @@ def dotted(container_id: str) -> str:
 
 
 def short(identifier: str, of: str = "") -> str:
-    """A container's id as people say it in a sentence about application ``of``: ``…_000009``; of another application,
-    as it can be typed: ``36.9``.
+    """A container's id as used in a sentence about application ``of``: ``…_000009``; that of another
+    application's container as it can be typed: ``36.9``.
     """
     parts = identifier.split("_")
     return "…_" + parts[-1] if of.split("_")[1:3] == parts[-4:-2] else dotted(identifier)
 
 
 def suffix(identifier: str) -> str:
-    """The part of an id by which people know it: ``_000009``."""
+    """The last part of an id, by which users recognise it: ``_000009``."""
     return "_" + identifier.rpartition("_")[2]
 
 

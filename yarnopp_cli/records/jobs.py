@@ -1,5 +1,5 @@
-"""What a job is: phases of tasks, each task one container's worth of work. Plain data, also a detached job's
-file.
+"""A job: phases of tasks, where each task is the work of one container. Plain data; also the file format of a
+detached job.
 
 A job is planned once (``masters/{commands,pi}.py``) and then driven by one machine
 (``masters/jobmaster.py``), whether that runs in the client or in a container of the cluster.
@@ -18,14 +18,14 @@ from executor.records import ExecutionType, Resource
 from .requests import ANY, ContainerLaunchContext, MapReduceJob
 
 ARGS_VARIABLE = "YOPP_ARGS"
-"""What each task of a sweep finds its values in, with a space between them."""
+"""The variable in which each task of a sweep finds its values, separated by spaces."""
 
 
 class TaskSpec(Record):
     """One piece of work, or ``count`` equal ones. ``number`` is the first one's, and each other's is ``step`` more;
     ``arguments`` follow the phase's command.
 
-    A smaller ``priority`` is more important. With ``enforce`` no other execution type than this will do.
+    A smaller ``priority`` is more important. With ``enforce`` no other execution type is accepted.
     ``duration_hint_ms`` is the expected running time, 0 for unknown.
     """
 
@@ -46,12 +46,13 @@ class TaskSpec(Record):
 
 
 class Sweep(Record):
-    """What tells the tasks of a phase apart: the values of its ``sources`` in all combinations, the last source's
-    changing fastest. The task with the number n has the nth combination, whichever tasks the phase has.
+    """The values of the tasks of a phase: all combinations of the values of its ``sources``, where the last
+    source's changes fastest. Task number n has the nth combination, whichever tasks the phase has.
 
-    The phase's command is a template for them (``masters/sweeps.py``). ``shell``: it is a line for a shell. Sources
-    whose indices are ``linked`` go along with the source before them, which has as many values. ``prefix`` are words
-    before what the template comes to, which get the values where they have marks for them.
+    The phase's command is a template for the values (``masters/sweeps.py``). ``shell``: the command is a line
+    for a shell. Sources whose indices are in ``linked`` advance together with the source before them, which
+    has as many values. ``prefix`` are words before the filled-in template; placeholders in them are filled in
+    as well.
     """
 
     sources: tuple[tuple[str, ...], ...]
@@ -111,7 +112,7 @@ class PhaseSpec(Record):
 
     @property
     def context(self) -> ContainerLaunchContext:
-        """What all its tasks run, without what is each one's own; of a sweep no command."""
+        """The launch context common to all its tasks; that of a sweep has no command."""
         return made_of(ContainerLaunchContext, self, command=self.command if self.sweep is None else ())
 
     def numbers(self) -> Iterator[int]:
@@ -126,9 +127,7 @@ class PhaseSpec(Record):
 
 
 class PiSpec(Record):
-    """What the estimate of a `pi` job is made of; ``directory`` holds its input and output, and is removed
-    after it.
-    """
+    """The parameters of a `pi` job; ``directory`` holds its input and output, and is removed after the job."""
 
     maps: int
     samples: int
@@ -136,7 +135,9 @@ class PiSpec(Record):
 
 
 class Halt(Record):
-    """A job ends when so many of its tasks have failed for good: ``now``, or when those that run have ended."""
+    """A job ends when this many of its tasks have failed for good: at once (``now``), or when the running
+    ones have ended.
+    """
 
     failures: int
     now: bool = False
@@ -151,11 +152,12 @@ class JobSpec(Record):
 
     ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed
     with exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a
-    detached job's master, which reads this record from its file. With ``preempted_is_failure`` a preempted, shed
-    or refused container has failed, as in YARN's distributed shell; a lost one is still replaced. ``exit_rule`` says
-    whose code the job ends with where several tasks fail: the ``highest``, the ``first`` in time, or 1 for ``any``.
-    ``max_running`` bounds how many of its containers there are at once, 0 for no bound. ``halt`` ends it early.
-    ``map_reduce``: the RM is told of it, and of which task each container is for; then the second phase is the reduce.
+    detached job's master, which reads this record from its file. With ``preempted_is_failure`` a preempted,
+    shed or refused container has failed, as in YARN's distributed shell; a lost one is still replaced.
+    ``exit_rule`` is which exit code the job returns when several tasks fail: the ``highest``, the ``first``
+    in time, or 1 for ``any``. ``max_running`` bounds the number of its containers at any time, 0 for no
+    bound. ``halt`` ends the job early. ``map_reduce``: the job is reported to the RM as MapReduce, with the
+    task of each container; the second phase is the reduce.
     """
 
     name: str
@@ -179,9 +181,8 @@ class JobSpec(Record):
 
 
 class TaskState(str, enum.Enum):  # noqa: UP042  (as the other enums of records are)
-    """Where a task stands.
-
-    ``ASKED`` waits for a container, ``STARTING`` has one that is on its way to its node.
+    """Where a task stands. ``ASKED`` waits for a container, ``STARTING`` has one that is on its way to its
+    node.
     """
 
     WAITING = "WAITING"
@@ -199,12 +200,13 @@ ENDED = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED})
 
 
 class TaskReport(Record):
-    """A task as it is now. ``container_id`` is its present or last container, "" before the first.
+    """The present state of a task. ``container_id`` is its present or last container, "" before the first.
 
     ``attempts`` counts its failures, ``preemptions`` how often it was preempted, shed, refused or lost.
-    ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` from arrival at the node to
-    start. ``number`` is what people see, and changes where tasks are numbered by allocation; ``planned_number``
-    never does. ``started_at_ms`` and ``finished_at_ms`` (epoch) are of its last container that has ended, 0 if unknown.
+    ``exit_code`` is as a shell reports it, None while it has none. ``wait_ms`` is from arrival at the node to
+    start. ``number`` is shown to users, and changes where tasks are numbered by allocation;
+    ``planned_number`` never does. ``started_at_ms`` and ``finished_at_ms`` (epoch) are those of its last
+    ended container, 0 if unknown.
     """
 
     phase: int
@@ -226,9 +228,9 @@ class TaskReport(Record):
 
 
 class TaskRows(Record):
-    """Reports of many tasks as columns, which cost a tenth of objects to read and write.
+    """Reports of many tasks as columns: reading and writing them costs a tenth of what objects cost.
 
-    Each column has the field's value of every task in order, or is empty where that is the field's default for all.
+    Each column has the field's value for every task in order, or is empty where all have the field's default.
     """
 
     phase: tuple[int, ...] = ()

@@ -18,14 +18,14 @@ from .requests import (
 )
 
 SCHEDULER_ADDRESS_VARIABLE = "YOPP_SCHEDULER_ADDRESS"
-"""The environment variable in which a master finds the address of the AMRMProxy that it has to speak with."""
+"""The environment variable with the address of the AMRMProxy that a master has to use."""
 
 AM_RESYNC = "AM_RESYNC"
-"""The command of an answer to a master that the RM's new life knows, and that has not registered there yet."""
+"""The command of an answer to a master that a restarted RM knows and that has not registered with it yet."""
 
 
 class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterResponse"]):
-    """The master of an attempt is there. ``token`` is its AMRMToken, here and in every later call."""
+    """Register the master of an attempt. ``token`` is its AMRMToken, here and in every later call."""
 
     attempt_id: str
     token: Token
@@ -34,12 +34,13 @@ class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterRespons
 
 
 class RegisterApplicationMasterResponse(Record):
-    """``maximum`` is what the scheduler allows, ``largest_node`` what the largest running node could ever hold.
+    """``maximum`` is the scheduler's maximum allocation, ``largest_node`` what the largest running node could
+    ever hold.
 
-    ``containers_from_previous_attempts`` are alive and now this attempt's. ``token``, where there is one (an
-    AMRMProxy's), stands for the attempt in every later call instead of the one shown here. ``ended_well`` are the
-    containers of earlier attempts that have ended with exit code 0, as far as the RM remembers: their master may have
-    died before it heard of that.
+    ``containers_from_previous_attempts`` are live and now belong to this attempt. ``token``, where set (by an
+    AMRMProxy), replaces the request's token in every later call. ``ended_well`` are the containers of earlier
+    attempts that ended with exit code 0, as far as the RM remembers: their master may have died before it was
+    told.
     """
 
     minimum: Resource
@@ -55,10 +56,10 @@ class RegisterApplicationMasterResponse(Record):
 class AllocateRequest(Request["AllocateResponse"]):
     """A master's heartbeat and its asks.
 
-    ``response_id`` is that of the last response it has, from 0: everything in a response is repeated until a request
-    acknowledges it so. The RM may hold the answer for up to ``wait_ms`` until it has something to tell; a newer request
-    of the same attempt makes it answer at once. ``summary`` is shown to people; so are ``tasks``: which of a MapReduce
-    job's tasks granted containers are for.
+    ``response_id`` is that of the last response received, from 0: the contents of a response are repeated
+    until a request acknowledges it so. The RM may hold the answer for up to ``wait_ms`` until there is news;
+    a newer request of the same attempt makes it answer at once. ``summary`` and ``tasks`` are shown to users;
+    ``tasks`` assigns granted containers to the tasks of a MapReduce job.
     """
 
     attempt_id: str
@@ -78,10 +79,10 @@ class AllocateRequest(Request["AllocateResponse"]):
 class AllocateResponse(Record):
     """``command`` is "" or YARN's AM_RESYNC or AM_SHUTDOWN. ``completed`` have ended at their nodes (or were lost).
 
-    ``started`` have begun to run at their nodes, ``queued`` wait there: news for progress reports, not in YARN.
+    ``started`` have begun to run at their nodes, ``queued`` wait there: for progress reports, not in YARN.
     ``preempting`` will be killed soon, for a queue that is below its capacity (YARN's ``PreemptionMessage``).
-    ``updated_nodes`` came, went, or became (un)healthy. ``paused`` is how many of the application's containers stand
-    still now, -1 for no news of that.
+    ``updated_nodes`` were added, were removed, or became (un)healthy. ``paused`` is how many of the
+    application's containers are paused now, -1 for no change.
     """
 
     response_id: int
@@ -112,6 +113,6 @@ class FinishApplicationMasterRequest(Request["FinishApplicationMasterResponse"])
 
 
 class FinishApplicationMasterResponse(Record):
-    """``is_unregistered`` is true once the RM has it."""
+    """``is_unregistered`` is true once the RM has processed it."""
 
     is_unregistered: bool

@@ -11,15 +11,17 @@ ResponseT = TypeVar("ResponseT")
 class Request(Record, Generic[ResponseT]):
     """The base of all requests: ``class GetThingRequest(Request["GetThingResponse"])`` calls ``getThing``.
 
-    ``method`` is for those whose method has another name than their class. The response is named by a string, since
-    it is declared below its request, in the same module or in one that this imports it from.
+    ``method`` is for requests whose method is not named like their class. The response is named by a string,
+    since it is declared below its request, in the same module or in one that the module imports.
     """
 
     METHOD: ClassVar[str]
 
     def __init_subclass__(cls, method: str = "") -> None:
         name = cls.__name__.removesuffix("Request")
-        if "METHOD" not in cls.__dict__:  # a dataclass with slots is made anew, with what it has
+        if (
+            "METHOD" not in cls.__dict__
+        ):  # a dataclass with slots is created a second time, with its attributes
             cls.METHOD = method or name[0].lower() + name[1:]
 
 

@@ -1,4 +1,4 @@
-"""What people and masters are told about applications, nodes and containers.
+"""What users and masters are told about applications, nodes and containers.
 
 Times are epoch milliseconds, 0 for none.
 """
@@ -43,11 +43,13 @@ FINAL_STATES = frozenset(
 )
 """The states in which an application has ended."""
 LIVE_STATES = tuple(state for state in YarnApplicationState if state not in FINAL_STATES)
-"""The states before, in their order."""
+"""The states before the end, in their order."""
 
 
 def has_reached(state: YarnApplicationState, wanted: Sequence[YarnApplicationState]) -> bool:
-    """Whether an application is in one of ``wanted``, or in a later state. An end is later than all others."""
+    """Whether an application is in one of ``wanted``, or in a later state. Final states are later than all
+    others.
+    """
     if state in FINAL_STATES:
         return True
     rank = LIVE_STATES.index(state)
@@ -78,16 +80,16 @@ class NodeState(enum.StrEnum):
 
 
 class JobSummary(Record):
-    """What a master counts of its containers; of both types together unless the name says otherwise.
+    """A master's counts of its containers, of both types together unless the name says otherwise.
 
-    ``total`` tasks; ``completed`` ended for good (``failed`` of them not with 0); ``guaranteed`` and ``opportunistic``
-    say in which type the completed ones ran; ``queued`` how many waited in a node's queue before they ran;
-    ``upgraded`` how many asked for an opportunistic container and were given a guaranteed one;
-    ``preempted`` how often one was killed, shed or refused and asked for again, ``shed`` how many of these had never
-    run; ``paused`` how many were paused, for ``paused_ms_total`` together, most of it for ``paused_for``
-    (``ContainerStatus.stood_for``), over those that ended; ``awaited`` how many waited to be granted; ``waited`` how
-    many waited for that or in a queue, and ``wait_ms_total`` and ``wait_ms_max`` how long these waited for both, from
-    when they were last asked for to the start, over completed ones. ``exit_code`` is the job's.
+    ``total`` tasks; ``completed`` ended for good (``failed`` of them with a code other than 0);
+    ``guaranteed`` and ``opportunistic`` count the completed ones by the type they ran in; ``queued`` waited
+    in a node's queue before they ran; ``upgraded`` requested an opportunistic container and were given a
+    guaranteed one; ``preempted`` is how often a container was killed, shed or refused and requested again,
+    ``shed`` how many of these had never run; ``paused`` were paused, for ``paused_ms_total`` together, most
+    of it for ``paused_for`` (``ContainerStatus.stood_for``), over those that ended; ``awaited`` waited to be
+    granted; ``waited`` waited for the grant or in a queue, ``wait_ms_total`` and ``wait_ms_max`` in all and
+    at most, from the last request to the start, over completed ones. ``exit_code`` is the job's.
     """
 
     total: int = 0
@@ -112,12 +114,14 @@ class JobSummary(Record):
 
 
 class ApplicationResourceUsage(Record):
-    """What an application has, wants and lost (YARN's ``ApplicationResourceUsageReport`` and the rest of AppInfo).
+    """What an application holds, requests and lost (YARN's ``ApplicationResourceUsageReport`` and the rest of
+    AppInfo).
 
-    ``guaranteed`` is what its guaranteed containers hold, ``master`` its master's of that; in percent of its queue's
-    capacity and of the cluster, by the dominant resource. ``requests`` are its outstanding asks, one of each shape.
-    ``preempted`` is the size of all containers that were taken from it before they had ended, of which
-    ``preempted_masters`` were masters, and the seconds that these had run.
+    ``guaranteed`` is what its guaranteed containers hold, ``master`` the master's share of that; the
+    percentages are of its queue's capacity and of the cluster, by the dominant resource. ``requests`` are its
+    outstanding requests, one of each shape. ``preempted`` is the size of all its preempted containers,
+    ``preempted_masters`` how many of them were masters; the memory and vcore seconds are those that these
+    containers had used.
     """
 
     guaranteed: Resource = Resource()
@@ -137,8 +141,8 @@ class ApplicationReport(Record):
     """An application, as the RM sees it (YARN's record). ``progress`` from 0.0 to 1.0.
 
     ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
-    ``unmanaged``: no container is its master's. That is its client, or lives in the RM (``hosted``). ``postponed``: it
-    has not begun, as it waits for ``begin_at_ms`` or for what is left of ``after``.
+    ``unmanaged``: its master has no container, but is its client or runs in the RM (``hosted``).
+    ``postponed``: it has not begun, as it waits for ``begin_at_ms`` or for what is left of ``after``.
     """
 
     application_id: str
@@ -190,8 +194,8 @@ class ApplicationReport(Record):
 
 
 class ApplicationAttemptReport(Record):
-    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for none;
-    ``blacklist`` are nodes that its master does not want. ``hosted``: that lives in the RM.
+    """One attempt to run an application's master. ``am_http_address`` is that of its node's pages, "" for
+    none; ``blacklist`` are the nodes on its master's blacklist. ``hosted``: the master runs in the RM.
     """
 
     attempt_id: str
@@ -210,8 +214,8 @@ class ApplicationAttemptReport(Record):
 class NodeReport(Record):
     """A node, as the RM sees it. ``used`` and ``num_containers`` count guaranteed containers only, as in YARN.
 
-    ``address`` is where its NodeManager listens. ``connected`` is false while its connection is down though it has not
-    expired. ``queue_limit`` is the queue length beyond which nodes shed, -1 for none.
+    ``address`` is where its NodeManager listens. ``connected`` is false while the connection is down and the
+    node has not expired. ``queue_limit`` is the queue length beyond which nodes shed, -1 for none.
     """
 
     node_id: str
@@ -236,12 +240,13 @@ class NodeReport(Record):
 
 
 class ContainerReport(ContainerFacts):
-    """A container, as the RM sees it; its node knows a live one better (``merged``).
+    """A container, as the RM sees it; for a live one its node has fresher facts (``merged``).
 
-    ``state`` is None while the RM has granted it and its node has not spoken of it yet. ``allocated_at_ms`` is when the
-    RM granted it, ``submitted_at_ms`` when its application was submitted, ``eligible_at_ms`` when its master asked for
-    it: from then on only a lack of room keeps it waiting. Work that was shed or preempted is eligible since it was
-    first asked for. ``task`` is the number of its job's task, None where that is not known.
+    ``state`` is None while the RM has granted it and its node has not reported it yet. ``allocated_at_ms`` is
+    when the RM granted it, ``submitted_at_ms`` when its application was submitted, ``eligible_at_ms`` when
+    its master asked for it: from then on only a lack of resources keeps it waiting. Work that was shed or
+    preempted is eligible since it was first requested. ``task`` is the number of its job's task, None where
+    that is not known.
     """
 
     container_id: str
@@ -260,14 +265,14 @@ class ContainerReport(ContainerFacts):
     task: int | None = None
 
     def waited_ms(self, since_ms: int, now_ms: int) -> int:
-        """How long after ``since_ms`` it started; where it never did, how long after it ended, or how long it has
-        waited until now. -1 where the beginning is not known, as of a container that only its node tells of.
+        """The time from ``since_ms`` to its start; if it never started, to its end, or until now. -1 where
+        the beginning is not known, as for a container that only its node reports.
         """
         ended = self.finished_at_ms if self.state is ContainerState.DONE else 0
         return max(0, (self.started_at_ms or ended or now_ms) - since_ms) if since_ms else -1
 
     def merged(self, status: ContainerStatus) -> ContainerReport:
-        """This, with what the node knows better. Texts the node has none of stay the RM's."""
+        """This report with the node's fresher facts. Texts that the node lacks stay the RM's."""
         return made_of(
             ContainerReport,
             self,
@@ -281,14 +286,14 @@ class ContainerReport(ContainerFacts):
 
 
 class QueueAcl(Record):
-    """Who may do something: ``names``, "*" for all."""
+    """Who has an access type: ``names``, "*" for all."""
 
     access_type: str
     names: str
 
 
 class QueueUserReport(Record):
-    """What one user has in a queue: guaranteed containers, living applications, opportunistic containers."""
+    """What one user has in a queue: guaranteed containers, live applications, opportunistic containers."""
 
     user: str
     used: Resource = Resource()
@@ -300,10 +305,11 @@ class QueueReport(Record):
     """A queue of guaranteed containers.
 
     ``capacity`` and ``maximum_capacity`` are in percent of the parent, the absolute ones of the cluster;
-    ``used_capacity`` is in percent of what the queue is guaranteed. ``guaranteed`` and ``maximum`` are what that comes
-    to. ``opportunistic`` is what its applications hold beside, which no queue bounds. ``pending_containers`` are asks
-    of both types, ``pending_guaranteed`` those of one. ``containers`` are guaranteed ones; masters' may have
-    ``masters_limit``. Lifetimes are in seconds, -1 for none; ``acls`` are who may do what.
+    ``used_capacity`` is in percent of the queue's guaranteed capacity. ``guaranteed`` and ``maximum`` are the
+    absolute capacities as resources. ``opportunistic`` is what the opportunistic containers of its
+    applications hold, which no queue limits. ``pending_containers`` are requested containers of both types,
+    ``pending_guaranteed`` guaranteed ones only. ``containers`` are guaranteed ones; masters may hold
+    ``masters_limit``. Lifetimes are in seconds, -1 for none; ``acls`` are the access rights.
     """
 
     name: str
@@ -343,11 +349,11 @@ class QueueReport(Record):
 
 
 class ClusterInfo(Record):
-    """The cluster in short. ``properties`` are those that differ from their defaults, name -> text.
+    """A summary of the cluster. ``properties`` are those that differ from their defaults, name -> text.
 
-    ``lifetime`` is "stay" (``yopp up``) or "on-demand" (ends itself with its last job). ``maximum`` is the largest
-    container that any running node could ever hold. ``http_address`` is where the REST API and the pages are, "" for
-    nowhere; ``warnings`` are for people, a line each.
+    ``lifetime`` is "stay" (``yopp up``) or "on-demand" (ends itself with its last job). ``maximum`` is the
+    largest container that any running node could ever hold. ``http_address`` is where the REST API and the
+    pages are served, "" for nowhere; ``warnings`` are for users, a line each.
     """
 
     started_at_ms: int

@@ -1,5 +1,6 @@
-"""What is asked for and granted: YARN's resource requests, containers, tokens, launch contexts, updates; what a
-MapReduce job says of its tasks."""
+"""Requests and grants: YARN's resource requests, containers, tokens, launch contexts and updates; the tasks
+of a MapReduce job.
+"""
 
 from __future__ import annotations
 
@@ -23,10 +24,11 @@ class ExecutionTypeRequest(Record):
 class ResourceRequest(Record):
     """An ask for ``num_containers`` containers of one size (YARN's record).
 
-    As in YARN, an ask for ``*`` *replaces* the outstanding number for its key (priority, allocation_request_id,
-    execution type, capability). A smaller ``priority`` is more important. ``resource_name`` is ``*``, a host, a node
-    id (host:port), or a rack beginning with ``/``. ``duration_hint_ms`` is the expected running time, 0 for unknown;
-    ``age_ms`` how long the work behind it waited already in earlier lives (shed or preempted).
+    As in YARN, an ask for ``*`` *replaces* the outstanding number for its key (priority,
+    allocation_request_id, execution type, capability). A smaller ``priority`` is more important.
+    ``resource_name`` is ``*``, a host, a node id (host:port), or a rack beginning with ``/``.
+    ``duration_hint_ms`` is the expected running time, 0 for unknown; ``age_ms`` how long the work already
+    waited in earlier containers (shed or preempted).
     """
 
     num_containers: int
@@ -83,8 +85,9 @@ class ContainerLaunchContext(Record):
         duration_hint_ms: int,
         variables: Mapping[str, str],
     ) -> ContainerLaunchContext:
-        """This with what is one task's own: arguments after the command, ``variables``, and its number in one with a
-        name."""
+        """This context with what belongs to one task: arguments after the command, ``variables``, and its
+        number in the variable ``number_variable``, if that has a name.
+        """
         environment = self.environment
         if number_variable:
             environment = {**environment, number_variable: str(number), **variables}
@@ -119,7 +122,7 @@ class UpdatedContainer(Record):
 
 
 class UpdateContainerError(Record):
-    """A refused update; ``reason`` is YARN's word for it, ``current_version`` -1 for an unknown container."""
+    """A refused update; ``reason`` is YARN's error word, ``current_version`` -1 for an unknown container."""
 
     reason: str
     request: UpdateContainerRequest
@@ -127,20 +130,21 @@ class UpdateContainerError(Record):
 
 
 AFTER = {"ok": "to succeed", "failed": "to fail", "any": "to end"}
-"""How an application may have to end before another begins, and that in words."""
+"""The conditions on another application's end, and each in words."""
 
 
 class ApplicationSubmissionContext(Record):
     """An application to be run (YARN's record).
 
-    ``unmanaged`` means that its ApplicationMaster runs in the client, which gets the AM's token with the answer; then
-    ``am_container_spec`` is None and the application ends when that client's connection is lost. ``timeout_ms`` bounds
-    the whole application's running time, 0 for none. ``command_line`` is what people typed, for listings.
-    ``map_reduce`` is there for a MapReduce job.
+    ``unmanaged`` means that its ApplicationMaster runs in the client, which gets the AM's token with the
+    answer; then ``am_container_spec`` is None and the application ends when that client's connection is lost.
+    ``timeout_ms`` bounds the whole application's running time, 0 for none. ``command_line`` is what the user
+    typed, for listings. ``map_reduce`` is set for a MapReduce job.
 
-    Of yopp: it does not begin before ``begin_at_ms`` (epoch, 0 for at once), nor before each of ``after`` is fulfilled,
-    ``ID:CONDITION``: another application has ended, and that well (``ok``), badly (``failed``) or anyhow (``any``).
-    What is fulfilled is taken out. ``deadline_at_ms`` is when it is ended, whether it has begun or not, 0 for never.
+    yopp's own: the application does not begin before ``begin_at_ms`` (epoch, 0 for at once), nor before each
+    condition in ``after``, ``ID:CONDITION``, is met: another application has succeeded (``ok``), failed
+    (``failed``) or ended (``any``). A condition that is met is removed. ``deadline_at_ms`` is when the
+    application is ended, begun or not, 0 for never.
     """
 
     application_id: str
@@ -165,7 +169,7 @@ class ApplicationSubmissionContext(Record):
 
 
 class JobProperty(Record):
-    """A property as the job used it. ``source`` is where its value is from: "-D", "file:line", "default", …"""
+    """A property as the job used it. ``source`` is the source of its value: "-D", "file:line", "default", …"""
 
     name: str
     value: str
@@ -184,7 +188,7 @@ class MapReduceJob(Record):
 
 
 class TaskAssignment(Record):
-    """A container is for this task, which counts from 0 among the maps or among the reduces."""
+    """Assigns a container to a task, whose ``index`` counts from 0 among the maps or among the reduces."""
 
     container_id: str
     index: int

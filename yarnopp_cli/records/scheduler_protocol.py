@@ -1,5 +1,5 @@
-"""What the ResourceManager's scheduler tells of itself beyond its reports: its counts (the rest of ``/metrics`` and
-``/jmx``), and its activities, which say what keeps each outstanding ask from being served now, node by node.
+"""What the ResourceManager's scheduler publishes besides its reports: its counters (the rest of ``/metrics``
+and ``/jmx``), and its activities: why each outstanding request is not served now, node by node.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from .explanation import Reason
 from .methods import Request
 
 PERCENTILES = (50, 75, 90, 95, 99)
-"""Which percentiles of waiting times are told."""
+"""The percentiles of waiting times that are published."""
 
 
 class GetSchedulerFiguresRequest(Request["GetSchedulerFiguresResponse"]):
-    """What was counted of opportunistic containers, and what is asked for and not allocated."""
+    """The counters of opportunistic containers, and what is requested and not allocated."""
 
 
 class GetSchedulerFiguresResponse(Record):
-    """Counts since the ResourceManager's start; ``pending`` is the size of all that is asked for.
+    """Counts since the ResourceManager's start; ``pending`` is the total size of the outstanding requests.
 
-    ``percents`` and ``percentiles_ms`` go together: of the last waiting times of opportunistic asks, in milliseconds;
-    ``waits`` is how many there have been, ``waited_ms`` their sum. ``assigned_per_second``: containers of both types,
-    in the last whole second.
+    ``percents`` and ``percentiles_ms`` belong together: of the last waiting times of opportunistic requests,
+    in milliseconds; ``waits`` is the number of all waits, ``waited_ms`` their sum. ``assigned_per_second``:
+    containers of both types, in the last whole second.
     """
 
     pending: Resource = Resource()
@@ -49,14 +49,14 @@ class GetSchedulerFiguresResponse(Record):
 
 
 class NodeActivity(Record):
-    """Why a node does not serve an ask now; no reason: it could, and it is somebody else's turn."""
+    """Why a node does not serve a request now; no reason: it could, and another application is served first."""
 
     node_id: str
     reason: Reason | None = None
 
 
 class RequestActivity(Record):
-    """An outstanding ask. ``limit`` is that of its queue or user that stands against it."""
+    """An outstanding request. ``limit`` is the queue or user limit that blocks it."""
 
     priority: int
     allocation_request_id: int
@@ -68,7 +68,7 @@ class RequestActivity(Record):
 
 
 class ApplicationActivity(Record):
-    """An application that lives, and its asks. ``queues`` are the names from the root's to its own."""
+    """A live application and its requests. ``queues`` are the queue names from the root to its own."""
 
     application_id: str
     queues: tuple[str, ...]
@@ -77,14 +77,14 @@ class ApplicationActivity(Record):
 
 
 class GetActivitiesRequest(Request["GetActivitiesResponse"]):
-    """Of one application, or of all that wait; at one node, or at all."""
+    """Activities of one application, or of all that wait; at one node, or at all."""
 
     application_id: str = ""
     node_id: str = ""
 
 
 class GetActivitiesResponse(Record):
-    """In order of submission. ``at_ms`` is when this was so, in epoch milliseconds."""
+    """Applications in order of submission. ``at_ms`` is the time of the answer, in epoch milliseconds."""
 
     applications: tuple[ApplicationActivity, ...]
     at_ms: int

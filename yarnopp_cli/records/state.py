@@ -1,7 +1,7 @@
-"""What the ResourceManager writes down so that its next life goes on with it (YARN's ``RMStateStore``).
+"""The state that the ResourceManager stores so that a restart continues from it (YARN's ``RMStateStore``).
 
-Plain data, one record for each kind of thing, under a key of its own. A later version adds fields at the end and with
-defaults, so that it reads what an earlier one wrote.
+Plain data: a record class for each kind, each record under its own key. A later version adds fields at the
+end, with defaults, so that it reads what an earlier version wrote.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from .requests import ApplicationSubmissionContext
 
 
 class StoredCluster(Record):
-    """What is the cluster's own. ``secret`` is the root of all keys, ``boot_id`` the kernel's. Two numbers are bounds:
-    no id above ``last_application`` and no event above ``last_event`` was ever given out. ``applications_started``
-    counts those that were submitted.
+    """The state of the cluster itself. ``secret`` is the root of all keys, ``boot_id`` the kernel's. Two
+    numbers are bounds: no application id above ``last_application`` and no event number above ``last_event``
+    was ever assigned. ``applications_started`` counts the submitted applications.
     """
 
     cluster_timestamp: int
@@ -34,7 +34,9 @@ class StoredCluster(Record):
 
 
 class StoredApplication(Record):
-    """What its submission said. ``job`` is there where the RM hosts its master; ``attached``: its client must stay."""
+    """An application as submitted. ``job`` is set where the RM hosts its master; ``attached``: its client
+    must stay connected.
+    """
 
     id: str
     context: ApplicationSubmissionContext
@@ -45,11 +47,13 @@ class StoredApplication(Record):
 
 
 class StoredLife(Record):
-    """How far an application is: its attempts, the container of the last one's master, and how it ended.
+    """The progress of an application: its attempts, the container of the last attempt's master, and how it
+    ended.
 
-    ``last_container`` is a bound of its containers' numbers. ``stop``: somebody asked its hosted master to end.
-    ``succeeded``: the tasks of its last phase that ended well, in rows, once it has ended. ``history_due``: it has
-    ended, and its history is not kept yet, as containers of it are left.
+    ``last_container`` is an upper bound of its containers' numbers. ``stop``: the request that asked its
+    hosted master to end. ``succeeded``: the tasks of its last phase that succeeded, as ranges, once it has
+    ended. ``history_due``: it has ended, and its history is not kept yet, because some of its containers are
+    still live.
     """
 
     id: str
@@ -80,8 +84,8 @@ class StoredLife(Record):
 
 class StoredTask(Record):
     """A task of a hosted master's job that has a container, has ended, or was tried: the facts of
-    ``masters.tasks.Task`` under the same names. ``number`` is the planned one. The container's id and node are ""
-    where it has none.
+    ``masters.tasks.Task`` under the same names. ``number`` is the planned number. The container's id and node
+    are "" where the task has no container.
     """
 
     application_id: str
@@ -107,8 +111,8 @@ class StoredTask(Record):
 
 
 class StoredTaskAttempt(Record):
-    """A container of a MapReduce job, the task that it is for, and what became of it. Its state and times are there
-    once it has ended: before that its node tells them.
+    """A container of a MapReduce job, its task, and its outcome. Its state and times are set once it has
+    ended: before that its node reports them.
     """
 
     application_id: str
@@ -116,7 +120,7 @@ class StoredTaskAttempt(Record):
 
 
 class StoredNode(Record):
-    """A node that somebody drained."""
+    """A node that an administrator drained."""
 
     node_id: str
 
@@ -159,7 +163,9 @@ def key_of(record: Stored) -> str:
 
 
 class StoreRecord(Record):
-    """Command: write a record, over an earlier one of the same key, before any command that follows is performed."""
+    """Command: write a record, replacing an earlier one of the same key, before any later command is
+    performed.
+    """
 
     record: Stored
 
@@ -175,7 +181,7 @@ StoreCommand = StoreRecord | RemoveRecords
 
 
 def latest(commands: Iterable[StoreCommand]) -> list[StoreCommand]:
-    """Of commands that could not be performed yet, those that matter: the last one of each kind for each key."""
+    """The commands still needed of those not yet performed: the last one of each kind for each key."""
     found: dict[tuple[bool, Kind, str], StoreCommand] = {}
     for command in commands:
         match command:

@@ -1,4 +1,4 @@
-"""ResourceTracker: what a NodeManager tells the ResourceManager, and is told."""
+"""ResourceTracker: what a NodeManager reports to the ResourceManager, and the answers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from .requests import Container, ContainerLaunchContext, Token
 
 
 class RegisterNodeManagerRequest(Request["RegisterNodeManagerResponse"]):
-    """A node is there. ``containers`` are those it still has from before; ``address`` is where it listens."""
+    """Register a node. ``containers`` are those it recovered from an earlier life; ``address`` is where it
+    listens.
+    """
 
     node_id: str
     address: str
@@ -36,7 +38,8 @@ class RegisterNodeManagerRequest(Request["RegisterNodeManagerResponse"]):
 class RegisterNodeManagerResponse(Record):
     """``container_token_key`` (hex) verifies container tokens. ``action`` is NORMAL or SHUTDOWN (with diagnostics).
 
-    ``containers_to_cleanup`` are among those it told of and belong to nobody. ``secret`` is to stand in its heartbeats.
+    ``containers_to_cleanup`` are reported containers that no application owns. The node sends ``secret`` in
+    its heartbeats.
     """
 
     action: str
@@ -52,9 +55,10 @@ class RegisterNodeManagerResponse(Record):
 class NodeHeartbeatRequest(Request["NodeHeartbeatResponse"]):
     """A node's news: the statuses that changed since the last answered heartbeat.
 
-    Ended containers are repeated until ``NodeHeartbeatResponse.completed_acknowledged`` names them. The RM may hold the
-    answer for up to ``wait_ms``, and answers at once when a newer heartbeat of the same node comes. ``response_id`` is
-    that of the last response received. ``http_address`` is where its pages are, which may come after it registered.
+    Ended containers are repeated until ``NodeHeartbeatResponse.completed_acknowledged`` names them. The RM
+    may hold the answer for up to ``wait_ms``, and answers at once when a newer heartbeat of the same node
+    comes. ``response_id`` is that of the last response received. ``http_address`` is where its pages are
+    served, which may be known only after it registered.
     """
 
     node_id: str
@@ -81,8 +85,9 @@ class ContainerToStart(Record):
 
 
 class LaunchTemplate(Record):
-    """What the containers of one phase of a hosted master's job have in common. Sent to a node once on a connection,
-    and kept there until the application has ended. ``number_variable`` names a variable for each task's number.
+    """What the containers of one phase of a hosted master's job have in common. Sent to a node once per
+    connection, and kept there until the application has ended. ``number_variable`` names a variable for each
+    task's number.
     """
 
     template_id: str
@@ -93,8 +98,9 @@ class LaunchTemplate(Record):
 
 
 class TaskToStart(Record):
-    """A hosted master's task: what is its own beside its phase's template. ``arguments`` follow the command,
-    ``variables`` are for its environment."""
+    """A task of a hosted master: what it has besides its phase's template. ``arguments`` follow the command,
+    ``variables`` are added to its environment.
+    """
 
     container_id: str
     template_id: str
@@ -111,7 +117,7 @@ class TaskToStart(Record):
 
 
 class ApplicationPriority(Record):
-    """The priority that an application has now."""
+    """The present priority of an application."""
 
     application_id: str
     priority: int
@@ -130,13 +136,14 @@ class ContainerToUpdate(Record):
 class NodeHeartbeatResponse(Record):
     """``action`` is NORMAL, RESYNC (register again) or SHUTDOWN (end yourself; ``keep_containers`` says how).
 
-    ``applications_to_cleanup`` have ended: what runs of them is to be killed (-107). ``lifetime`` is the cluster's
-    ("stay" or "on-demand"): a node of an on-demand cluster ends itself when its RM is gone for good.
-    ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None for no news of them.
-    ``next_interval_ms`` is the longest time until the next heartbeat from now on, 0 for as before.
-    ``resource`` is the size that an administrator gave the node, None for none.
-    ``guaranteed_awaited``: guaranteed containers wait for what others of their type hold here; None for as before.
-    ``templates`` are those of ``tasks_to_start`` that the node does not have. ``application_priorities`` have changed.
+    ``applications_to_cleanup`` have ended: their running containers are to be killed (-107). ``lifetime`` is
+    the cluster's ("stay" or "on-demand"): a node of an on-demand cluster ends itself when its RM is gone for
+    good. ``nodes_for_scheduling``, with distributed scheduling, are the least loaded nodes; None if
+    unchanged. ``next_interval_ms`` is the longest time between heartbeats from now on, 0 if unchanged.
+    ``resource`` is the size that an administrator gave the node, None for none. ``guaranteed_awaited``:
+    guaranteed containers wait for resources that other guaranteed ones hold here; None if unchanged.
+    ``templates`` are those of ``tasks_to_start`` that the node does not have. ``application_priorities`` have
+    changed.
     """
 
     response_id: int
@@ -160,7 +167,7 @@ class NodeHeartbeatResponse(Record):
 
 
 class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):
-    """A node ends. With ``keep_containers`` its containers go on and will be found by its next life."""
+    """Unregister a node. With ``keep_containers`` its containers go on, and its next life recovers them."""
 
     node_id: str
     secret: str
@@ -168,4 +175,4 @@ class UnRegisterNodeManagerRequest(Request["UnRegisterNodeManagerResponse"]):
 
 
 class UnRegisterNodeManagerResponse(Record):
-    """Noted."""
+    """The node is unregistered."""

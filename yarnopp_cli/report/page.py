@@ -1,4 +1,4 @@
-"""The page of ``yopp report``: one HTML document that needs nothing beside itself. Pure text."""
+"""The page of ``yopp report``: one self-contained HTML document. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .timeline import GRANTED, PAUSED, RUNNING, Line
 
 MOST_ROWS = 5000
 OPEN_ROWS = 100
-"""A longer table is shown when one asks for it."""
+"""A longer table is collapsed until the reader opens it."""
 
 _STYLE = """
 :root{color-scheme:light dark;--ink:#1d2733;--paper:#fff;--soft:#667;--rule:#d8dde4}
@@ -44,7 +44,7 @@ def page(
     pictures: Sequence[tuple[str, str, str]],
     notes: Sequence[str] = (),
 ) -> str:
-    """The document. ``pictures`` are (title, caption, svg); ``notes`` are said at the end, a paragraph each."""
+    """The document. ``pictures`` are (title, caption, svg); ``notes`` are paragraphs at the end."""
     name = join([app.name, " ", tag("small", app.application_id)])
     about = f"{_state(app)} · submitted {timestamp(app.submitted_at_ms)} by {app.user} · {counts_text(app)}"
     body = [tag("h1", name), tag("p", about), tag("p", tag("code", app.command_line))]
@@ -63,7 +63,7 @@ def page(
 
 
 def _state(app: ApplicationReport) -> str:
-    """Its state; its final status and exit code where it has ended."""
+    """The application's state; its final status and exit code where it has ended."""
     if app.state not in FINAL_STATES:
         return app.state.value
     return f"{app.state.value} {app.final_status.value}, exit {exit_code(app)}"
@@ -91,7 +91,7 @@ def _spread(waits: dict[str, int]) -> str:
 
 
 def _end(one: Line) -> str:
-    """How it ended and its exit status; its state while it lives."""
+    """How a container ended, and its exit status; its state while it is live."""
     if not one.outcome:
         return one.segments[-1].state if one.segments else GRANTED
     return one.outcome if one.exit_status in (0, None) else f"{one.outcome} ({one.exit_status})"
@@ -108,7 +108,7 @@ _COLUMNS: tuple[tuple[str, str, Callable[[Line], object]], ...] = (
     ("Peak MB", "n", lambda one: one.peak_mb or ""),
     ("End", "", _end),
 )
-"""Titles of the table of containers, ``n`` for columns of figures, and what stands there."""
+"""The columns of the table of containers: title, ``n`` for figures, and the value."""
 
 
 def _table(found: Sequence[Line]) -> Html:

@@ -22,13 +22,14 @@ KINDS = {
     "GUARANTEED": ("running, guaranteed", "#2e9e5b", 1.0),
     timeline.PAUSED: ("paused", "#e0a52e", 1.0),
 }
-"""States, and types of containers that run: name, colour as on the pages, opacity. Waiting is drawn faint, on a light
-as on a dark page."""
+"""States, and types of running containers: name, colour as on the pages, opacity. Waiting is drawn faint on
+light and dark pages.
+"""
 RED, ORANGE = "#d64545", "#e07b39"
 ENDED_BADLY = {"failed": (RED, "x"), "aborted": (RED, "x"), "preempted": (RED, "v"), "shed": (ORANGE, "4")}
-"""Colour and marker of an end that was not the container's own good one."""
+"""Colour and marker of ends other than success."""
 MOST_LINES = 2000
-"""At most so many containers, the first ones, are in the timeline: more lines could not be told apart."""
+"""The timeline shows at most this many containers, the first ones: more lines could not be distinguished."""
 WIDTH = 10.0
 _STYLE = {
     "svg.fonttype": "none",
@@ -43,7 +44,7 @@ _STYLE = {
 
 
 def available() -> Any:
-    """Matplotlib. Raises YoppError with the line to type where it is not installed."""
+    """The Matplotlib module. Raises YoppError with the command to type where it is not installed."""
     try:
         import matplotlib
     except ImportError:
@@ -52,7 +53,7 @@ def available() -> Any:
             because="it is not installed: it is large, and nothing else of yopp needs it",
             hint="pip install matplotlib, where yopp is installed; `yopp report --json` needs none",
         ) from None
-    # Where it may not keep a list of fonts is its own affair.
+    # Suppress its warning that it cannot write its font cache.
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     return matplotlib
 
@@ -133,7 +134,7 @@ def _nodes(axes: Any, shown: Sequence[Line]) -> None:
 
 
 def _legend(axes: Any) -> None:
-    """A legend above the picture, of what is in it alone."""
+    """A legend above the picture, only of what the picture shows."""
     _, labels = axes.get_legend_handles_labels()
     axes.legend(
         loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=max(1, min(7, len(labels))), frameon=False, fontsize=8
@@ -141,7 +142,9 @@ def _legend(axes: Any) -> None:
 
 
 def load_svg(found: Sequence[Line], begin: int, vcores: int) -> str:
-    """Vcores that ran by type against those of the nodes, and below them, on a scale of their own, those queued."""
+    """Vcores in use by type against those of the nodes, and below, on a scale of their own, the vcores
+    queued.
+    """
     queued = timeline.load(found, "OPPORTUNISTIC", timeline.QUEUED)
 
     def draw(axes: Any, below: Any = None) -> None:
@@ -184,7 +187,7 @@ def _sampled(steps: Sequence[tuple[int, int]], moments: Sequence[int]) -> list[i
 
 
 def waits_svg(found: Sequence[Line]) -> str:
-    """The share of containers that had started after so long, for each type: the distribution of waiting."""
+    """The distribution of waiting times for each type: the share of containers started after a given time."""
 
     def draw(axes: Any) -> None:
         for kind in ("GUARANTEED", "OPPORTUNISTIC"):
@@ -202,7 +205,9 @@ def waits_svg(found: Sequence[Line]) -> str:
 
 
 def _svg(draw: Any, height: float, panels: int = 1) -> str:
-    """What ``draw`` puts on so many axes, one below the other: an ``<svg>`` whose text has the page's colour."""
+    """What ``draw`` puts on ``panels`` axes, one below the other: an ``<svg>`` whose text has the page's
+    colour.
+    """
     matplotlib = available()
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure
@@ -217,5 +222,6 @@ def _svg(draw: Any, height: float, panels: int = 1) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'<svg [^>]*?viewBox="([^"]*)"[^>]*>', r'<svg viewBox="\1" role="img">', text, count=1)
-    # Black is the library's colour for text and axes: let the page decide, so that it reads in the dark too.
+    # Matplotlib draws text and axes in black: let the page choose the colour, so that it is readable in dark
+    # mode.
     return text.replace("#000000", "currentColor")

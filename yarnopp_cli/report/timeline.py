@@ -41,8 +41,8 @@ class Segment:
 class Line:
     """One container's life. ``outcome`` is ok, failed, preempted, shed, aborted, or "" while it lives.
 
-    ``submitted`` is when its application was, ``eligible`` when its master asked for it; 0 where that was not kept.
-    ``why`` is what was told of an end that was none of its own.
+    ``submitted`` is when its application was submitted, ``eligible`` when its master requested it; 0 where
+    that was not kept. ``why`` is the event's reason where ``outcome`` is aborted.
     """
 
     container: str
@@ -66,16 +66,18 @@ class Line:
 
     @property
     def has_run(self) -> bool:
-        """Whether it came to run at all."""
+        """Whether the container ever ran."""
         return any(one.state == RUNNING for one in self.segments)
 
     @property
     def waited_ms(self) -> int:
-        """From its grant to its start: on the way to its node, and in the queue there."""
+        """Milliseconds from its grant to its start: on the way to its node, and in the queue there."""
         return self.spent(GRANTED) + self.spent(QUEUED)
 
     def waited_since(self, begin: int) -> int:
-        """From ``begin`` to its start, to its end if it never ran; from its grant where ``begin`` is not known."""
+        """Milliseconds from ``begin`` to its start, or to its end if it never ran; from its grant where
+        ``begin`` is not known.
+        """
         if not begin or not self.segments:
             return self.waited_ms
         start = next((one.begin for one in self.segments if one.state == RUNNING), self.segments[-1].end)
@@ -106,7 +108,7 @@ class _Reader:
         self._state, self._since = state, t
 
     def take(self, event: HistoryEvent) -> None:
-        """The next event of this container."""
+        """Process the next event of this container."""
         line, numbers, kind = self.line, event.numbers, event.kind
         at = numbers.get("at") or event.t
         if kind in _ENTERS:
@@ -134,7 +136,7 @@ class _Reader:
 
 
 def losses(found: Iterable[Line]) -> list[str]:
-    """A sentence for each reason why containers were lost, with their number."""
+    """A line for each reason why containers were aborted, with their number."""
     reasons = Counter(one.why for one in found if one.why)
     return [f"{number} x {why}" for why, number in reasons.most_common()]
 
@@ -153,7 +155,7 @@ def lines(events: Iterable[HistoryEvent], now_ms: int) -> list[Line]:
 
 
 def load(found: Sequence[Line], execution_type: str, state: str = RUNNING) -> list[tuple[int, int]]:
-    """Vcores of containers of a type in a state over time: (epoch milliseconds, vcores from then on)."""
+    """Vcores of the containers of a type in a state over time: (epoch milliseconds, vcores from then on)."""
     steps: Counter[int] = Counter()
     for line in found:
         for one in line.segments:

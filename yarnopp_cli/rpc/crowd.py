@@ -4,7 +4,7 @@ They follow Hadoop where it has such rules (``org.apache.hadoop.ipc.Server.Conne
 connections are closed only if there are many, since a caller of our own may be silent for an hour. A caller
 whose user the kernel does not know (only an AMRMProxy that listens beyond loopback has such callers) gets
 less: it must make its calls and read the answers in time, and each address has a limit. A connection that
-waits for an answer is never closed for others.
+waits for an answer is never closed to make room for another.
 
 Decisions: callers.
 """

@@ -44,7 +44,7 @@ def peer_of(connection: socket.socket, peer: tuple[Any, ...]) -> Peer:
     try:
         return NOBODY if found.uid == _unmapped_uid() else found
     except (OSError, ValueError):
-        return NOBODY  # it may be the one that stands for many
+        return NOBODY  # the uid may be the one that the kernel shows for all unmapped users
 
 
 def _is_open(connection: socket.socket) -> bool:
