@@ -1,6 +1,7 @@
-"""The RM and the NMs are killed at random while 500 short tasks run: all end well, and none that did runs again.
+"""Daemons, masters in containers, launchers and shims are killed at random while 500 short tasks run, opportunistic and
+guaranteed: all end well, and none that did runs again.
 
-Each round is one job and some kills. ``YOPP_KILL_ROUNDS`` is how many rounds there are (10), ``YOPP_KILL_SEED`` the
+Each round is two jobs and some kills. ``YOPP_KILL_ROUNDS`` is how many rounds there are (6), ``YOPP_KILL_SEED`` the
 seed of their choices, which is printed, and ``YOPP_KILL_MODES`` the words of those modes that are to run.
 """
 
@@ -10,43 +11,59 @@ import os
 import random
 import signal
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from yarnopp_cli.cluster.processes import wait_for_end
+from executor.linux.procfs import read_bytes
+from executor.linux.shim import shims_of
+from executor.linux.zygotes import marked_below
+from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
 
 from .conftest import ROOT, Yopp, wait_until
 
-TASKS = 500
-KILLS = 2
-"""How often daemons are killed in a round."""
-ROUNDS = int(os.environ.get("YOPP_KILL_ROUNDS", "10"))
+TASKS = {"-O": 300, "-G": 200}
+"""How many of each type, each type a job of its own."""
+ALL = sum(TASKS.values())
+KILLS = 4
+"""How often something is killed in a round; daemons twice, at most and mostly."""
+ROUNDS = int(os.environ.get("YOPP_KILL_ROUNDS", "6"))
 SEED = int(os.environ.get("YOPP_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
-MODES = [f"{where} {how}" for where in ("central", "distributed") for how in ("pausing", "killing")]
+MODES = (
+    "central pausing slots",
+    "central killing shims",
+    "distributed pausing shims",
+    "distributed killing slots",
+)
 CHOSEN = [mode for mode in MODES if set(os.environ.get("YOPP_KILL_MODES", "").split()) <= set(mode.split())]
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(60 + 60 * ROUNDS)]
 
 SCRIPT = "sleep 0.01; trap '' TERM; echo $YOPP_TASK >> {}"
-"""What a task does. Whoever ends it cannot come between the line that it adds and its end."""
+"""What a task does. Who ends it cannot come between the line that it adds and its end, but for who kills what tells its
+end."""
 
 
 def words_of(mode: str) -> list[str]:
     """``up`` of a cluster of two nodes, started again where it is not whole."""
-    pausing = str(mode.endswith("pausing")).lower()
+    where, how, starts = mode.split()
     words = ["up", "--nodes", "2", "--vcores", "2", "--memory", "1024"]
-    if mode.startswith("distributed"):
+    if where == "distributed":
         words += [
             "--conf",
             str(ROOT / "configs" / "distributed.toml"),
             "-Dyarn.nodemanager.amrmproxy.address=0.0.0.0:0",
         ]
+    if starts == "shims":
+        words.append("-Dyopp.nodemanager.pooled-groups=0")
     return [
         *words,
         "-Dyarn.resourcemanager.recovery.enabled=true",
-        f"-Dyarn.nodemanager.opportunistic-containers-use-pause-for-preemption={pausing}",
+        "-Dyarn.resourcemanager.am.max-attempts=100",
+        "-Dyarn.nodemanager.sleep-delay-before-sigkill.ms=20000",
+        f"-Dyarn.nodemanager.opportunistic-containers-use-pause-for-preemption={str(how == 'pausing').lower()}",
     ]
 
 
@@ -54,40 +71,96 @@ def ended_well(log: Path) -> list[str]:
     return log.read_text().split() if log.exists() else []
 
 
-def kill_some(run_dir: RunDir, chance: random.Random) -> str:
-    """Kill one daemon or, sometimes, all at the same moment; their names."""
-    daemons = run_dir.daemons()
-    chosen = daemons if chance.random() < 0.2 else [chance.choice(daemons)]
-    for daemon in chosen:
-        daemon.process.send(signal.SIGKILL)
-    assert not wait_for_end([daemon.process for daemon in chosen], 10)
-    return "+".join(daemon.name for daemon in chosen)
+def masters_of(run_dir: RunDir) -> list[int]:
+    """The masters that run in containers of this cluster."""
+    state = os.fsencode(run_dir.state_dir)
+    return [
+        int(name)
+        for name in os.listdir("/proc")
+        if name.isdigit()
+        and b"yarnopp_cli.daemons.applicationmaster" in read_bytes(f"/proc/{name}/cmdline")
+        and state in read_bytes(f"/proc/{name}/environ")
+    ]
 
 
-def play(yopp: Yopp, mode: str, seed: int) -> None:
-    """One round."""
-    chance = random.Random(seed)
-    log = yopp.home / f"ended-{seed}"
-    places = sorted(chance.sample(range(5, TASKS - 50), KILLS))
-    script = SCRIPT.format(log)
-    job = yopp(
-        "run", "-q", "-d", "-O", "--memory", "32", "-n", str(TASKS), "--", "sh", "-c", script
-    ).stdout.strip()
-    claim = ""
-    for place in places:
-        wait_until(lambda place=place: len(ended_well(log)) >= place, 60, f"{place} tasks have ended")
-        if not claim:
-            words = ("-n", "4", "--memory", "400", "--", "sleep", "0.2")
-            claim = yopp("run", "-q", "-d", "-G", *words).stdout.strip()
-        killed = kill_some(RunDir.of(str(yopp.run_dir)), chance)
-        print(f"  after {place}: killed {killed}")
-        yopp(*words_of(mode))
-    assert yopp("wait", job, claim, timeout=60).returncode == 0
-    again = {task: count for task, count in Counter(ended_well(log)).items() if count > 1}
-    assert not again, "they ran again although they had ended well"
-    assert set(ended_well(log)) == {str(number) for number in range(1, TASKS + 1)}
-    summary = yopp.json("app", "status", job)["app"]
-    assert (summary["state"], summary["finalStatus"]) == ("FINISHED", "SUCCEEDED")
+def starters_of(run_dir: RunDir) -> list[int]:
+    """What starts containers here and tells their ends: zygotes, launchers, shims."""
+    found = [one.pid for one in marked_below(run_dir.state_dir)]
+    for state in Path(run_dir.state_dir).glob("nm-*/containers"):
+        found += [pid for pids in shims_of(str(state)).values() for pid in pids]
+    return found
+
+
+FOUND: dict[str, Callable[[RunDir], list[int]]] = {
+    "daemons": lambda _: [],
+    "starters": starters_of,
+    "masters": masters_of,
+}
+
+
+class Round:
+    """Two jobs at once."""
+
+    def __init__(self, yopp: Yopp, mode: str, seed: int) -> None:
+        self.yopp, self.mode, self.chance = yopp, mode, random.Random(seed)
+        self.run_dir = RunDir.of(str(yopp.run_dir))
+        self.logs = {kind: yopp.home / f"ended{kind}-{seed}" for kind in TASKS}
+        self.jobs = [self.begin(kind) for kind in TASKS]
+        self.daemons = 2
+        """How often daemons may still be killed."""
+        self.unsure = 0
+        """How many containers at most have ended, and nobody could tell how."""
+
+    def begin(self, kind: str) -> str:
+        words = ("-q", "-d", kind, "--retries", "50", "--memory", "32", "-n", str(TASKS[kind]))
+        script = SCRIPT.format(self.logs[kind])
+        return self.yopp("run", *words, "--", "sh", "-c", script).stdout.strip()
+
+    @property
+    def ended(self) -> int:
+        return sum(len(ended_well(log)) for log in self.logs.values())
+
+    def kill_some(self) -> None:
+        """A daemon or, sometimes, all at the same moment; or what is of a container, but not its own."""
+        kinds = ["daemons"] * (2 * (self.daemons > 0)) + ["starters"]
+        kinds += ["masters"] * self.mode.startswith("distributed")
+        kind = self.chance.choice(kinds)
+        if pids := sorted(FOUND[kind](self.run_dir)):
+            pid = self.chance.choice(pids)
+            process = ProcessId.of(pid)
+            if process is not None:
+                process.send(signal.SIGKILL)
+            self.unsure += kind == "starters"
+            print(f"  after {self.ended}: killed {pid}, one of the {kind}")
+            return
+        self.daemons -= 1
+        daemons = self.run_dir.daemons()
+        chosen = daemons if self.chance.random() < 0.2 else [self.chance.choice(daemons)]
+        for daemon in chosen:
+            daemon.process.send(signal.SIGKILL)
+        assert not wait_for_end([daemon.process for daemon in chosen], 10)
+        print(f"  after {self.ended}: killed {'+'.join(daemon.name for daemon in chosen)}")
+        self.yopp(*words_of(self.mode))
+
+    def play(self) -> None:
+        yopp, claims = self.yopp, list[str]()
+        for place in sorted(self.chance.sample(range(5, ALL - 50), KILLS)):
+            wait_until(lambda place=place: self.ended >= place, 60, f"{place} tasks have ended")
+            if not claims:
+                words = ("--retries", "50", "-n", "4", "--memory", "400", "--", "sleep", "0.2")
+                claims.append(yopp("run", "-q", "-d", "-G", *words).stdout.strip())
+            self.kill_some()
+        ended = yopp("wait", *self.jobs, *claims, timeout=60, code=None)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        again = 0
+        for kind, number in TASKS.items():
+            times = Counter(ended_well(self.logs[kind]))
+            assert set(times) == {str(one) for one in range(1, number + 1)}, "none is lost"
+            again += times.total() - number
+        assert again <= self.unsure, "they ran again although they had ended well"
+        for job in self.jobs:
+            summary = yopp.json("app", "status", job)["app"]
+            assert (summary["state"], summary["finalStatus"]) == ("FINISHED", "SUCCEEDED")
 
 
 @pytest.mark.parametrize("mode", CHOSEN)
@@ -97,4 +170,4 @@ def test_no_task_is_lost_or_done_twice_whoever_is_killed(yopp: Yopp, mode: str) 
     for number in range(place, ROUNDS, len(MODES)):
         seed = SEED + number
         print(f"round {number}: {mode}, YOPP_KILL_SEED={SEED}")
-        play(yopp, mode, seed)
+        Round(yopp, mode, seed).play()

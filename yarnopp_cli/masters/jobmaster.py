@@ -138,6 +138,8 @@ class JobMaster:
             case m.Answered(m.CallNode(node_address=address), UpdateContainersResponse() as response):
                 self._starts.reached(address)
                 self._on_updated(response)
+            case m.Answered(m.CallNode(node_address=address)):
+                self._starts.reached(address)
             case m.CallFailed():
                 self._on_call_failed(event.call, event.error, now)
             case m.StopRequested():
@@ -549,7 +551,10 @@ class JobMaster:
                 for container_id in call.container_ids:
                     self._on_start_refused(container_id, error.message, now)
             case StopContainersRequest():
-                pass  # the RM ends them with the application
+                # Later the RM ends them with the application.
+                if isinstance(error, ConnectionFailedError) and self.stage is Stage.WORKING:
+                    assert isinstance(call, m.CallNode)
+                    self._starts.unreachable(call, now)
             case UpdateContainersRequest():
                 assert isinstance(call, m.CallNode)
                 lost = isinstance(error, ConnectionFailedError)

@@ -1,8 +1,8 @@
 """A master's side of the ContainerManagementProtocol (YARN's ``NMClient``): it starts granted
 containers. Pure.
 
-Starts are batched by node. Starts and updates are repeated while a node cannot be reached. ``NodeNews`` makes
-notices about changes of nodes.
+Starts are batched by node. Starts, updates and stops are repeated while a node cannot be reached. ``NodeNews``
+makes notices about changes of nodes.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from executor.light import Record, replace
 from ..records.container_protocol import (
     StartContainerRequest,
     StartContainersRequest,
+    StopContainersRequest,
     UpdateContainersRequest,
 )
 from ..records.jobs import PhaseSpec
@@ -106,6 +107,9 @@ class Starts:
     def _filtered(self, call: CallNode) -> CallNode:
         if isinstance(call.request, UpdateContainersRequest):  # an update is for one container
             return call if all(map(self._is_wanted, call.container_ids)) else replace(call, container_ids=())
+        if isinstance(call.request, StopContainersRequest):
+            left = tuple(filter(self._is_wanted, call.container_ids))
+            return replace(call, request=replace(call.request, container_ids=left), container_ids=left)
         assert isinstance(call.request, StartContainersRequest)
         pairs = [
             (container_id, request)

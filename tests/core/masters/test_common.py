@@ -586,6 +586,15 @@ def test_a_job_that_halts_soon_lets_what_runs_end() -> None:
     assert (counts[TaskState.SUCCEEDED], counts[TaskState.FAILED], counts[TaskState.KILLED]) == (1, 1, 3)
 
 
+def test_a_node_that_is_away_when_its_queued_containers_are_to_end_is_told_later() -> None:
+    script, ids, commands = halted(now=False)
+    (stop,) = only(StopContainersRequest, commands)
+    script.tell(m.CallFailed(stop, ConnectionFailedError("no node")))
+    due = script.master.next_deadline()
+    assert due is not None
+    assert [one.request.container_ids for one in only(StopContainersRequest, script.at(due))] == [(ids[2],)]
+
+
 def test_what_is_queued_only_after_a_halt_does_not_run_either() -> None:
     script, ids = begin(replace(job(2), halt=Halt(1)))
     script.news(completed=(ended(ids[0], 4),))
