@@ -37,6 +37,9 @@ def test_unknown_and_malformed_ids_and_methods(web: WebCluster) -> None:
     unknown = "application_1_0001"
     cases = [
         (rm, "GET", f"{APPS}/{unknown}", 404, "NotFoundException"),
+        (rm, "GET", f"{APPS}/application_1_1", 404, "NotFoundException"),  # as YARN reads it
+        (rm, "GET", f"{APPS}/application_1_", 400, "BadRequestException"),
+        (nm, "GET", "/ws/v1/node/apps/application_1_1", 404, "NotFoundException"),
         (rm, "GET", f"{APPS}/nonsense", 400, "BadRequestException"),
         (rm, "GET", f"{APPS}/application_%00_1", 400, "BadRequestException"),
         (rm, "GET", f"{APPS}/{unknown}/appattempts/appattempt_1_0001_000001", 404, "NotFoundException"),

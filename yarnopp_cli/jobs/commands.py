@@ -42,8 +42,8 @@ def check_text(words: Sequence[str], what: str, shown: Callable[[str], str] = st
         except UnicodeEncodeError:
             raise UsageError(
                 f"{what} {os.fsencode(shown(word))!r} is not UTF-8",
-                because="jobs are submitted as UTF-8 text",
-                hint="put the command into a script and run the script",
+                because="jobs are submitted, stored and shown as UTF-8 text",
+                hint="re-encode it; a script, or a file for --stdin, may hold any bytes",
             ) from None
 
 

@@ -150,7 +150,7 @@ class ClusterData:
 
     async def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises 404 as YARN does, 400 for a malformed id."""
-        ApplicationId.parse(application_id)
+        application_id = str(ApplicationId.read(application_id))
         try:
             return (await self.applications(client.GetApplicationsRequest((application_id,))))[0]
         except ApplicationNotFoundError:

@@ -66,8 +66,7 @@ class NodeApi:
     @route("GET", BASE + "/apps/{app}")
     async def application(self, request: web.Request) -> Document:
         """One application."""
-        application_id = request.match_info["app"]
-        ApplicationId.parse(application_id)
+        application_id = str(ApplicationId.read(request.match_info["app"]))
         containers = view.by_application(await self._data.containers()).get(application_id)
         if containers is None:
             raise not_found(f"app with id {application_id} not found")

@@ -274,7 +274,7 @@ class ClusterApi:
     async def attempt(self, request: web.Request) -> Document:
         """``yopp attempt status ID --json``."""
         attempt_id = await self._attempt_id(request)
-        for one in await self.data.attempts(request.match_info["app"]):
+        for one in await self.data.attempts(_application_of(attempt_id)):
             if one.attempt_id == attempt_id:
                 return {"appAttempt": application_view.attempt_document(one)}
         raise not_found(f"app attempt with id: {attempt_id} not found")
@@ -297,7 +297,7 @@ class ClusterApi:
     async def attempt_containers(self, request: web.Request) -> Document:
         """The containers of an attempt, including ended ones."""
         attempt_id = await self._attempt_id(request)
-        reports = await self.data.containers_of(request.match_info["app"])
+        reports = await self.data.containers_of(_application_of(attempt_id))
         mine = [one for one in reports if _attempt_of(one.container_id) == attempt_id]
         return cluster_view.container_documents(mine, await self.data.http_addresses(), now_ms())
 
@@ -392,6 +392,10 @@ class ClusterApi:
     async def reservation(self, request: web.Request) -> Document:
         """400, as YARN answers where the reservation system is off."""
         raise NotYetSupportedError("the reservation system is not enabled: reservations are not supported")
+
+
+def _application_of(attempt_id: str) -> str:
+    return str(ApplicationAttemptId.parse(attempt_id).application_id)
 
 
 def _attempt_of(container_id: str) -> str:
