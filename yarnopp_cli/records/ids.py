@@ -38,7 +38,7 @@ class ApplicationId(Record, order=True):
     def read(cls, text: str) -> ApplicationId:
         """As ``parse``, but the number may have fewer digits: so YARN reads an id (``ApplicationId.fromString``)."""
         name, _, number = text.rpartition("_")
-        return cls.parse(f"{name}_{number:0>4}" if number else text)
+        return cls.parse(f"{name}_{number:0>4}" if number.isdecimal() else text)
 
 
 class ApplicationAttemptId(Record, order=True):
