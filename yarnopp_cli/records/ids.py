@@ -87,7 +87,7 @@ class ContainerId(Record, order=True):
 
 
 class NodeId(Record, order=True):
-    """``<host>:<port>``: the name of a NodeManager. On one host the port only tells its nodes apart."""
+    """``<host>:<port>``: the name of a NodeManager. On one host the port distinguishes its nodes."""
 
     host: str
     port: int

@@ -94,12 +94,12 @@ class TopColumn(Record, Generic[T]):
 class Column(Record, Generic[T]):
     """One column. ``key`` names it in ``--columns``, ``--sort``, tsv and jsonl.
 
-    ``value`` gives the sort key, and the value in jsonl; ``shown`` the text of the cell in tables and tsv, if
-    its kind does not give it. ``flexible`` columns may be shortened on a narrow terminal; ``short`` is the
-    text of the cell in a table that is too wide for its terminal, before any column is left out. ``wide``
-    columns appear only with ``-o wide``, or when they are named; those with a number in ``spare`` are left
-    out where the terminal is too narrow, 1 first. ``ours``: only yopp has the column; lists of a YARN cluster
-    lack it.
+    ``value`` gives the sort key, and the value in jsonl of chosen columns; ``shown`` the text of the cell in
+    tables and tsv, if its kind does not give it. ``flexible`` columns may be shortened on a narrow terminal;
+    ``short`` is the text of the cell in a table that is too wide for its terminal, before any column is left
+    out. ``wide`` columns appear only with ``-o wide``, or when they are named; those with a number in
+    ``spare`` are left out where the terminal is too narrow, 1 first. ``ours``: only yopp has the column;
+    lists of a YARN cluster lack it.
     """
 
     key: str

@@ -35,13 +35,13 @@ def limit_text(node: NodeReport) -> str:
 
 
 def cpu_percent(node: NodeReport) -> float:
-    """Measured CPU of the machine in percent of what it has; where that is unknown, of the node's vcores."""
+    """Measured CPU of the machine in percent of its cores; if those are unknown, of the node's vcores."""
     cores = node.node_utilization.cores or node.total.vcores
     return 100.0 * node.node_utilization.cpu / cores if cores else 0.0
 
 
 def memory_percent(node: NodeReport) -> float:
-    """Measured memory of the machine in percent of what it has; where that is unknown, of the node's memory."""
+    """Measured memory of the machine in percent of its total; if that is unknown, of the node's memory."""
     total = node.node_utilization.memory_total_bytes or node.total.memory * _MIB
     return 100.0 * node.node_utilization.memory_bytes / total if total else 0.0
 

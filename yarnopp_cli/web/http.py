@@ -271,7 +271,7 @@ async def json_body(request: web.Request) -> dict[str, Any]:
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise bad_request("the body is not JSON", because=str(error) or "it is nested too deeplyly") from None
+        raise bad_request("the body is not JSON", because=str(error) or "it is nested too deeply") from None
     if not isinstance(found, dict):
         raise bad_request("the body is not a JSON object", because=f"it is {type(found).__name__}")
     return found

@@ -1,4 +1,4 @@
-"""What Hadoop's daemons serve beside their own pages (``HttpServer2``): ``/conf``, ``/stacks`` and ``/logs``."""
+"""The common paths of Hadoop's daemons (``HttpServer2``): ``/conf``, ``/stacks`` and ``/logs``."""
 
 from __future__ import annotations
 
