@@ -47,3 +47,12 @@ def test_a_size_of_ones_own_is_refused(cli: Callable[..., Any], cluster: Cluster
     total = cluster.nodes[0].total
     told = cli("run", "--exclusive", "--dry-run", "--node", cluster.nodes[0].node_id, "--", "true")
     assert told.code == 0 and f"{total.vcores} vcores" in told.out, told.out + told.err
+
+
+def test_without_a_cluster_it_is_the_node_that_the_job_would_start(cli: Callable[..., Any]) -> None:
+    told = cli(
+        "run", "--exclusive", "--dry-run",
+        "-D", "yarn.nodemanager.resource.memory-mb=700", "-D", "yarn.nodemanager.resource.cpu-vcores=3",
+        "-D", "yarn.scheduler.minimum-allocation-mb=64", "--", "true",
+    )  # fmt: skip
+    assert told.code == 0 and "1 guaranteed, of 640 MB, 3 vcores" in told.out, told.out + told.err

@@ -22,7 +22,7 @@ from yarnopp_cli.records.reports import (
     YarnApplicationState,
 )
 
-from .fake import TIMESTAMP, Cluster, app_id, container, container_id
+from .fake import TIMESTAMP, Cluster, app_id, application, container, container_id
 
 Cli = Callable[..., Any]
 
@@ -539,3 +539,44 @@ def test_node_labels_are_listed_with_their_nodes(cli: Cli, cluster: Cluster) -> 
     assert cli("node", "labels", "-q").out == "gpu\nssd\n"
     (first, _) = json.loads(cli("node", "labels", "--json").out)["nodeLabelInfo"]
     assert first == {"name": "gpu", "exclusivity": True, "nodes": ["host1:45454"]}
+
+
+def test_a_signal_that_is_given_as_a_container_is_told_how_it_is_given(cli: Cli, cluster: Cluster) -> None:
+    for word in ("TERM", "sigusr1"):
+        refused = cli("container", "signal", "2.2", word)
+        assert refused.code == 2 and f"container signal --signal {word} 2.2" in refused.err
+    assert cli("container", "signal", "2.2", "NOPE").code == 66
+    assert not cluster.asked("signalToContainer") and not cluster.asked("signalContainer")
+
+
+def test_a_container_by_the_name_of_its_job(cli: Cli, cluster: Cluster) -> None:
+    cluster.applications = [application(1, name="train"), application(2, name="train.py")]
+    cluster.containers = [container(1, 1), container(1, 2), container(2, 1)]
+    assert cli("container", "status", "train.2", "-q").out.split() == [container_id(1, 2)]
+    assert cli("container", "status", "train.1-2", "-q").out.split() == [
+        container_id(1, 1),
+        container_id(1, 2),
+    ]
+    assert cli("container", "status", "train.py.1", "-q").out.split() == [container_id(2, 1)]
+    assert cli("container", "status", "train.9").code == 66
+    assert cli("container", "status", "other.1").code == 66
+    cluster.applications += [application(3, name="train.2"), application(4, name="train")]
+    exact = cli("app", "status", "train.2", "-q")
+    assert exact.out.split() == [app_id(3)], "an exact name of a job is that job"
+    ambiguous = cli("container", "status", "train.1")
+    assert ambiguous.code == 2 and "is the name of 2 applications" in ambiguous.err
+
+
+def test_a_node_gets_no_more_memory_than_the_machine_has(cli: Cli, cluster: Cluster) -> None:
+    refused = cli("node", "resize", "last", "--memory", "5000T", "--dry-run")
+    assert refused.code == 1 and "1 node of 5242880000 MB cannot be promised" in refused.err, refused.err
+    assert cli("rmadmin", "-updateNodeResource", "45454", "5242880000", "1").code == 1
+    assert not cluster.asked("updateNodeResource")
+    shared = cli("node", "resize", "last", "--vcores", "9000", "--dry-run")
+    assert "vcores are promised on" in shared.err
+
+
+def test_help_says_from_when_the_time_of_a_job_counts(cli: Cli) -> None:
+    told = " ".join(cli("run", "--help").out.replace("│", " ").split())
+    assert "--timeout counts from then" in told
+    assert "this long after it has begun" in told

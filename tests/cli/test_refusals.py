@@ -90,6 +90,7 @@ def test_every_error_that_is_made_has_all_three(file: Path) -> None:
         ("attempt list 99", 66),
         ("node status nosuch", 66),
         ("node resize last", 2),
+        ("container signal last TERM", 2),
         ("queue status nosuch", 66),
         ("container status container_x", 2),
         ("container status 99.1", 66),

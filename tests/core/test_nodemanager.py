@@ -805,6 +805,9 @@ def test_people_pause_and_resume(node: World) -> None:
         node.call(PauseContainerRequest(cid(3)))
     with pytest.raises(InvalidStateError, match="is not paused"):
         node.call(ResumeContainerRequest(cid(1)))
+    with pytest.raises(InvalidStateError, match="it is QUEUED") as queued:
+        node.call(ResumeContainerRequest(cid(3)))
+    assert f"yopp container promote {cid(3)}" in queued.value.hint
     answer = node.call(PauseContainerRequest(cid(1)))
     assert answer.state is ContainerState.PAUSING
     assert do.PauseContainer(cid(1)) in node.commands

@@ -86,7 +86,9 @@ def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(cluster: Yopp, tm
     ).stdout.strip()
     cluster("wait", detached)
     assert [(tmp_path / "d" / task / "stdout").read_text() for task in "12"] == ["x\n"] * 2
-    assert cluster("logs", detached).stdout == ""
+    for more in ((), ("-f",)):
+        silent = cluster("logs", detached, *more)
+        assert silent.stdout == "" and f"the output is in {tmp_path}/d/{{task}}/stdout" in silent.stderr
 
 
 def test_a_job_is_run_again_or_what_failed_of_it_or_some_tasks(cluster: Yopp, tmp_path: Path) -> None:
@@ -190,3 +192,21 @@ def test_columns_and_values_with_ends_of_lines(cluster: Yopp, tmp_path: Path) ->
     assert swept == "[1] bar foo\n[2] quux baz\n"
     nul = cluster("run", "-O", "-0", "--from", "-", "printf", "<%s>", input="a\nb\0c").stdout
     assert sorted(nul.splitlines()) == ["[1] <a", "[1] b>", "[2] <c>"]
+
+
+def test_what_is_not_utf_8_is_input_and_output_but_no_argument(cluster: Yopp, tmp_path: Path) -> None:
+    (tmp_path / "bytes").write_bytes(b"a\xff\n")
+    refused = cluster("run", "echo", "\udcff", code=2).stderr.splitlines()
+    assert len(refused) == 3 and "is not UTF-8" in refused[0] and "--stdin, may hold any bytes" in refused[2]
+    cluster("run", "-C", str(tmp_path), "--results", "r", "--stdin", "bytes", "cat")
+    assert (tmp_path / "r" / "1" / "stdout").read_bytes() == b"a\xff\n"
+
+
+def test_a_job_log_has_the_times_of_the_node(cluster: Yopp, tmp_path: Path) -> None:
+    cluster("run", "-O", "-n", "3", "--joblog", str(tmp_path / "log"), "sleep", "0.3")
+    lines = [line.split("\t") for line in (tmp_path / "log").read_text().splitlines()[1:]]
+    logged = sorted((float(began), float(ran)) for _, _, began, ran, *_ in lines)
+    listed = cluster("ps", "-a", "--app", "last", "--json").stdout
+    known = [one["yopp"] for one in json.loads(listed)["containers"]["container"] if one["yopp"]["task"]]
+    times = sorted((one["startedAt"] / 1000, (one["finishedAt"] - one["startedAt"]) / 1000) for one in known)
+    assert logged == times and len(times) == 3

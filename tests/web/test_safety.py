@@ -32,11 +32,20 @@ def new_id(web: WebCluster) -> str:
     return str(web.rm("POST", f"{APPS}/new-application").json["application-id"])
 
 
+def test_the_refusal_of_an_id_has_it_as_it_was_given(web: WebCluster) -> None:
+    for daemon, path in ((web.rm, APPS), (web.nm, "/ws/v1/node/apps")):
+        refused = daemon("GET", f"{path}/application_x")
+        assert refused.status == 400 and "'application_x'" in refused.json["RemoteException"]["message"]
+
+
 def test_unknown_and_malformed_ids_and_methods(web: WebCluster) -> None:
     rm, nm = web.rm, web.nm
     unknown = "application_1_0001"
     cases = [
         (rm, "GET", f"{APPS}/{unknown}", 404, "NotFoundException"),
+        (rm, "GET", f"{APPS}/application_1_1", 404, "NotFoundException"),  # as YARN reads it
+        (rm, "GET", f"{APPS}/application_1_", 400, "BadRequestException"),
+        (nm, "GET", "/ws/v1/node/apps/application_1_1", 404, "NotFoundException"),
         (rm, "GET", f"{APPS}/nonsense", 400, "BadRequestException"),
         (rm, "GET", f"{APPS}/application_%00_1", 400, "BadRequestException"),
         (rm, "GET", f"{APPS}/{unknown}/appattempts/appattempt_1_0001_000001", 404, "NotFoundException"),

@@ -85,9 +85,9 @@ class Ask:
 
 
 class AskTable:
-    """Outstanding asks of one attempt and one execution type, the most important priority first, then what
-    was shed or preempted, then by age. (YARN serves the least important first, which shows where not all can
-    be served.)
+    """Outstanding asks of one attempt and one execution type, the most important priority first, then work
+    that was shed or preempted, then by age. (YARN serves the least important first, which matters if not all
+    can be served.)
 
     Finding the next request, and skipping all that cannot be served, costs the same for five and 50,000. ``watch`` is
     called with the size of requests of a new shape, and with None when nothing is outstanding.

@@ -238,3 +238,19 @@ def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource =
 
     node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)
     return share_host(host_limits(), node, hardware, wish, taken=taken)
+
+
+def warnings_of_resize(
+    configuration: Configuration, before: Resource, after: Resource, others: Resource
+) -> tuple[str, ...]:
+    """What is to be known before a node gets another size beside the ``others``. What it has already is not examined
+    again. Raises YoppError, as ``plan`` does, for more memory than the machine has."""
+    warnings: tuple[str, ...] = ()
+    if after.memory > before.memory:
+        warnings = plan_capacity(configuration, Wish(1, after.memory, after.vcores), taken=others).warnings
+    elif after.vcores > before.vcores:
+        cores_alone = Resource(0, others.vcores)
+        warnings = plan_capacity(
+            configuration, Wish(1, SMALLEST_NODE_MB, after.vcores), taken=cores_alone
+        ).warnings
+    return warnings

@@ -18,8 +18,8 @@ LEAST_CHARACTERS = 32
 
 
 def read_token(run_dir: RunDir) -> str:
-    """The token, read from its file each time; "" unless the file is this user's alone and holds 32
-    characters."""
+    """The token, read from its file each time; "" unless the file is private to this user and its text has at
+    least 32 characters."""
     try:
         facts = os.lstat(os.path.join(run_dir.path, NAME))
         if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:

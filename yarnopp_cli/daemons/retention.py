@@ -1,5 +1,5 @@
-"""Retention of ended applications: their output is removed at the start of a node, after
-``yarn.nodemanager.log.retain-seconds``; of their histories only the newest are kept.
+"""Retention of ended applications: when a node starts, it removes output that is older than
+``yarn.nodemanager.log.retain-seconds``; of the histories only the newest are kept.
 
 Below the log directory, only directories named like applications are removed.
 """

@@ -1,7 +1,8 @@
-"""A job's connection to its cluster: find the cluster or start one, submit, and leave none behind.
+"""A job's connection to its cluster: find the cluster or start one, submit, and leave no cluster behind.
 
-A job joins the cluster of its run directory. Where there is none, it starts one on demand, which ends itself with
-its last job. One that is ending refuses the job: it is waited out, and another one is started.
+A job joins the cluster of its run directory. If there is none, it starts an on-demand cluster, which ends
+itself with its last job. A cluster that is ending refuses the job: the client waits for its end and starts
+another one.
 """
 
 from __future__ import annotations
@@ -50,16 +51,16 @@ LINGER = "yopp.on-demand.linger-ms"
 ATTEMPTS = 3
 ENDING_SECONDS = 15.0
 NODES_SECONDS = 2.0
-"""How long a job waits for the first node before it looks whether there is none."""
+"""How long a job waits for the first node before it checks whether there is none."""
 START_SECONDS = 30.0
-"""How long it goes on waiting while daemons are being started."""
+"""How long it continues to wait while daemons are being started."""
 GONE_SECONDS = 3.0
-"""How long the prompt waits for an on-demand cluster to be gone."""
+"""How long the command waits for the end of an on-demand cluster."""
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
 def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
-    """Why a job waits where no node takes anything new, and what to type."""
+    """Why a job waits if no node accepts new containers, and what to type."""
     there = list(nodes)
     drained = [one.node_id for one in there if one.state in _DRAINED and one.connected]
     if drained:
@@ -76,9 +77,7 @@ def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
 
 
 class JobClient:
-    """A connection to the RM of a run directory, for one job. ``note`` tells people what they
-    should know, a line each.
-    """
+    """A connection to the RM of a run directory, for one job. ``note`` is called with lines for the user."""
 
     def __init__(self, run_dir: RunDir, configuration: Configuration, note: Callable[[str], None]) -> None:
         self.run_dir = run_dir
@@ -106,7 +105,7 @@ class JobClient:
         return self.connection
 
     def _undo_start(self) -> None:
-        """Interrupted while the cluster started: end at once what has come up."""
+        """The start of the cluster was interrupted: end at once the daemons that have started."""
         try:
             self.connection = Connection(self.run_dir.rm_socket)
         except ConnectionFailedError:
@@ -134,14 +133,14 @@ class JobClient:
     def submit(
         self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
     ) -> SubmitApplicationResponse:
-        """Submit, waiting out a cluster that is ending itself; ``otherwise`` where the RM hosts no masters, the job is
-        too large for one message, or there is no ``request``. Raises YoppError.
+        """Submit; a cluster that is ending is waited for and replaced. ``otherwise`` makes the request if the
+        RM hosts no masters, the job is too large for one message, or ``request`` is None. Raises YoppError.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 response = self._submit(request, otherwise)
                 return response if response.info.nodes_running else self._wait_for_a_node(response)
-            except NoAnswerError:  # it may have been submitted: not a second time
+            except NoAnswerError:  # the job may have been submitted: do not submit it twice
                 self.close()
                 raise
             except (ShuttingDownError, ConnectionFailedError) as error:
@@ -161,20 +160,21 @@ class JobClient:
             try:
                 return self.open().call(request)
             except (MastersNotHostedError, TooLargeError):
-                pass  # its master is elsewhere then
+                pass  # then the RM does not host its master
         return self.open().call(otherwise())
 
     def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
-        """The RM serves before its nodes have registered: another command may be just starting the cluster.
+        """Wait for the first node: the RM serves before its nodes register, and another command may just be
+        starting the cluster.
 
-        That there is none is said when it is established: no command starts daemons, and each NodeManager that runs
-        is known to the RM.
+        The user is told that there is none only once that is certain: no command is starting daemons, and the
+        RM knows every running NodeManager.
         """
         connection = self.open()
         request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
         until = time.monotonic() + START_SECONDS
         while not connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
-            # in this order: a node that starts is seen as starting, as a process, or by the RM
+            # in this order, so that a starting node is seen as a start, as a process, or by the RM
             starts, running = self.run_dir.is_changing(), self.run_dir.daemons()
             nodes = connection.call(GetClusterNodesRequest()).nodes
             known = {one.pid for one in nodes}
@@ -188,7 +188,7 @@ class JobClient:
         return replace(response, info=info)
 
     def abandon(self) -> None:
-        """Nothing was submitted: end the cluster that was started for the job, unless another job uses it."""
+        """End the cluster that was started for the job, which was not submitted, unless another job uses it."""
         info = self._ask(GetClusterInfoRequest(), GONE_SECONDS) if self.started_here else None
         if info is not None and info.lifetime == ON_DEMAND:
             busy = info.applications_running + info.applications_pending
@@ -198,7 +198,7 @@ class JobClient:
         self.close()
 
     def _ask(self, request: Request[ResponseT], timeout: float = DEFAULT_TIMEOUT) -> ResponseT | None:
-        """The RM's answer; None if it cannot be asked any more."""
+        """The RM's answer; None if the RM cannot be reached."""
         if self.connection is None:
             return None
         try:
@@ -236,9 +236,10 @@ class JobClient:
         )
 
     def check_sizes(self, sizes: Iterable[Resource]) -> None:
-        """Refuse containers that are larger than any node, before anything is submitted.
+        """Refuse containers that are larger than any node, before the submission.
 
-        For a detached job, whose user would not see the RM's refusal. Raises InvalidResourceRequestError.
+        Needed for a detached job, whose user would not see the RM's refusal. Raises
+        InvalidResourceRequestError.
         """
         largest = self.open().call(GetClusterInfoRequest()).maximum
         for size in sizes:
@@ -251,18 +252,18 @@ class JobClient:
                 )
 
     def report(self, application_id: str) -> ApplicationReport | None:
-        """The application as the RM has it now; None if it cannot be asked any more."""
+        """The RM's present report of the application; None if the RM cannot be reached."""
         found = self._ask(GetApplicationsRequest(application_ids=(application_id,)))
         return found.applications[0] if found is not None and found.applications else None
 
     def explain(self, application_id: str) -> Explanation | None:
-        """Why the application waits, as the RM sees it; None if it cannot be asked."""
+        """Why the application waits, as the RM sees it; None if the RM cannot be reached."""
         from ..records.explanation import ExplainRequest
 
         return self._ask(ExplainRequest(application_id))
 
     def leave(self, info: ClusterInfo) -> None:
-        """Disconnect; wait, within bounds, for the end of an on-demand cluster that ends with this job."""
+        """Disconnect; wait for a limited time for the end of an on-demand cluster that ends with this job."""
         ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
         if ends and (now := self._ask(GetClusterInfoRequest(), GONE_SECONDS)) is not None:
             ends = now.lifetime == ON_DEMAND and not now.applications_running

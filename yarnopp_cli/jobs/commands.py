@@ -1,4 +1,4 @@
-"""Whether a command can be run, checked as a shell does, before anything is submitted. Reads the file system."""
+"""Checks, as a shell does, whether a command can be run, before the submission. Reads the file system."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
 
 def without_value(assignment: str) -> str:
-    """``NAME=VALUE`` as anybody may see it: a value may be a secret, so a name is all that is told of a variable."""
+    """``NAME=VALUE`` as any user may see it: a value may be a secret, so only the name is shown."""
     name, _, value = assignment.partition("=")
     return f"{name}=..." if value else assignment
 
 
 def without_values(argv: Sequence[str], assignments: Sequence[str]) -> list[str]:
-    """A command line without the values of ``assignments``, the NAME=VALUE words that it gives containers."""
+    """A command line without the values of ``assignments``, the NAME=VALUE words for the containers'
+    environment.
+    """
     hidden = [one for one in assignments if without_value(one) != one]
 
     def shown(word: str) -> str:
@@ -31,20 +33,22 @@ def without_values(argv: Sequence[str], assignments: Sequence[str]) -> list[str]
 
 
 def check_text(words: Sequence[str], what: str, shown: Callable[[str], str] = str) -> None:
-    """Raise UsageError if one of these, ``shown`` as that says, cannot be written in UTF-8, as all on the wire is."""
+    """Raise UsageError if one of the words cannot be encoded in UTF-8, as the protocol requires; ``shown``
+    makes the text for the error.
+    """
     for word in words:
         try:
             word.encode()
         except UnicodeEncodeError:
             raise UsageError(
                 f"{what} {os.fsencode(shown(word))!r} is not UTF-8",
-                because="jobs are submitted as UTF-8 text",
-                hint="put the command into a script and run the script",
+                because="jobs are submitted, stored and shown as UTF-8 text",
+                hint="re-encode it; a script, or a file for --stdin, may hold any bytes",
             ) from None
 
 
 def portable_environment(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The variables that can be written in UTF-8, and the names of the others."""
+    """The variables that can be encoded in UTF-8, and the names of the others."""
     kept, dropped = {}, []
     for name, value in environment.items():
         try:
@@ -71,7 +75,7 @@ def check_directory(path: str) -> str:
 
 
 def find_command(command: str, environment: Mapping[str, str], directory: str) -> str:
-    """The file that ``command`` is.
+    """The file that ``command`` runs.
 
     Raises YoppError with exit code 127 (not found) or 126 (not executable).
     """
@@ -118,7 +122,7 @@ def _check_executable(command: str, path: str) -> None:
 
 
 def _interpreter(path: str) -> str:
-    """What the first line of a script names as its interpreter, "" for none that can be read, or that is relative."""
+    """The interpreter in the first line of a script; "" for none, an unreadable file, or a relative path."""
     try:
         with open(path, "rb") as file:
             first = file.read(256).partition(b"\n")[0]

@@ -1,7 +1,7 @@
 """Follows a job whose master the ResourceManager hosts: one connection, signals, an observer. It decides nothing.
 
-Where the connection is lost it tries to reach the RM again for a while, and goes on where it was: the RM ends an
-attached job whose client stays away.
+If the connection is lost, the follower tries for a while to reach the RM again, and continues where it was:
+the RM ends an attached job whose client does not return.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ..rpc.blocking import Connection
 from .watching import Observer, SignalWatch, Stops
 
 _LONGEST_WAIT = 2.0
-"""It then looks whether the RM's process is stopped."""
+"""The longest wait in seconds before a check whether the RM's process is stopped."""
 
 
 class JobFollower:
     """Follows one job to its end. ``rm`` is the connection over which it was submitted; ``tally`` is kept up to date.
 
-    ``timeout`` is how many seconds the RM gives the job, 0 for no limit: one that stands still ends none.
-    Without ``rows`` the observer hears of no tasks, and the tally is right at the end only.
+    ``timeout`` is the job's time limit in seconds, 0 for none: the follower needs it because a stopped RM
+    ends no job. Without ``rows`` the observer is not told of tasks, and the tally is correct only at the end.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class JobFollower:
         self._end: EndMaster | None = None
 
     def run(self) -> EndMaster:
-        """Until the job has ended. Raises Left when the user asks a second time to stop."""
+        """Follow the job until it has ended. Raises Left when the user asks a second time to stop."""
         self._ask()
         while self._end is None:
             self._step()
@@ -77,7 +77,7 @@ class JobFollower:
         self._probe()
 
     def _probe(self) -> None:
-        """Say once that the RM's process is stopped: the connection stands, and nothing comes."""
+        """Notice once that the RM's process is stopped: the connection is open, but no answer comes."""
         stopped = self.rm.stopped_peer() if self.rm is not None else 0
         if stopped and stopped != self._stopped:
             self._observer.notice(
@@ -136,7 +136,7 @@ class JobFollower:
             self._lose(error)
             return
         for call_id, answer in answers:
-            if call_id == self._watch:  # what a stop comes to is told here, too
+            if call_id == self._watch:  # the result of a stop is part of this answer, too
                 self._loss.over()
                 if isinstance(answer, YoppError):
                     self._give_up(answer)
@@ -147,7 +147,7 @@ class JobFollower:
         self._position, self._notices = news.position, news.notices
         tally = self._tally
         if news.attempt != self._attempt and self._rows:
-            tally.failures.clear()  # another life of the ResourceManager tells everything again
+            tally.failures.clear()  # a restarted ResourceManager sends everything again
         self._attempt = news.attempt
         if news.counts:
             tally.counts = {state: news.counts.get(state.value, 0) for state in TaskState}

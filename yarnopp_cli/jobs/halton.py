@@ -1,9 +1,9 @@
-"""What a `pi` container really runs: points of a Halton sequence, counted inside and outside a circle.
+"""The program of a `pi` container: counts points of a Halton sequence inside and outside a circle.
 
 ``halton.py map INPUT OUTPUT`` reads ``offset size`` and writes ``inside outside``; ``halton.py reduce
 DIRECTORY MAPS`` sums the maps' files into ``reduce-out``. Started as a plain file with ``python -I -S``: it
-imports nothing of ours, and of the standard library only what the interpreter has loaded anyway. The
-arithmetic is that of Hadoop's QuasiMonteCarlo, double by double, so that its digits come out.
+imports nothing of yopp, and of the standard library only what the interpreter has loaded anyway. The
+arithmetic is exactly that of Hadoop's QuasiMonteCarlo in doubles, so that the digits are the same.
 """
 
 import os
@@ -33,9 +33,9 @@ class _Coordinate:
             self.value += digit * weight
 
     def step(self) -> float:
-        """Go to the next index:
+        """Go to the next index.
 
-        carry through the digits, and correct the value by each change as it happens.
+        Carries through the digits, and corrects the value by each change as it happens.
         """
         digits, weights, last = self.digits, self.weights, self.base - 1
         value = self.value
@@ -82,9 +82,9 @@ def read_pair(path: str) -> "tuple[int, int]":
 
 
 def write_pair(path: str, first: int, second: int) -> None:
-    """Put two numbers into a file, whole or not at all:
+    """Write two numbers into a file atomically.
 
-    a map that is killed half way leaves no half result.
+    A map that is killed leaves no partial result.
     """
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "w", encoding="ascii") as file:

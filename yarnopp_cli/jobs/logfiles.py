@@ -1,4 +1,6 @@
-"""Where containers' output lies, and how it is read: whole, from its end, or as it grows. Prints nothing."""
+"""The files of containers' output, and how they are read: whole, from the end, or as they grow. Prints
+nothing.
+"""
 
 from __future__ import annotations
 
@@ -14,14 +16,14 @@ from ..records.ids import ApplicationId, ContainerId
 STREAMS = ("stdout", "stderr")
 BLOCK = 1 << 16
 LONGEST_LINE = 1 << 20
-"""A longer one is given in pieces, so that no container's output fills the memory of who reads it."""
+"""A longer line is split into pieces, so that no container's output exhausts the reader's memory."""
 _APPLICATION = re.compile(r"application_\d+_\d{4,}", re.ASCII)
 _CONTAINER = re.compile(r"container_(?:e\d+_)?\d+_\d{4,}_\d{2,}_\d{6,}", re.ASCII)
 
 
 def open_plain(path: str) -> int | None:
-    """A descriptor for reading a plain file; None for one that is not there, and for anything else that a container
-    put in its place: a link could lead anywhere, a FIFO keep its reader waiting for ever.
+    """A descriptor for reading a regular file; None if it is missing, or if a container put anything else in
+    its place: a link could lead anywhere, a FIFO would block its reader for ever.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
@@ -36,7 +38,7 @@ def open_plain(path: str) -> int | None:
 
 
 def plain_status(path: str) -> os.stat_result | None:
-    """What is known of a plain file; None for what is not there or is none."""
+    """The status of a regular file; None if it is missing or not regular."""
     try:
         found = os.lstat(path)
     except OSError:
@@ -46,8 +48,8 @@ def plain_status(path: str) -> os.stat_result | None:
 
 @dataclass(slots=True)
 class Stream:
-    """One stream of one container's output: a file that may not exist yet. ``position`` is how far it is
-    read.
+    """One stream of one container's output: a file that may not exist yet. ``position`` is the byte up to
+    which it has been read.
     """
 
     container_id: str
@@ -57,13 +59,13 @@ class Stream:
     rest: bytearray = field(default_factory=bytearray)
 
     def read(self) -> Iterator[bytes]:
-        """What has been written since the last call, in blocks. A file that is not there yet has nothing."""
+        """What has been written since the last call, in blocks; nothing if the file does not exist yet."""
         descriptor = open_plain(self.path)
         if descriptor is None:
             return
         try:
             if os.fstat(descriptor).st_size < self.position:
-                self.position = 0  # truncated by its writer: what is there now is new
+                self.position = 0  # truncated by its writer: its present content is new
             while block := os.pread(descriptor, BLOCK, self.position):
                 self.position += len(block)
                 yield block
@@ -71,8 +73,8 @@ class Stream:
             os.close(descriptor)
 
     def lines(self, *, ended: bool) -> Iterator[bytes]:
-        """As ``read``, by lines without their newline. A last line without one comes when the stream has
-        ended.
+        """As ``read``, in lines without their newline. A last line without a newline is returned when the
+        stream has ended.
         """
         for block in self.read():
             self.rest += block
@@ -99,22 +101,22 @@ class Stream:
             os.close(descriptor)
 
     def size(self) -> int:
-        """How many bytes there are; 0 if it is not there."""
+        """The size in bytes; 0 if the file does not exist."""
         found = plain_status(self.path)
         return found.st_size if found is not None else 0
 
     def changed_ms(self) -> int:
-        """When it was last written to, in epoch milliseconds; 0 if it is not there."""
+        """When the file was last written, in epoch milliseconds; 0 if it does not exist."""
         found = plain_status(self.path)
         return found.st_mtime_ns // 1_000_000 if found is not None else 0
 
 
 def _tail_position(descriptor: int, size: int, count: int) -> int:
-    """Where the last ``count`` lines of a file begin."""
+    """The position at which the last ``count`` lines of a file begin."""
     at = size
     wanted = count
     if size and os.pread(descriptor, 1, size - 1) == b"\n":
-        wanted += 1  # the newline that ends the last line begins none
+        wanted += 1  # the newline that ends the last line does not begin another
     while at > 0:
         begin = max(0, at - BLOCK)
         block = os.pread(descriptor, at - begin, begin)

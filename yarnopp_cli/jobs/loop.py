@@ -1,8 +1,8 @@
-"""What acts for a master: one ``poll`` over the RM, the nodes and signals. No asyncio, no threads.
+"""The shell of a master: one ``poll`` over the RM, the nodes and signals. No asyncio, no threads.
 
-It performs a ``JobMaster``'s commands, feeds it their answers, and asks an observer what else there is to do.
-It reconnects where the master asks again, and decides nothing itself. ``MachineRunner`` keeps the order of
-events, the deadlines, and the story of a crash.
+It performs a ``JobMaster``'s commands, passes it the answers, and gives an observer its turns. It reconnects
+when the master sends another call, and decides nothing itself. ``MachineRunner`` keeps the order of events,
+the deadlines, and the record of a crash.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _LONGEST_WAIT = 60.0
 class MasterLoop:
     """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
 
-    ``scheduler_address`` is where its scheduler is, "" for the RM itself. ``records`` has what earlier attempts
-    wrote, and gets what this one does. ``crash_dir`` and ``validate`` are as in ``MachineRunner``.
+    ``scheduler_address`` is the address of its scheduler, "" for the RM itself. ``records`` are read for what
+    earlier attempts wrote, and written by this one. ``crash_dir`` and ``validate`` are as in
+    ``MachineRunner``.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class MasterLoop:
         self._stops = Stops(observer, signals)
 
     def run(self) -> m.EndMaster:
-        """Until the master has ended. Raises Left when the user asks a second time to stop."""
+        """Run the master to its end. Raises Left when the user asks a second time to stop."""
         self._runner.post(m.MasterStarted(() if self._records is None else self._records.read()))
         try:
             while self._end is None:
@@ -75,7 +76,7 @@ class MasterLoop:
                 self._scheduler.close()
 
     def _tell(self) -> None:
-        """Pass on what is for the observer. What goes wrong there is no bug of the machine's."""
+        """Pass the news to the observer. An error there is not a bug of the machine."""
         while self._news:
             news = self._news.popleft()
             if isinstance(news, str):
@@ -131,7 +132,7 @@ class MasterLoop:
                 self._runner.post(m.Answered(call, answer))
 
     def _lose(self, connection: Connection, error: YoppError) -> None:
-        """A connection has ended: every call over it has failed."""
+        """Close a lost connection, and fail every call over it."""
         connection.close()
         if connection is self.rm:
             self.rm = None

@@ -1,8 +1,8 @@
-"""Copies what containers write, from their log files to the client's own output, while they write it.
+"""Copies the containers' output from their log files to the client's own output, while it is written.
 
-The log files are the buffer: when whoever reads our output is slow, we read less, and nothing waits for
-anything else. Bytes of one container go through as they are; of several, whole lines do. Or that of each task is whole,
-one after the other: then the next one's waits in its file.
+The log files are the buffer: when the reader of the client's output is slow, less is read from them, and
+nothing else is delayed. The bytes of one container are copied unchanged; of several, whole lines. Or the
+output of each task is kept together, one task after the other: then the next task's output waits in its file.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from collections.abc import Callable, Collection, Iterable
 
 CHUNK = 65_536
 _ATOMIC = select.PIPE_BUF
-"""What a pipe takes without blocking once poll says that it takes anything (pipe(7))."""
+"""What a pipe accepts without blocking once poll reports it writable (pipe(7))."""
 
 _OPEN_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""A container may replace its log file by a link or a FIFO: follow no link, wait for no writer."""
+"""A container may replace its log file with a link or a FIFO: follow no link, wait for no writer."""
 
 POLL_SECONDS = 0.05
-"""How often files are looked at while a container runs. Its end is told by the RM, and looked at then."""
+"""How often files are read while a container runs. The RM reports its end, at which they are read again."""
 
 
 BUDGET_SECONDS = 0.01
-"""How long one turn of copying lasts, so that the master is not held up, and how soon the next one follows."""
+"""The longest turn of copying, so that the master is not delayed, and the time to the next turn."""
 
 
 class Sink:
-    """One of the client's own streams. Never blocks on a pipe: what it does not take now stays pending.
+    """One of the client's own streams. Never blocks on a pipe: what the pipe does not accept stays pending.
 
-    ``before_write`` is called before anything is written, to clear a progress line away.
+    ``before_write`` is called before each write, to clear a progress line.
     """
 
     def __init__(self, descriptor: int, before_write: Callable[[], None] | None = None) -> None:
@@ -42,23 +42,23 @@ class Sink:
         self._blocks = _is_slow(descriptor)
         self.closed = False
         self.problem: OSError | None = None
-        """Why it takes no more, once it is closed."""
+        """Why the sink was closed."""
         self.at_line_start = True
 
     @property
     def is_free(self) -> bool:
-        """Whether everything has been written that was given to it."""
+        """Whether all data given to the sink has been written."""
         return not self._pending
 
     def write(self, data: bytes) -> None:
-        """Write as much as goes without waiting, and keep the rest. After its reader has gone, drop it."""
+        """Write as much as possible without waiting, and keep the rest; drop it once the reader has gone."""
         if self.closed:
             return
         self._pending += data
         self.flush()
 
     def flush(self, wait: float = 0.0) -> None:
-        """Write what is pending, waiting up to ``wait`` seconds for the reader to take some."""
+        """Write pending data, waiting up to ``wait`` seconds for the reader to accept some."""
         if self._pending and self._before_write is not None:
             self._before_write()
         try:
@@ -83,14 +83,15 @@ class Sink:
             self._close(OSError(errno.EPIPE, os.strerror(errno.EPIPE)))
 
     def abandon(self, problem: OSError) -> None:
-        """Take no more, as its reader is known to have gone: what is printed elsewhere may have led it to the bit
-        bucket meanwhile, which takes everything."""
+        """Close the sink, because its reader is known to have gone: the descriptor may meanwhile have been
+        redirected to /dev/null, which accepts everything.
+        """
         if not self.closed:
             self._close(problem)
 
     @property
     def target(self) -> tuple[int, int] | None:
-        """What it leads to, as the kernel names it; None where that is closed."""
+        """Device and inode of the file behind the descriptor; None if that is closed."""
         try:
             facts = os.fstat(self._descriptor)
         except OSError:
@@ -109,7 +110,7 @@ class Sink:
 
 
 def _is_slow(descriptor: int) -> bool:
-    """Whether writing may have to wait for a reader: anything but a file and the bit bucket."""
+    """Whether writing may have to wait for a reader: true for everything but a regular file."""
     try:
         return not stat.S_ISREG(os.fstat(descriptor).st_mode)
     except OSError:
@@ -128,7 +129,9 @@ class _Stream:
         self._line = bytearray()
 
     def pump(self) -> bool:
-        """Copy one piece; whether there was one. Of what nobody takes nothing is read: it may be gigabytes."""
+        """Copy one piece; whether there was one. Nothing is read while the sink does not accept data: it may
+        be gigabytes.
+        """
         if self._sink.closed or not self._sink.is_free:
             return False
         if self._descriptor < 0:
@@ -145,7 +148,7 @@ class _Stream:
             if shown:
                 self._sink.write(shown)
             else:
-                self._sink.look()  # who would have read the line's beginning may have gone
+                self._sink.look()  # nothing is written yet, so check whether the reader has gone
         return bool(data)
 
     def _in_lines(self, data: bytes) -> bytes:
@@ -167,7 +170,7 @@ class _Stream:
         return b"".join(self._prefix + line for line in lines.splitlines(keepends=True))
 
     def finish(self) -> None:
-        """Everything has been read: show an unfinished last line, and let go of the file."""
+        """Write an unfinished last line, and close the file: everything has been read."""
         if self._line:
             if self._prefix:
                 self._line += b"\n"
@@ -183,7 +186,7 @@ class _Stream:
 
 
 class _Turns:
-    """Whose output is shown where that of each task is to be whole: one task after the other, in their order."""
+    """The order of output if each task's output is kept together: one task after the other."""
 
     def __init__(self, numbers: Iterable[int]) -> None:
         self._numbers = iter(numbers)
@@ -193,19 +196,19 @@ class _Turns:
         self._all_ended = False
 
     def add(self, container_id: str, number: int) -> None:
-        """Another container of a task, which may have had others before."""
+        """Add a container of a task, which may have had others before."""
         self._containers.setdefault(number, []).append(container_id)
 
     def task_ended(self, number: int) -> None:
-        """No other container of this task will come."""
+        """Note that this task will have no further container."""
         self._ended.add(number)
 
     def all_ended(self) -> None:
-        """No other container of any task will come."""
+        """Note that no task will have a further container."""
         self._all_ended = True
 
     def shown(self, left: Collection[str]) -> list[str]:
-        """The containers whose turn it is; ``left`` are those whose output is still to be shown."""
+        """The containers whose turn it is; ``left`` are those whose output is not completely shown."""
         while self._now is not None:
             if found := [one for one in self._containers.get(self._now, ()) if one in left]:
                 return found[:1]
@@ -218,8 +221,9 @@ class _Turns:
 
 
 class OutputFollower:
-    """Copies stdout and stderr of a job's containers. ``log_directory`` holds one directory a container. ``in_lines``:
-    lines of several containers are not mixed. ``order``: the output of these tasks is whole, in this order.
+    """Copies stdout and stderr of a job's containers. ``log_directory`` holds one directory per container.
+    ``in_lines``: lines of several containers are not mixed. ``order``: the output of each of these tasks is
+    kept together, in this order.
     """
 
     def __init__(
@@ -245,18 +249,19 @@ class OutputFollower:
 
     @property
     def reader_gone(self) -> bool:
-        """Whether nobody reads our standard output any more, and something was written that he would have read."""
+        """Whether the reader of the client's stdout has gone before everything was written."""
         problem = self._out.problem
         return problem is not None and problem.errno in (errno.EPIPE, errno.EIO)
 
     @property
     def lost(self) -> OSError | None:
-        """Why a part of what the containers wrote to stdout could not be copied; None if nothing was lost to
-        anybody who wanted it."""
+        """Why a part of the containers' stdout could not be copied; None if nothing was lost, or if the
+        reader has gone.
+        """
         return None if self.reader_gone else self._out.problem
 
     def watch(self, container_id: str, number: int) -> None:
-        """This container runs: copy what it writes."""
+        """Copy the output of this container, which runs, from now on."""
         if container_id and container_id not in self._streams and container_id not in self._done:
             prefix = b"[%d] " % number if self._prefixed else b""
             directory = f"{self._log_directory}/{container_id}"
@@ -268,18 +273,18 @@ class OutputFollower:
                 self._turns.add(container_id, number)
 
     def ended(self, container_id: str, number: int) -> None:
-        """This container has ended: copy the rest, then forget it."""
+        """Copy the rest of the output of this container, which has ended, then forget it."""
         self.watch(container_id, number)
         if container_id in self._streams:
             self._ended[container_id] = None
 
     def task_ended(self, number: int) -> None:
-        """This task has ended for good: then the output of the next one is due where they have an order."""
+        """Note that this task has ended for good: with an order, the next task's output follows."""
         if self._turns is not None:
             self._turns.task_ended(number)
 
     def tick(self, now: float) -> float | None:
-        """Copy what there is; when to look again, None for not before something happens."""
+        """Copy what is there; the time of the next turn, None for not before an event."""
         until = time.monotonic() + BUDGET_SECONDS
         while moved := self._pump():
             if time.monotonic() > until:
@@ -289,7 +294,7 @@ class OutputFollower:
         return now + POLL_SECONDS if self._streams else None
 
     def drain(self, keep_on: Callable[[], bool]) -> None:
-        """Copy everything that is left, as fast as it is taken, while ``keep_on`` says so."""
+        """Copy everything that is left, as fast as it is accepted, while ``keep_on`` returns true."""
         self._ended.update(dict.fromkeys(self._streams))
         if self._turns is not None:
             self._turns.all_ended()
@@ -299,14 +304,14 @@ class OutputFollower:
                     sink.flush(wait=0.05)
 
     def close(self) -> None:
-        """Let go of all files."""
+        """Close all files."""
         for streams in self._streams.values():
             for stream in streams:
                 stream.close()
         self._streams.clear()
 
     def _pump(self) -> bool:
-        """One piece of every stream; whether there was any."""
+        """Copy one piece of every stream; whether there was any."""
         self._out.flush()
         self._err.flush()
         moved = False
@@ -317,7 +322,7 @@ class OutputFollower:
         for container_id in [one for one in shown if one in self._ended]:
             moved |= self._empty(container_id)
         if self._one_reader and (moved or self._err.closed):
-            self._out.look()  # `2>&1 | head`, where perhaps nothing is ever written to stdout itself
+            self._out.look()  # for `2>&1 | head`, where perhaps nothing is ever written to stdout itself
             if self._out.problem is not None:
                 self._err.abandon(self._out.problem)
         return moved

@@ -1,4 +1,6 @@
-"""The files of a `pi` job: one input a map, the reduce's result. They are removed when the job has ended."""
+"""The files of a `pi` job: one input per map, and the reduce's result. They are removed when the job has
+ended.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from . import halton
 
 
 def program() -> tuple[str, ...]:
-    """How a container runs ``halton.py``: this interpreter, with as little of it as there can be."""
+    """The command that runs ``halton.py`` in a container: this interpreter, with as little of it as possible."""
     return (sys.executable, "-I", "-S", os.path.abspath(halton.__file__))
 
 
@@ -21,11 +23,11 @@ class PiDirectory(ClientDirectory):
     """``QuasiMonteCarlo_<millis>_<random>`` under a parent directory."""
 
     def __init__(self, parent: str, millis: int) -> None:
-        """Make it. Raises YoppError where that is impossible."""
+        """Create the directory. Raises YoppError if that fails."""
         super().__init__(parent, f"{PI}{millis}")
 
     def write_inputs(self, maps: int, samples: int) -> Iterator[int]:
-        """Write each map's input; yields its number after each. Raises YoppError, e.g. on a full disk."""
+        """Write each map's input; yields the number of each. Raises YoppError, e.g. on a full disk."""
         for index in range(maps):
             try:
                 with open(f"{self.path}/{INPUT.format(index=index)}", "w", encoding="ascii") as file:
@@ -36,7 +38,7 @@ class PiDirectory(ClientDirectory):
 
 
 def read_result(path: str) -> tuple[int, int]:
-    """What the reduce wrote: points inside and outside. Raises YoppError."""
+    """The reduce's result: points inside and outside. Raises YoppError."""
     try:
         return halton.read_pair(f"{path}/{RESULT}")
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The text that people read about a job: its first line, its states, its end, its failures. Prints nothing."""
+"""The texts about a job for users: its first line, its states, its end, its failures. Prints nothing."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _BAR = (
 
 
 def kinds_text(job: JobSpec) -> str:
-    """How many tasks of each type: ``20 opportunistic, 31 guaranteed``."""
+    """The number of tasks of each type: ``20 opportunistic, 31 guaranteed``."""
     counts = dict.fromkeys((ExecutionType.OPPORTUNISTIC, ExecutionType.GUARANTEED), 0)
     for phase in job.phases:
         for task in phase.tasks:
@@ -53,13 +53,13 @@ def kinds_text(job: JobSpec) -> str:
 
 
 def states_text(tally: Tally) -> str:
-    """How many tasks are in each state, the empty ones left out, and why most of the paused ones are."""
+    """The number of tasks in each state that has any, and why most of the paused ones are paused."""
     why = {"paused": f" ({tally.paused_for.lower()})"} if tally.paused_for else {}
     return ", ".join(f"{count} {word}{why.get(word, '')}" for word, count in _counted(tally).items() if count)
 
 
 def _counted(tally: Tally) -> dict[str, int]:
-    """Tasks by state, in words; paused ones count as running for their master, and are told apart here."""
+    """Tasks by state, in words; paused tasks count as running for their master, and are separated here."""
     counts = {word: sum(tally.counts[state] for state in states) for word, states in _WORDS}
     paused = min(tally.paused, counts["running"])
     ordered = {"running": counts.pop("running") - paused, "paused": paused, **counts}
@@ -68,7 +68,7 @@ def _counted(tally: Tally) -> dict[str, int]:
 
 
 class Pace:
-    """How long the rest of a job takes, by what has ended so far; it is asked now and then."""
+    """Estimates the remaining time of a job from the tasks that have ended; called from time to time."""
 
     def __init__(self) -> None:
         self._ended = 0
@@ -77,8 +77,9 @@ class Pace:
     def left(self, tally: Tally, elapsed: float) -> float | None:
         """Seconds until the last task ends, None while nothing has ended or nothing is left.
 
-        The rest takes as long a task as what ended before the last end, less what has passed since; but no less than if
-        all that run now ended now, so that it grows again where nothing ends.
+        A remaining task takes as long as an ended one took on average up to the last end; the time since then
+        is subtracted. But the estimate is not less than if all running tasks ended now, so that it grows
+        again if nothing ends.
         """
         counts = tally.counts
         ended = counts[TaskState.SUCCEEDED] + counts[TaskState.FAILED] + counts[TaskState.KILLED]
@@ -93,10 +94,10 @@ class Pace:
 
 
 def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:
-    """A bar over all tasks, as pieces of text with the style of each: what has ended first, what waits last.
+    """A bar over all tasks, as pieces of text with their styles: ended tasks first, waiting ones last.
 
-    Each state that there is has a cell at least, as far as there are cells; a letter in it says which, for those who
-    see no colours.
+    Each state with tasks has at least one cell, if there are enough cells; a letter shows the state without
+    colours.
     """
     counted = _counted(tally)
     pieces = [(counted[word], letter, style) for word, letter, style in _BAR if counted[word]]
@@ -111,7 +112,7 @@ def bar(tally: Tally, cells: int) -> list[tuple[str, str]]:
 
 
 def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> str:
-    """Said once the job is under way."""
+    """The line printed once the job has started."""
     where = number_of(nodes, "node")
     return f"{application_id}  {kinds_text(job)} on {where}" + (f": {states}" if states else "")
 
@@ -119,7 +120,9 @@ def first_line(application_id: str, job: JobSpec, nodes: int, states: str) -> st
 def end_line(
     status: FinalApplicationStatus, seconds: float, tally: Tally, diagnostics: str, *, halted: bool = False
 ) -> str:
-    """Said at the end: ``done in 51.2 s: 10 ok``. ``halted``: so many tasks had failed that the job was ended."""
+    """The line printed at the end: ``done in 51.2 s: 10 ok``. ``halted``: the job was ended because of the
+    number of failed tasks.
+    """
     states = states_text(tally)
     if status is FinalApplicationStatus.SUCCEEDED:
         return f"done in {duration_text(seconds)}: {states}"
@@ -131,7 +134,9 @@ def end_line(
 
 
 def summary_line(summary: JobSummary, *, always: bool = False) -> str:
-    """How many containers of each type ran, queued (how long), were preempted; "" where nothing is worth telling."""
+    """How many containers of each type ran, queued (for how long) and were preempted; "" if there is nothing
+    to report.
+    """
     told = (
         summary.queued
         or summary.awaited
@@ -165,8 +170,9 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
 
 
 def failure_lines(failures: Sequence[TaskReport], total: int, log_directory: str) -> list[str]:
-    """One line for each of the first failures: which task, what happened, where its output is if that is in
-    ``log_directory``, which may be none."""
+    """One line for each of the first failures: the task, what happened, and where its output is if
+    ``log_directory`` is not "".
+    """
     lines = []
     for task in sorted(failures, key=lambda task: (task.phase, task.number))[:SHOWN_FAILURES]:
         who = f"task {task.number}" if total > 1 else "the container"
@@ -209,7 +215,7 @@ def elapsed_text(seconds: float, left: float | None) -> str:
 
 
 def where_text(report: ApplicationReport) -> str:
-    """Whether a job that was just submitted runs, where, and where its output is."""
+    """Whether a job that was just submitted runs, on which node, and where its output is."""
     if report.state in FINAL_STATES:
         return f"{report.state.value} {report.final_status.value} already"
     where = f" on {report.am_node_id}" if report.am_node_id else ""

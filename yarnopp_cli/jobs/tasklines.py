@@ -1,6 +1,6 @@
-"""The values of a sweep, read from a file or from standard input as a stream, and refused by the number of the line.
+"""The values of a sweep, read as a stream from a file or standard input; errors name the line number.
 
-Reads files. That a line can be run is checked here as far as it can be, before anything is submitted.
+Reads files. Whether a line can be run is checked here as far as possible, before the submission.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from ..views.text import number_of
 
 MOST_TASKS = 100_000
 LONGEST = 131_071 - len(f"{ARGS_VARIABLE}=")
-"""Bytes of a line: Linux takes no longer argument or variable of a command (MAX_ARG_STRLEN, execve(2))."""
+"""The longest line in bytes: Linux accepts no longer argument or variable of a command (MAX_ARG_STRLEN,
+execve(2)).
+"""
 
 STDIN = "-"
 _CHUNK = 1 << 16
 
 
 def values_of(path: str, *, null: bool = False) -> Iterator[tuple[int, str]]:
-    """The lines of a file, numbered from 1, without their ends; with ``null`` each ends with a NUL byte instead. Raises
-    UsageError for one that no argument can be.
+    """The lines of a file, numbered from 1, without their newlines; with ``null`` each ends with a NUL byte
+    instead. Raises UsageError for a line that cannot be an argument.
     """
     if path == STDIN and sys.stdin is not None and sys.stdin.isatty():
         raise UsageError(
@@ -49,7 +51,9 @@ def values_of(path: str, *, null: bool = False) -> Iterator[tuple[int, str]]:
 
 
 def _between_nuls(file: BinaryIO) -> Iterator[bytes]:
-    """What ends with a NUL byte each, and what follows the last one; of what is too long a piece that is too long."""
+    """The records that end with a NUL byte, and what follows the last one; of a record that is too long, a
+    piece that is too long.
+    """
     rest = b""
     while data := file.read(_CHUNK):
         *whole, rest = (rest + data).split(b"\0")
@@ -62,12 +66,12 @@ def _between_nuls(file: BinaryIO) -> Iterator[bytes]:
 
 
 def named(path: str) -> str:
-    """A file of lines as people are told of it."""
+    """The name of a file of lines for messages."""
     return "standard input" if path == STDIN else path
 
 
 def bad_line(path: str, number: int, because: str, hint: str) -> UsageError:
-    """The refusal of a line."""
+    """The error for a line that cannot be run."""
     return UsageError(f"line {number} of {named(path)} cannot be run", because=because, hint=hint)
 
 
@@ -85,10 +89,10 @@ def _text(path: str, number: int, line: bytes) -> str:
 
 
 def commands_of(path: str, find: Callable[[str], object] | None) -> Iterator[tuple[int, str]]:
-    """The lines of a file that are commands: all but empty ones and those that begin with #.
+    """The command lines of a file: all but empty ones and those that begin with #.
 
-    ``find`` is told of the program that each runs, and raises YoppError for one that cannot be run; without it they are
-    lines for the shell, which reads them itself.
+    ``find`` is called with the program of each line, and raises YoppError if it cannot be run; without
+    ``find`` the lines are for the shell, which parses them itself.
     """
     found: set[str] = set()
     for number, line in values_of(path):
@@ -111,7 +115,7 @@ def commands_of(path: str, find: Callable[[str], object] | None) -> Iterator[tup
 
 
 def _located(path: str, number: int, error: YoppError) -> YoppError:
-    """An error with the line that it is about."""
+    """The error with its file and line number."""
     return YoppError(
         f"line {number} of {named(path)}: {error.message}",
         because=error.because,
@@ -121,7 +125,7 @@ def _located(path: str, number: int, error: YoppError) -> YoppError:
 
 
 def at_most(path: str, lines: Iterable[tuple[int, str]]) -> tuple[str, ...]:
-    """The texts of numbered lines. Raises UsageError where they are more than a job has tasks."""
+    """The texts of numbered lines. Raises UsageError if there are more than MOST_TASKS."""
     found: list[str] = []
     for number, text in lines:
         if len(found) == MOST_TASKS:
@@ -132,8 +136,8 @@ def at_most(path: str, lines: Iterable[tuple[int, str]]) -> tuple[str, ...]:
 
 
 class Columns:
-    """How a value is cut into several: at what a regular expression matches, without the blanks around each, as GNU
-    parallel's ``--colsep`` does. Raises UsageError for what is no expression.
+    """Splits a value into columns at the matches of a regular expression, without the blanks around each
+    column, as GNU parallel's ``--colsep`` does. Raises UsageError for an invalid expression.
     """
 
     def __init__(self, separator: str) -> None:
@@ -147,7 +151,9 @@ class Columns:
             ) from None
 
     def cut(self, values: Sequence[str], origin: str) -> list[tuple[str, ...]]:
-        """The columns of the values, each as long as these are. ``origin`` names one, with {} for its number."""
+        """The columns of the values, each a tuple over all values. ``origin`` names a value, with {} for its
+        number.
+        """
         rows = [self._row(value) for value in values]
         for number, row in enumerate(rows, 1):
             if len(row) != len(rows[0]):
@@ -160,7 +166,7 @@ class Columns:
 
     def _row(self, value: str) -> list[str]:
         found, begin = [], 0
-        for match in self._separator.finditer(value):  # split() would have its groups, too
+        for match in self._separator.finditer(value):  # split() would return the groups, too
             if match.end() > match.start():
                 found.append(value[begin : match.start()].strip(" "))
                 begin = match.end()

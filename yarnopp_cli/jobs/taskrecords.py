@@ -1,8 +1,8 @@
-"""What a master in a container writes down of its tasks, for the attempt that comes after it.
+"""The records of its tasks that a master in a container writes for the next attempt.
 
-One line of JSON a task that has a container, has ended, or was tried, in a file beside the logs of its application's
-containers: that is there for every node of the host, and goes with them. It decides nothing: ``masters/resuming.py``
-makes tasks of it.
+One line of JSON for each task that has a container, has ended, or was tried, in a file beside the logs of the
+application's containers, which every node of the host can read, and which is removed with them. This module
+decides nothing: ``masters/resuming.py`` makes tasks of the records.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _WRITTEN = ENDED | {TaskState.WAITING, TaskState.STARTING}
 class TaskRecords:
     """The records in ``directory`` of the tasks of an application.
 
-    While the disk is full, the job goes on without them: a later attempt repeats what they do not have.
+    While the disk is full, the job goes on without them: a later attempt repeats the tasks that are not
+    recorded.
     """
 
     def __init__(self, directory: str, application_id: str) -> None:
@@ -38,8 +39,8 @@ class TaskRecords:
         self._fd = -1
 
     def read(self) -> tuple[StoredTask, ...]:
-        """The last record of each task, of all attempts until now; a line that was not written whole is passed over,
-        and so is a file that cannot be read.
+        """The last record of each task, from all attempts until now; an incomplete line is skipped, and so is
+        a file that cannot be read.
         """
         found: dict[tuple[int, int], StoredTask] = {}
         try:
@@ -50,20 +51,18 @@ class TaskRecords:
             with contextlib.suppress(ValueError, MessageError):
                 record = decode(StoredTask, json.loads(line))
                 if record.application_id == self._application_id and record.state in _WRITTEN:
-                    if (
-                        record.state is TaskState.STARTING
-                    ):  # containers end with the attempt that they were given to
+                    if record.state is TaskState.STARTING:  # containers end with the attempt that owns them
                         record = replace(record, state=TaskState.WAITING)
                     found[record.phase_index, record.number] = record
         return tuple(found.values())
 
     def note(self, task: Task) -> None:
-        """A task has changed."""
+        """Record a changed task."""
         untouched = task.state is TaskState.WAITING and task.exit_status == ContainerExitStatus.INVALID
         if task.state not in _WRITTEN or untouched:
             return
         record = stored_task(self._application_id, task)
-        # The line begins with its end: an earlier one may have been cut off by a full disk.
+        # The line begins with a newline, since a full disk may have cut off the line before it.
         line = b"\n" + json.dumps(encode(record)).encode() + b"\n"
         with contextlib.suppress(OSError):
             if self._fd < 0:
@@ -71,7 +70,7 @@ class TaskRecords:
             os.write(self._fd, line)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -1,4 +1,4 @@
-"""Who watches a job, and the signals that are to end it: what both loops of a client share."""
+"""The observer of a job, and the signals that end the job: shared by both loops of a client."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Observer(Protocol):
-    """Who watches a job: shows its progress, copies its output."""
+    """Observes a job: shows its progress, copies its output."""
 
     def task_changed(self, task: TaskReport) -> None:
-        """A task has another state or container."""
+        """Called when a task has another state or container."""
 
     def notice(self, text: str) -> None:
-        """One sentence for people."""
+        """Called with one sentence for the user."""
 
     def stopping(self, reason: str) -> None:
-        """Somebody asked for the job's end."""
+        """Called when the job is asked to stop."""
 
     def tick(self, now: float) -> float | None:
-        """Do what is due; the time (of ``time.monotonic``) at which to be called again at the latest."""
+        """Do what is due; returns the latest time (of ``time.monotonic``) for the next call, None for none."""
 
     def stop_wanted(self) -> StopRequested | None:
-        """Whether the job is to end because of something that the observer saw."""
+        """The request to stop the job because of something that the observer saw; None for none."""
 
 
 class Left(Exception):
-    """The user has asked twice to stop: the job is left to the RM, which ends it."""
+    """The user has asked twice to stop: the client leaves the job to the RM, which ends it."""
 
 
 class SignalWatch:
@@ -62,7 +62,7 @@ class SignalWatch:
         os.close(self._write)
 
     def received(self) -> Iterator[signal.Signals]:
-        """The signals that have come since the last time."""
+        """The signals received since the last call."""
         with contextlib.suppress(BlockingIOError):
             for number in os.read(self._read, 64):
                 if number in _SIGNALS:
@@ -74,7 +74,7 @@ def _noted(number: int, frame: object) -> None:
 
 
 class Stops:
-    """What the signals of ``signals`` ask of a job."""
+    """Turns the signals of ``signals`` into requests to stop a job."""
 
     def __init__(self, observer: Observer, signals: SignalWatch | None) -> None:
         self._observer = observer
@@ -82,7 +82,7 @@ class Stops:
         self._interrupts = 0
 
     def received(self) -> Iterator[StopRequested]:
-        """What is asked since the last time; the observer knows. Raises Left at the second Ctrl-C."""
+        """The requests since the last call; the observer is told of them. Raises Left at the second Ctrl-C."""
         for number in self._signals.received() if self._signals is not None else ():
             self._interrupts += 1
             if self._interrupts > 1 and number is signal.SIGINT:

@@ -290,11 +290,15 @@ class ContainerService:
             reason = "it made room for a guaranteed container; it resumes by itself as soon as there is room"
             if self._scheduler.gives_way(container_id):
                 reason = "the machine is busy with higher-priority work; it resumes by itself"
-            raise InvalidStateError(
-                f"container {container_id} cannot be resumed",
-                because=reason if paused else f"it is not paused: it is {status.state.value}",
-                hint="`yopp container promote` makes it guaranteed" if paused else "",
-            )
+            hint = f"`yopp container promote {container_id}` makes it guaranteed"
+            if status.state is ContainerState.SCHEDULED:
+                reason = "it is not paused: it is QUEUED, and starts by itself as soon as there is room"
+                if status.execution_type is ExecutionType.GUARANTEED:
+                    hint = f"`yopp explain {container_id}` shows why it waits"
+            elif not paused:
+                reason = f"it is not paused: it is {status.state.value}"
+                hint = f"`yopp container pause {container_id}` pauses it"
+            raise InvalidStateError(f"container {container_id} cannot be resumed", because=reason, hint=hint)
         self._pass(ContainerResumeRequested(container_id, by=user))
         return self._status_now(container_id)
 

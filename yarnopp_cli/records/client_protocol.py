@@ -1,4 +1,6 @@
-"""ApplicationClientProtocol: what clients ask of the ResourceManager. One request and one response a method."""
+"""ApplicationClientProtocol: what clients ask of the ResourceManager. One request and one response for each
+method.
+"""
 
 from __future__ import annotations
 

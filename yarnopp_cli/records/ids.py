@@ -34,6 +34,12 @@ class ApplicationId(Record, order=True):
             raise _invalid(text, "an application id", "application_1765400000000_0001")
         return cls(int(match[1]), int(match[2]))
 
+    @classmethod
+    def read(cls, text: str) -> ApplicationId:
+        """As ``parse``, but the number may have fewer digits: so YARN reads an id (``ApplicationId.fromString``)."""
+        name, _, number = text.rpartition("_")
+        return cls.parse(f"{name}_{number:0>4}" if number.isdecimal() else text)
+
 
 class ApplicationAttemptId(Record, order=True):
     """``appattempt_<cluster timestamp>_<application>_<attempt, 6 digits>``."""
@@ -81,7 +87,7 @@ class ContainerId(Record, order=True):
 
 
 class NodeId(Record, order=True):
-    """``<host>:<port>``: the name of a NodeManager. On one host the port only tells its nodes apart."""
+    """``<host>:<port>``: the name of a NodeManager. On one host the port distinguishes its nodes."""
 
     host: str
     port: int

@@ -1,4 +1,6 @@
-"""Killing, pausing, promoting: the same keys on every screen that shows containers."""
+"""Killing, pausing, promoting and the other actions on containers: the same keys on every screen that shows
+containers.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,10 @@ EXPLAIN = Binding("e", "explain", "Explain")
 
 
 class Action(NamedTuple):
-    """What may be done to containers: its keys, which containers it is possible for, and what the others lack. ``ask``
-    gives the question that is asked first (before a promotion, the nodes are asked, too); ``danger`` marks what loses
-    work."""
+    """An action on containers: its keys, for which containers it is possible, and why not for the others.
+    ``ask`` makes the question that is asked first (before a promotion the nodes are queried, too); ``danger``
+    marks actions that the dialog shows as dangerous.
+    """
 
     keys: str
     title: str
@@ -37,7 +40,7 @@ class Action(NamedTuple):
     shown: bool = False
 
     def binding(self, name: str, *, shown: bool, title: str = "") -> Binding:
-        """Its keys, in the footer if ``shown``."""
+        """The action's keys, in the footer if ``shown``."""
         display = "^k" if shown and self.keys.startswith("ctrl+k") else None
         return Binding(self.keys, f"steer('{name}')", title or self.title, show=shown, key_display=display)
 
@@ -80,21 +83,23 @@ STEER_UNSEEN = [action.binding(name, shown=False) for name, action in ACTIONS.it
 
 
 def refusal(action: str, report: ContainerReport) -> str:
-    """Why an action is not possible for a container; for a master in the words of `yopp container demote`."""
+    """Why an action is not possible for a container; demoting a master in the words of `yopp container
+    demote`.
+    """
     if action == DEMOTE and report.is_am and is_live(report):
         return f"{report.container_id} cannot be updated: it is its application's master"
     return ACTIONS[action].needs
 
 
 class ContainerActions(TopScreen):
-    """A screen with containers that may be acted upon: ``targets`` says which."""
+    """A screen with actions on containers: ``targets`` are the containers."""
 
     def targets(self) -> list[ContainerReport]:
         """The containers that an action applies to."""
         raise NotImplementedError
 
     def action_steer(self, action: str) -> None:
-        """Do one of ACTIONS to the targets, after asking where that is wanted."""
+        """Perform one of ACTIONS on the targets, after a question if the action has one."""
         picture = self.top.picture or self.top.shown
         if picture is None:
             return
@@ -115,7 +120,7 @@ class ContainerActions(TopScreen):
     async def _ask_promotion(
         self, reports: Sequence[ContainerReport], picture: Picture, perform: Callable[[], None]
     ) -> None:
-        """Ask as soon as the nodes have told who would give way."""
+        """Ask once the nodes have answered which containers would give way."""
         try:
             gives_way = await in_thread(partial(self.top.source.gives_way, reports, picture))
         except (YoppError, OSError) as error:
@@ -134,13 +139,15 @@ Call = tuple[str, Callable[[], str]]
 
 
 def perform_all(top: TopApp, action: str, plural: str, calls: Sequence[Call]) -> None:
-    """Make all calls of an action, and tell how it went: of one thing by its name, of more by their number."""
+    """Make all calls of an action, and report the result: a single target by its name, several by their
+    number.
+    """
     what = calls[0][0] if len(calls) == 1 else f"{len(calls)} {plural}"
     top.perform(f"{action} {what}", partial(_all_of, calls))
 
 
 def _all_of(calls: Sequence[Call]) -> str:
-    """Make all calls one after the other, also after one has failed; their answers in one line. Raises
+    """Make all calls one after the other, even after a failure; their answers in one line. Raises
     InvalidStateError if any of them failed.
     """
     said: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""``yopp top``: the app, where one may go in it, and what its keys do."""
+"""``yopp top``: the app, its screens, and its keys."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .source import Source
 from .table import LiveTable
 
 THEMES = frozenset(BUILTIN_THEMES)
-"""What ``--theme`` takes."""
+"""The values of ``--theme``."""
 INTERVALS = (0.5, 1.0, 2.0, 5.0, 10.0)
 _NOT_OURS = ("Keys", "Maximize", "Minimize")
 _KEYS = {
@@ -39,11 +39,11 @@ _KEYS = {
     "pageup": "page up",
     "pagedown": "page down",
 }
-"""Textual's names of keys as a manual writes them."""
+"""Textual's key names, as the manual writes them."""
 
 
 class YoppTop(TopApp):
-    """The screens, and the keys that all of them have."""
+    """The screens, and the keys that all of them share."""
 
     TITLE = "yopp top"
     CSS_PATH = "yopp.tcss"
@@ -76,11 +76,11 @@ class YoppTop(TopApp):
             self.theme = theme
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
-        """Textual's: its own commands for the palette, without those that mean nothing here."""
+        """Textual's: its own commands for the palette, without those that do not apply here."""
         return (one for one in super().get_system_commands(screen) if one.title not in _NOT_OURS)
 
     def on_mount(self) -> None:
-        """Textual's: begin. A signal that ends us leaves the terminal as it was."""
+        """Textual's: begin. A signal that ends the program restores the terminal."""
         loop = self._own_loop = asyncio.get_running_loop()
         with contextlib.suppress(RuntimeError, ValueError):  # not in the main thread: a test
             for number in (signal.SIGTERM, signal.SIGHUP):
@@ -91,20 +91,20 @@ class YoppTop(TopApp):
     def terminal_gone(self) -> None:
         """End: the terminal is gone. Callable from any thread."""
         if self._own_loop is not None:
-            with contextlib.suppress(RuntimeError):  # it has ended already
+            with contextlib.suppress(RuntimeError):  # the loop has ended already
                 self._own_loop.call_soon_threadsafe(partial(self.exit, return_code=128 + signal.SIGHUP))
 
     def action_place(self, name: str) -> None:
         """Go to one of the numbered screens."""
         if any(not isinstance(screen, TopScreen) for screen in self.screen_stack[1:]):
-            return  # a dialog wants its answer first
+            return  # a dialog must be answered first
         if self.current_mode != name:
             self.switch_mode(name)
         while len(self.screen_stack) > 1:
             self.pop_screen()
 
     def action_freeze(self) -> None:
-        """Freeze the picture, or go on."""
+        """Freeze the picture, or unfreeze it."""
         self.frozen = not self.frozen
         if not self.frozen:
             self.shown = self.picture
@@ -118,12 +118,12 @@ class YoppTop(TopApp):
         self.wake()
 
     def action_reconnect(self) -> None:
-        """Forget all connections and make new ones."""
+        """Drop all connections and make new ones."""
         self.source.reconnect()
         self.begin()
 
     def action_keys(self) -> None:
-        """Show what the keys do on this screen."""
+        """Show the keys of this screen and what they do."""
         keys: dict[tuple[int, str], list[str]] = {}
         for active in self.screen.active_bindings.values():
             binding = active.binding
@@ -143,8 +143,9 @@ class YoppTop(TopApp):
 
 
 def sections() -> list[tuple[str, list[tuple[str, str]]]]:
-    """(what, [(keys, what they do)]) for all screens, from their declarations, for the manual: what is everywhere
-    first."""
+    """(title, [(keys, description)]) for all screens, from their declarations, for the manual; the keys valid
+    everywhere come first.
+    """
     declared = [("Everywhere", YoppTop.BINDINGS), ("In tables", LiveTable.BINDINGS)]
     declared += [(screen.NAME, screen.BINDINGS) for screen in SCREENS.values()]
     declared += [

@@ -1,4 +1,4 @@
-"""What all screens have in common: the app that takes the pictures, the summary above, the footer below."""
+"""The common parts of all screens: the app that takes the pictures, the summary above, the footer below."""
 
 from __future__ import annotations
 
@@ -30,18 +30,20 @@ from .source import Source, in_thread
 PATIENCE = 3.0
 """Seconds without an answer after which the data is called stale."""
 _SHARE = 0.1
-"""The most of one core that taking pictures may cost: the interval grows if it must."""
+"""The largest share of one core that taking pictures may cost: the interval grows if necessary."""
 _SOONEST = 0.4
-"""Seconds between two pictures when things happen faster than the interval."""
+"""The least seconds between two pictures when events come faster than the interval."""
 _SHORT, _LOW, _NARROW = 10, 16, 72
 
 ALWAYS: list[BindingType] = [
     Binding("escape", "back", "Back", show=False),
     Binding("y", "copy", "Copy id", show=False),
 ]
-"""Each screen names all of its keys itself, so that the footer has them in the order of their use."""
+"""Keys of every screen. Each screen lists all of its keys itself, so that the footer has them in the order of
+use.
+"""
 STEERING = frozenset({"steer", "kill", "drain"})
-"""Actions that change the cluster: none of them with ``--readonly``."""
+"""Actions that change the cluster: disabled with ``--readonly``."""
 
 
 def failure(error: Exception) -> str:
@@ -51,8 +53,8 @@ def failure(error: Exception) -> str:
 
 
 class TopApp(App[None]):
-    """Takes a picture of the cluster every interval, and has the screen in front show it. ``readonly`` takes all keys
-    away that change anything.
+    """Takes a picture of the cluster every interval, and has the front screen show it. ``readonly`` disables
+    all keys that change anything.
     """
 
     def __init__(self, source: Source, *, readonly: bool = False, interval: float = 1.0) -> None:
@@ -61,12 +63,12 @@ class TopApp(App[None]):
         self.readonly = readonly
         self.interval = interval
         self.picture: Picture | None = None
-        """The newest."""
+        """The newest picture."""
         self.shown: Picture | None = None
-        """The one that is shown: older than the newest while it is frozen."""
+        """The picture shown: older than the newest while the display is frozen."""
         self.history = History()
         self.finished = False
-        """Whether ended containers are asked for, too."""
+        """Whether pictures include ended containers."""
         self.frozen = False
         self.lost_since: float | None = None
         self.feed = EventFeed(source, self._happened)
@@ -101,7 +103,9 @@ class TopApp(App[None]):
                 await asyncio.wait_for(self._wake.wait(), self._pause)
 
     async def _take(self) -> tuple[Picture, float]:
-        """One picture, and the CPU seconds that it cost. What takes long is shown as lost until it comes."""
+        """One picture, and the CPU seconds that it cost. If it takes longer than PATIENCE, the cluster is
+        shown as lost until it comes.
+        """
         source, finished = self.source, self.finished
 
         def take() -> tuple[Picture, float]:
@@ -129,14 +133,14 @@ class TopApp(App[None]):
         self.update()
 
     async def _remember(self, picture: Picture) -> None:
-        """Fetch what was used before the first picture. Where that fails, the sparklines begin now."""
+        """Fetch the measurements before the first picture. If that fails, the sparklines begin now."""
         with contextlib.suppress(YoppError, OSError):
             containers, machine = await in_thread(partial(self.source.traces, picture))
             self.history.remember(containers, machine, picture.host.cores)
             self.update()
 
     def _happened(self, events: list[HistoryEvent]) -> None:
-        """Take a picture at once, unless the last one was taken a moment ago."""
+        """Take a picture at once, unless the last one is too recent."""
         if time.monotonic() >= self._soonest and not self._blurred:
             self.wake()
         elif not self.frozen and getattr(self.screen, "SHOWS_EVENTS", False):
@@ -149,13 +153,13 @@ class TopApp(App[None]):
         self.update()
 
     def update(self) -> None:
-        """Refresh the screen in front."""
+        """Refresh the front screen."""
         screens = (screen for screen in reversed(self.screen_stack) if isinstance(screen, TopScreen))
         if (front := next(screens, None)) is not None:
             front.update()
 
     def status(self) -> list[Cell]:
-        """The right end of the first line: interval, and whether the picture is live, frozen or lost."""
+        """The right end of the first line: the interval, and whether the picture is live, frozen or lost."""
         cells = [Cell("READONLY", "dim")] if self.readonly else []
         if self.lost_since is not None:
             since = time.strftime("%H:%M:%S", time.localtime(self.lost_since))
@@ -169,7 +173,7 @@ class TopApp(App[None]):
         return [*cells, Cell("LIVE", "good")]
 
     def on_app_blur(self) -> None:
-        """Textual's: the window lost the focus; half as often is enough."""
+        """Textual's: the window lost the focus; pictures are taken half as often."""
         self._blurred = True
 
     def on_app_focus(self) -> None:
@@ -188,12 +192,12 @@ class TopApp(App[None]):
         timeout: float | None = None,
         markup: bool = False,
     ) -> None:
-        """Textual's: in one line where that is enough, and never with markup."""
+        """Textual's: title and message in one line, never with markup."""
         text = harmless(f"{title}: {message}" if title else message)
         super().notify(text, severity=severity, timeout=timeout, markup=False)
 
     def perform(self, what: str, call: Callable[[], str]) -> None:
-        """Make a call that changes something, tell how it went, and look at once."""
+        """Make a call that changes something, report the result, and take a picture at once."""
         self.run_worker(self._perform(what, call), group="calls")
 
     async def _perform(self, what: str, call: Callable[[], str]) -> None:
@@ -217,7 +221,7 @@ class TopApp(App[None]):
 
 
 class TopScreen(Screen[None]):
-    """A screen that shows the app's picture, each new one while it is in front."""
+    """A screen that shows the app's picture, updated while the screen is in front."""
 
     @property
     def top(self) -> TopApp:
@@ -236,16 +240,16 @@ class TopScreen(Screen[None]):
         yield Widget()
 
     def on_screen_resume(self) -> None:
-        """Textual's: what was missed meanwhile."""
+        """Textual's: show what has changed meanwhile."""
         self.update()
 
     def on_resize(self) -> None:
-        """Textual's: a screen of few lines has no second line of summary, and no note."""
+        """Textual's: a low screen has no second line of summary, and no note."""
         self.query_one(Summary).set_class(self.size.height < _SHORT, "-short")
         self.set_class(self.size.width < _NARROW, "-narrow")
         self.set_class(self.size.height < _SHORT, "-low")
         self.set_class(self.size.height < _LOW, "-noteless")
-        self.update()  # columns are as wide as the screen lets them be
+        self.update()  # column widths depend on the screen's
 
     def update(self) -> None:
         """Show the app's picture, and whether it is live."""
@@ -262,7 +266,9 @@ class TopScreen(Screen[None]):
         """Show this picture."""
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Textual's: in a line of text its own key is a character; with --readonly nothing can be changed."""
+        """Textual's: in an input line the key that opens it is a character; with --readonly nothing can be
+        changed.
+        """
         if action == "type" and isinstance(self.focused, Input):
             return False
         if action in STEERING and self.top.readonly:
@@ -270,7 +276,7 @@ class TopScreen(Screen[None]):
         return super().check_action(action, parameters)
 
     def identity(self) -> str:
-        """The id of the selected thing, for the clipboard."""
+        """The id of the selected row or container, for the clipboard."""
         return ""
 
     def action_copy(self) -> None:
@@ -280,12 +286,12 @@ class TopScreen(Screen[None]):
             self.notify(identity, title="copied", timeout=3)
 
     def action_explain(self) -> None:
-        """Explain the state of the selected thing, and why it waits."""
+        """Explain the state of the selected row or container, and why it waits."""
         if identity := self.identity():
             self.top.explain(identity)
 
     def refuse(self, action: str, why: str) -> None:
-        """Say why an action is not possible."""
+        """Notify the user why an action is not possible."""
         self.notify(why, title=f"cannot {action}", severity="warning")
 
     def confirm(self, text: str, call: Callable[[], None], *, danger: bool = True) -> None:
@@ -299,41 +305,42 @@ class TopScreen(Screen[None]):
 
 
 class TypingScreen(TopScreen):
-    """A screen with a line above the footer in which one types what to look for, when it is wanted."""
+    """A screen with an input line for a search text above the footer, shown on request."""
 
     TYPE: ClassVar[str] = ""
-    """The placeholder of the line."""
+    """The placeholder of the input line."""
 
     def content(self) -> ComposeResult:
-        """The widgets above the line, the first of which has the keys."""
+        """The widgets above the input line; the first one has the focus."""
         yield Widget()
 
     def body(self) -> ComposeResult:
-        """The content, and the line."""
+        """The content, and the input line."""
         yield from self.content()
         yield Input(placeholder=self.TYPE, id="filter", compact=True)
 
     def on_mount(self) -> None:
-        """Textual's: the content has the keys."""
+        """Textual's: give the content the focus."""
         self.leave_line()
 
     @property
     def line(self) -> Input:
-        """The line."""
+        """The input line."""
         return self.query_one("#filter", Input)
 
     def leave_line(self, *, keep: bool = False) -> None:
-        """Give the keys back to the content; ``keep`` leaves a line with a text in sight."""
+        """Give the focus back to the content; ``keep`` leaves a line that has a text visible."""
         self.line.display = keep and bool(self.line.value)
         self.set_focus(next(widget for widget in self.query("*") if widget.can_focus))
 
     def action_type(self) -> None:
-        """Ask for a text."""
+        """Show the input line."""
         self.line.display = True
         self.set_focus(self.line)
 
 
 def typing(title: str) -> Binding:
-    """The key that opens the line. It is dealt with before the next key is looked at, which may be here already: ``/``
-    and words may be pasted."""
+    """The key that opens the input line. It has priority, so that it is handled before the next key: ``/``
+    and words may be pasted together.
+    """
     return Binding("slash", "type", title, key_display="/", priority=True)

@@ -1,4 +1,4 @@
-"""The command palette: every action of the screen in front, and where one may go."""
+"""The command palette: every action of the front screen, and every screen to go to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_IDS = 2000
 
 
 class _Command(NamedTuple):
-    """Its name, its action, and a short help."""
+    """A command's name, its action, and a short help."""
 
     name: str
     run: Callable[[], object]
@@ -38,7 +38,7 @@ class TopCommands(Provider):
             seen.add(binding.action)
             namespace = active.node
             if not isinstance(namespace, (TopScreen, type(self.app))):
-                continue  # moving about is for fingers
+                continue  # movement keys are no commands
             run = partial(self.app.run_action, binding.action, namespace)
             yield _Command(binding.description, run, f"key {self.app.get_key_display(binding)}")
 
@@ -62,12 +62,12 @@ class TopCommands(Provider):
             yield _Command(f"Go to container {one.container_id}", run, told)
 
     async def discover(self) -> Hits:
-        """Textual's: what is offered before anything is typed."""
+        """Textual's: the commands offered before anything is typed."""
         for command in [*self._actions(), *list(self._places())[:5]]:
             yield DiscoveryHit(command.name, command.run, help=command.help)
 
     async def search(self, query: str) -> Hits:
-        """Textual's: what fits what is typed."""
+        """Textual's: the commands that match the typed text."""
         matcher = self.matcher(query)
         words = query.casefold().split()
         for command in [*self._actions(), *self._places()]:
@@ -81,8 +81,8 @@ def _push(top: TopApp, screen: Callable[[], TopScreen]) -> None:
 
 
 def _literally(words: Sequence[str], name: str) -> float:
-    """What a name has all words of comes before what only has their letters in this order (in ids of digits nearly
-    all do), and first what ends with them: people know ids by their last digits.
+    """The bonus of a name that contains all words over one that only has their letters in order (nearly all
+    ids of digits do); larger if it ends with the last word: users know ids by their last digits.
     """
     if not words or not all(word in name for word in words):
         return 0.0

@@ -1,4 +1,4 @@
-"""One container: everything about it, and its output as it comes."""
+"""The screens of one container: its facts, and its output as it is written."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from .source import in_thread
 
 STREAMS = ("stdout", "stderr")
 TAIL_BYTES = 1 << 18
-"""Of a longer output a container's screen reads only the end."""
+"""A container's screen reads only this much of the end of its output."""
 _MIB = 1 << 20
 
 
 class TrackedContainer(ContainerActions):
-    """A screen about one container with a stream of its output; ``report`` is the latest that is known of it."""
+    """A screen about one container with one stream of its output; ``report`` is its latest report."""
 
     def __init__(self, report: ContainerReport, stream: str = STREAMS[0]) -> None:
         super().__init__()
@@ -47,12 +47,12 @@ class TrackedContainer(ContainerActions):
 
     @property
     def view(self) -> LogView:
-        """The output."""
+        """The widget with the output."""
         return self.query_one(LogView)
 
     @property
     def path(self) -> str:
-        """Where the stream is; "" while there is none."""
+        """The file of the stream; "" while there is none."""
         return os.path.join(self.report.log_directory, self.stream) if self.report.log_directory else ""
 
     def action_stream(self) -> None:
@@ -65,12 +65,12 @@ class TrackedContainer(ContainerActions):
         return [self.report]
 
     def identity(self) -> str:
-        """Its id."""
+        """The container's id."""
         return self.report.container_id
 
     def show(self, picture: Picture) -> None:
-        """Take the container's state from the picture; where it is not in it any more, ask for its last state. Its log
-        refreshes itself.
+        """Take the container's state from the picture; if the picture no longer has it, fetch its last state.
+        The log view refreshes itself.
         """
         found = picture.container(self.report.container_id)
         if found is not None:
@@ -92,7 +92,7 @@ class TrackedContainer(ContainerActions):
 
 
 class DetailScreen(TrackedContainer, inherit_bindings=False):
-    """At the left its facts and history, at the right its measurements and the end of its output."""
+    """The container's facts and history on the left, its measurements and the end of its output on the right."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("l,enter", "log", "Log", key_display="l"),
@@ -111,7 +111,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         self._story: Sequence[HistoryEvent] = ()
 
     def body(self) -> ComposeResult:
-        """Two columns; one above the other where the screen is narrow."""
+        """Two columns; on a narrow screen one above the other."""
         with Horizontal(id="detail"):
             with VerticalScroll(id="fields"):
                 yield Static(id="known")
@@ -121,7 +121,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
                 yield LogView(self.path, window=TAIL_BYTES, can_focus=False)
 
     def on_mount(self) -> None:
-        """Textual's: the fields have the keys."""
+        """Textual's: give the fields the focus."""
         self.query_one("#fields").focus()
 
     def show(self, picture: Picture) -> None:
@@ -170,7 +170,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         return grid
 
     def _use(self, picture: Picture) -> Content:
-        """Its CPU and memory now, each with a sparkline of the last minute."""
+        """The present CPU and memory use, each with a sparkline of the last minute."""
         report, history = self.report, self.top.history
         name, usage = report.container_id, report.usage
         use, vcores, memory = (
@@ -195,7 +195,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         )
 
     def _others(self) -> list[tuple[str, str]]:
-        """What it has beside memory and vcores, and which GPUs."""
+        """The container's resources besides memory and vcores, and its GPUs."""
         report = self.report
         if not report.resource.others:
             return []
@@ -234,7 +234,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         yield LogView(self.path)
 
     def show(self, picture: Picture) -> None:
-        """As TrackedContainer says; the title shows the container's state."""
+        """Take the container's state, as TrackedContainer does, and show it in the title."""
         super().show(picture)
         if self.view.empty != (empty := self._nothing()):
             self.view.empty = empty
@@ -249,7 +249,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         return "nothing yet"
 
     def on_log_view_changed(self) -> None:
-        """Textual's: other lines are seen."""
+        """Textual's: the visible lines have changed."""
         self._title()
 
     def _title(self) -> None:
@@ -270,7 +270,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         self.query_one(TitleLine).show(left, "  ".join(one for one in right if one))
 
     def action_switch(self, name: str) -> None:
-        """Turn one of the view's modes on or off: follow the end, wrap long lines, show when lines were read."""
+        """Switch one of the view's modes: follow the end, wrap long lines, show when lines were read."""
         setattr(self.view, name, not getattr(self.view, name))
         if name == "wrap":
             self.view.action_sideways(-(1 << 30))
@@ -285,13 +285,13 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
         self._title()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Textual's: find it, from the end backwards."""
+        """Textual's: search for the text from the end backwards."""
         self._look_for(event.value)
         if event.value:
             self._find(len(self.view.file), forward=False)
 
     def action_again(self, forward: bool) -> None:
-        """Go to the next match, or to the one before."""
+        """Go to the next match, or to the previous one."""
         if self.view.pattern:
             at = self.view.match if self.view.match >= 0 else self.view.top
             self._find(at, forward=forward)
@@ -316,7 +316,7 @@ class LogScreen(TrackedContainer, TypingScreen, inherit_bindings=False):
             view.go_to(found)
 
     def action_back(self) -> None:
-        """Leave the search first, then the screen."""
+        """End the search if there is one, else leave the screen."""
         if self.line.display or self.view.pattern:
             self.line.value = ""
             self._look_for("")

@@ -23,7 +23,7 @@ _LOW = 12
 
 
 def beside(blocks: Sequence[Sequence[str]]) -> list[str]:
-    """Blocks of lines, next to each other."""
+    """Blocks of lines side by side."""
     widths = [max((len(line) for line in block), default=0) for block in blocks]
     rows = zip_longest(*blocks, fillvalue="")
     return [
@@ -36,16 +36,16 @@ class Dialog(ModalScreen[Answer]):
     """A dialog, which clears notifications when it opens."""
 
     def on_mount(self) -> None:
-        """Textual's: no notification hides a part of it."""
+        """Textual's: remove notifications, which could hide a part of the dialog."""
         self.app.clear_notifications()
 
     def on_resize(self) -> None:
-        """Textual's: where there are few lines, the text has all of them."""
+        """Textual's: on a low screen the text uses all lines."""
         self.set_class(self.size.height < _LOW, "-low")
 
 
 class Confirm(Dialog[bool]):
-    """A question and what follows from yes. Only ``y`` is yes."""
+    """A question and the effect of yes. Only ``y`` means yes."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,Y", "dismiss(True)", "Yes"),
@@ -88,17 +88,17 @@ class TextDialog(Dialog[None]):
 
     @staticmethod
     def _hanging(line: str) -> Padding:
-        """Wrapped lines are indented like the first."""
+        """A paragraph whose wrapped lines are indented like its first."""
         text = line.lstrip(" ")
         return Padding(Text(text), (0, 0, 0, len(line) - len(text)))
 
     def action_scroll(self, step: int) -> None:
-        """Scroll the text, where it is longer than its place."""
+        """Scroll the text, if it is longer than its area."""
         self.query_one("#text").scroll_relative(y=step, animate=False)
 
 
 class Choose(Dialog[str | None]):
-    """One of several words; None for none of them. ``options`` are (key, text)."""
+    """A choice of one of several words; None for none of them. ``options`` are (key, text)."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q", "dismiss(None)", "Close"),
@@ -117,7 +117,7 @@ class Choose(Dialog[str | None]):
             yield OptionList(*(Option(Text(text), id=f"k-{key}") for key, text in self.options), id="options")
 
     def on_mount(self) -> None:
-        """Textual's: begin at what is chosen now."""
+        """Textual's: begin at the present choice."""
         super().on_mount()
         keys = [key for key, _ in self.options]
         if self.current in keys:
@@ -132,5 +132,5 @@ class Choose(Dialog[str | None]):
         self.query_one(OptionList).action_cursor_up()
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
-        """Textual's: chosen."""
+        """Textual's: an option was chosen."""
         self.dismiss(str(event.option.id).removeprefix("k-"))

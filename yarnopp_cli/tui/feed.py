@@ -1,4 +1,4 @@
-"""The stream of events: what has happened lately, and what happens now."""
+"""The stream of events: the recent ones, and new ones as they happen."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _SHORTEST_SECONDS = 0.1
 
 
 class EventFeed:
-    """Holds the last KEPT events, the newest last. ``arrived`` is called with each lot."""
+    """Holds the last KEPT events, the newest last. ``arrived`` is called with each batch."""
 
     def __init__(self, source: Source, arrived: Callable[[list[HistoryEvent]], None]) -> None:
         self.events: deque[HistoryEvent] = deque(maxlen=KEPT)
         self.forgotten = 0
-        """How many were lost between two calls, because more happened than the RM remembers."""
+        """The number of events lost between two calls, because more happened than the RM remembers."""
         self._source = source
         self._arrived = arrived
         self._since = 0
         self._life = 0
 
     async def run(self) -> None:
-        """Ask again and again; a cluster that does not answer is tried again every second."""
+        """Fetch events for ever; a cluster that does not answer is tried again every second."""
         wait_ms = _WAIT_MS
         while True:
             newest = self._since == 0
@@ -45,11 +45,11 @@ class EventFeed:
                 response = await in_thread(partial(self._source.events, request))
             except (YoppError, OSError):
                 await asyncio.sleep(_RETRY_SECONDS)
-                wait_ms = 0  # it may be another one that answers, which would wait for numbers yet to come
+                wait_ms = 0  # another ResourceManager may answer, whose numbers begin anew: do not wait for higher ones
                 continue
             wait_ms = _WAIT_MS
             if response.cluster_timestamp != self._life and self._life:
-                # Another ResourceManager: its numbers begin anew.
+                # Another life of the ResourceManager, whose numbers begin anew.
                 self._life, self._since = 0, 0
                 continue
             self._life = response.cluster_timestamp
@@ -59,5 +59,5 @@ class EventFeed:
             if response.events:
                 self.events.extend(response.events)
                 self._arrived(list(response.events))
-            # Events come in lots, however many there are: an answer each would keep both ends busy.
+            # Events are fetched in batches: an answer for each would keep both sides busy.
             await asyncio.sleep(_SHORTEST_SECONDS if response.events or not newest else _RETRY_SECONDS)

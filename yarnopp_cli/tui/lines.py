@@ -39,14 +39,14 @@ TONE_CSS = """
 
 
 def tone_style(widget: Widget, tone: str) -> Style:
-    """The style of a tone over whatever background there is."""
+    """The style of a tone over any background."""
     if not tone:
         return Style()
     return widget.get_component_rich_style(f"tone--{tone}", partial=True)
 
 
 class CellLines(Widget):
-    """Lines of toned cells: ``_cells`` says what is in line ``y`` of so many terminal cells."""
+    """Lines of toned cells: ``_cells`` returns those of line ``y`` for a width in terminal cells."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {*TONE_CLASSES}
     DEFAULT_CSS = TONE_CSS.format(name="CellLines")
@@ -62,7 +62,7 @@ class CellLines(Widget):
 
 
 class Summary(CellLines):
-    """The cluster in one line and the machine in another. ``right`` says whether all this is live."""
+    """One line about the cluster and one about the machine. ``right`` shows whether they are live."""
 
     DEFAULT_CSS = """
     Summary { height: 2; background: $surface; color: $foreground; }
@@ -80,7 +80,7 @@ class Summary(CellLines):
     def show(
         self, where: str, picture: Picture | None, history: History, right: list[Cell], *, stale: bool = False
     ) -> None:
-        """Show this from now on; ``stale`` greys everything but ``right``."""
+        """Set the contents; ``stale`` greys everything but ``right``."""
         self._where, self._picture, self._history, self._right = where, picture, history, right
         self._stale = stale
         self.refresh()
@@ -96,8 +96,8 @@ class Summary(CellLines):
 
 
 class TitleLine(CellLines):
-    """What a screen shows: its name at the left, how much of it and in which order at the right; between them a
-    rule.
+    """The title of a screen: its name on the left, the number of rows and their order on the right, a rule
+    between.
     """
 
     DEFAULT_CSS = "TitleLine { height: 1; background: $background; color: $foreground; }"
@@ -128,7 +128,7 @@ class TitleLine(CellLines):
 
 
 class Note(CellLines):
-    """One paragraph of cells over as many lines as its style gives it; what is longer ends in an ellipsis."""
+    """One paragraph of cells over as many lines as its style allows; a longer one ends in an ellipsis."""
 
     DEFAULT_CSS = "Note { height: 2; background: $surface; color: $foreground; }"
 

@@ -1,7 +1,7 @@
 """A container's output as lines with random access, however long the file or its lines are.
 
-Only where lines begin is kept in memory; their text is read when it is seen. Nothing that is shown can act on a
-terminal. Imports no Textual.
+Only the beginnings of lines are kept in memory; their text is read when it is shown, without characters that
+act on a terminal. Imports no Textual.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PIECE = 4096
 """Longer lines are shown in pieces of this many bytes."""
 
 WINDOW = 256 << 20
-"""Of a longer file only its end is shown."""
+"""Only this much of the end of a longer file is shown."""
 
 MOST_LINES = 2_000_000
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
@@ -49,8 +49,8 @@ class LogFile:
         return self._position
 
     def grow(self) -> bool:
-        """Take in what has been written, STEP bytes at most; whether there was anything. Raises OSError for a file
-        that cannot be read; one that is not there is empty.
+        """Read what has been written since, at most STEP bytes; whether there was anything. Raises OSError
+        for a file that cannot be read; a missing file is empty.
         """
         descriptor = self._open()
         if descriptor < 0:
@@ -81,7 +81,7 @@ class LogFile:
         self._opened = False
 
     def _begin(self, descriptor: int, size: int) -> None:
-        """Where to begin: at the first line of the window."""
+        """Begin at the first line of the window."""
         if size <= self._window:
             return
         at = size - self._window
@@ -115,14 +115,16 @@ class LogFile:
 
     @staticmethod
     def _cut(block: bytes, wanted: int) -> int:
-        """How long a piece is that should end at ``wanted`` of the block: no character of UTF-8 is cut in two."""
+        """The length of a piece that should end at ``wanted`` of the block, shortened so that no UTF-8
+        character is cut.
+        """
         back = 0
         while back < 3 and 0 < wanted - back < len(block) and block[wanted - back] & 0xC0 == 0x80:
             back += 1
         return PIECE - back
 
     def lines(self, first: int, count: int) -> list[str]:
-        """The text of ``count`` lines from ``first``, harmless, colours left out, tabs as blanks."""
+        """The text of ``count`` lines from ``first``, harmless, without colours, tabs expanded."""
         first = max(0, first)
         last = min(len(self._starts), first + count)
         if first >= last:
@@ -140,8 +142,8 @@ class LogFile:
         return [shown(data[bounds[index] : bounds[index + 1]]) for index in range(last - first)]
 
     def find(self, text: str, line: int, *, forward: bool = True) -> int:
-        """The next line with ``text`` in it, whatever its case, after (or before) ``line``; from the other end if
-        there is none; -1 if there is none at all. Reads the file: call it in a thread.
+        """The next line that contains ``text``, case-insensitively, after (or before) ``line``; else from the
+        other end on; -1 if there is none at all. Reads the file: call it in a thread.
         """
         if not text or not self._starts:
             return -1
@@ -166,7 +168,7 @@ class LogFile:
 def _search(
     descriptor: int, pattern: re.Pattern[bytes], begin: int, end: int, length: int, *, forward: bool
 ) -> int:
-    """Where the first (or last) match in these bytes of the file begins; -1 for none."""
+    """The position of the first (or last) match in these bytes of the file; -1 for none."""
     starts = range(begin, end, BLOCK)
     for at in starts if forward else reversed(starts):
         data = os.pread(descriptor, min(BLOCK + length - 1, end - at), at)

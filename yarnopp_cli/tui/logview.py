@@ -23,7 +23,7 @@ _STAMP_CELLS = 13
 
 
 class LogView(Widget, can_focus=True, inherit_bindings=False):
-    """Lines of one file. ``follow`` keeps its end in sight, until one scrolls up."""
+    """Lines of one file. ``follow`` keeps its end visible, until the user scrolls up."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"log-view--match", *TONE_CLASSES}
     DEFAULT_CSS = (
@@ -38,7 +38,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
     ]
 
     class Changed(Message):
-        """Other lines are shown, or they are shown in another way."""
+        """The visible lines, or the way they are shown, have changed."""
 
     def __init__(self, path: str, *, window: int = WINDOW, can_focus: bool = True) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         self.match = -1
         self.problem = ""
         self.empty = "nothing yet"
-        """Shown where there are no lines."""
+        """The text shown if there are no lines."""
         self.top = 0
         self._x = 0
         self._rows: list[tuple[int, str]] = []
@@ -91,7 +91,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         self.set_timer(0.01, self._grow)  # there may be more
 
     def _written_ms(self) -> int:
-        """When the file was last written: the time shown for lines that were there before."""
+        """When the file was last written: the time shown for lines that existed before."""
         try:
             return os.stat(self.file.path).st_mtime_ns // 1_000_000
         except OSError:
@@ -107,7 +107,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
 
     @property
     def shown(self) -> tuple[int, int]:
-        """The numbers of the first and the last line that are seen, from 1 on; (0, 0) for none."""
+        """The numbers of the first and the last visible line, from 1 on; (0, 0) for none."""
         return (self._rows[0][0] + 1, self._rows[-1][0] + 1) if self._rows else (0, 0)
 
     def layout_rows(self) -> None:
@@ -140,7 +140,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
             return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(cells, base)
         number, text = self._rows[y]
         if not self.can_focus:
-            text = shorten(text, cells)  # it cannot be scrolled
+            text = shorten(text, cells)  # the view cannot be scrolled
         parts = []
         if self.stamps:
             again = y > 0 and self._rows[y - 1][0] == number
@@ -168,7 +168,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         return [*parts, Segment(text[at:], base)]
 
     def on_resize(self) -> None:
-        """Textual's: other lines are seen."""
+        """Textual's: compute the visible lines again."""
         self.layout_rows()
 
     # ---- moving
@@ -208,18 +208,18 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
         self.layout_rows()
 
     def action_page(self, direction: int) -> None:
-        """Scroll by what is seen."""
+        """Scroll by the visible lines."""
         seen = len({number for number, _ in self._rows}) or 1
         self.action_move(direction * max(1, seen - 1))
 
     def action_edge(self, direction: int) -> None:
-        """Go to the first line, or to the last and follow."""
+        """Go to the first line, or to the last one and follow the end."""
         self.follow = direction > 0
         self.top = 0
         self.layout_rows()
 
     def action_sideways(self, step: int) -> None:
-        """Scroll long lines."""
+        """Scroll long lines sideways."""
         self._x = 0 if self.wrap else max(0, self._x + step)
         self.refresh()
 
@@ -235,7 +235,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
 
 
 def _wrapped(line: str, cells: int) -> list[str]:
-    """``line`` in pieces of at most ``cells`` terminal cells; one of no text for an empty line."""
+    """``line`` in pieces of at most ``cells`` terminal cells; one empty piece for an empty line."""
     if width(line) <= cells:
         return [line]
     if line.isascii():

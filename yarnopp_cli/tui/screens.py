@@ -1,4 +1,4 @@
-"""The screens with a table: nodes, applications, containers, what waits, and what happens."""
+"""The screens with a table: nodes, applications, containers, waiting containers, and events."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ class Row(NamedTuple):
 
 
 class TableScreen(TypingScreen):
-    """A screen with one table. Each subclass declares how rows are identified and described, and gives the rows, their
-    columns, what restricts them, and what opening a row leads to.
+    """A screen with one table. Each subclass declares how rows are identified and described, and provides the
+    rows, their columns, their scope, and the action that opens a row.
     """
 
     TYPE = "words; !word excludes; enter keeps, esc clears"
     NAME: ClassVar[str] = ""
     EMPTY: ClassVar[str] = "nothing here"
     STEADY: ClassVar[bool] = False
-    """Whether new rows come on top."""
+    """Whether new rows are added on top."""
     ROW: ClassVar[Row]
     wide: bool = False
     """Whether the columns are those of YARN's page."""
 
     def content(self) -> ComposeResult:
-        """A table, and its row under the cursor in full."""
+        """A table, and the row under the cursor in full."""
         yield LiveTable(empty=self.EMPTY, steady=self.STEADY, id="table")
         yield Note()
 
@@ -116,7 +116,7 @@ class TableScreen(TypingScreen):
         self.query_one(Note).show(self.ROW.note(row, picture) if known and picture else ())
 
     def on_live_table_changed(self) -> None:
-        """Textual's: other marks, another order, or another row under the cursor."""
+        """Textual's: the marks, the order, or the row under the cursor have changed."""
         self._title()
 
     def action_open(self) -> None:
@@ -124,7 +124,7 @@ class TableScreen(TypingScreen):
         self.table.action_select()
 
     def on_live_table_selected(self, event: LiveTable.Selected) -> None:
-        """Textual's: opened."""
+        """Textual's: a row was opened."""
         self._open(event.row)
 
     def action_wide(self) -> None:
@@ -136,7 +136,7 @@ class TableScreen(TypingScreen):
     # ---- filter and order
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Textual's: filter while one types."""
+        """Textual's: filter while the user types."""
         self.table.filter(event.value)
         self._title()
 
@@ -145,7 +145,7 @@ class TableScreen(TypingScreen):
         self.leave_line(keep=True)
 
     def action_back(self) -> None:
-        """Leave the filter first, then drop the marks, then leave the screen."""
+        """Drop the filter if it is open, else the marks, else leave the screen."""
         if self.line.display:
             self.line.value = ""
             self.leave_line()
@@ -175,7 +175,7 @@ class TableScreen(TypingScreen):
 
 
 class NodesScreen(TableScreen, inherit_bindings=False):
-    """One row a node; compact, or YARN's page."""
+    """One row per node; with compact columns, or those of YARN's page."""
 
     NAME = "Nodes"
     EMPTY = "no node has registered"
@@ -201,7 +201,7 @@ class NodesScreen(TableScreen, inherit_bindings=False):
         self.app.push_screen(ContainersScreen(node_id=row.node_id))
 
     def action_drain(self) -> None:
-        """Drain the node under the cursor, or use it again."""
+        """Drain the node under the cursor, or put a drained one back into use."""
         node: NodeReport | None = self.table.current
         if node is None:
             return
@@ -216,7 +216,9 @@ class NodesScreen(TableScreen, inherit_bindings=False):
 
 
 class ApplicationsScreen(TableScreen, inherit_bindings=False):
-    """One row an application, the newest first; compact with a bar of their containers, or YARN's columns."""
+    """One row per application, the newest first; with compact columns and a bar of its containers, or YARN's
+    columns.
+    """
 
     NAME = "Applications"
     EMPTY = "no application yet"
@@ -257,7 +259,7 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
 
 
 class _ContainerTable(TableScreen, ContainerActions, inherit_bindings=False):
-    """Containers as rows: actions are for the marked ones, or the one under the cursor."""
+    """Containers as rows: actions apply to the marked ones, or the one under the cursor."""
 
     def targets(self) -> list[ContainerReport]:
         return self.table.chosen()
@@ -266,13 +268,13 @@ class _ContainerTable(TableScreen, ContainerActions, inherit_bindings=False):
         self.app.push_screen(DetailScreen(row))
 
     def action_log(self) -> None:
-        """Open the output of the container under the cursor, whatever is marked."""
+        """Open the output of the container under the cursor, regardless of marks."""
         if (report := self.table.current) is not None:
             self.app.push_screen(LogScreen(report))
 
 
 class ContainersScreen(_ContainerTable, inherit_bindings=False):
-    """One row a container: of one node, of one application, or all."""
+    """One row per container: of one node, of one application, or all."""
 
     NAME = "Containers"
     EMPTY = "no live containers (a shows ended ones)"
@@ -295,7 +297,7 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
         ]
 
     def _columns(self, picture: Picture, rows: Rows) -> Columns:
-        """With as much sparkline as there is room for."""
+        """The columns, with the sparkline as wide as the screen allows."""
         spark = max(6, min(60, (self.size.width - 72) // 2 + 6))
         return tables.container_columns(picture, self.top.history, rows, spark)
 
@@ -310,7 +312,7 @@ class ContainersScreen(_ContainerTable, inherit_bindings=False):
 
 
 class QueueScreen(_ContainerTable, inherit_bindings=False):
-    """One row a container that is queued or paused, in the order in which they will run: what waits where, and why."""
+    """One row per queued or paused container, in the order in which they will run: what waits where, and why."""
 
     NAME = "Queue"
     EMPTY = "nothing is waiting"
@@ -333,7 +335,7 @@ class QueueScreen(_ContainerTable, inherit_bindings=False):
 
 
 class EventsScreen(TableScreen, inherit_bindings=False):
-    """One row an event, the newest first; of one kind, if one is chosen."""
+    """One row per event, the newest first; only those of one kind, if one is chosen."""
 
     NAME = "Events"
     EMPTY = "nothing has happened yet"
@@ -342,7 +344,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         *(_enter("Open"), FILTER, Binding("f", "kind", "Kind"), EXPLAIN, SORT_UNSEEN, *ALWAYS)
     ]
-    # An event's number begins anew with another ResourceManager.
+    # Event numbers begin anew with another life of the ResourceManager.
     ROW = Row(lambda event: f"{event.seq} {event.t}", lines.of_event)
 
     def __init__(self) -> None:
@@ -351,7 +353,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         self._frozen: list[HistoryEvent] | None = None
 
     def _rows(self, picture: Picture) -> Rows:
-        """As they were when the picture was frozen, while it is."""
+        """The events; while the display is frozen, those at the time of freezing."""
         if not self.top.frozen:
             self._frozen = None
         elif self._frozen is None:
@@ -374,7 +376,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
             self.app.push_screen(ContainersScreen("" if row.app else row.node, row.app))
 
     async def _open_container(self, container_id: str) -> None:
-        """Open a container's screen, also of one that ended long ago."""
+        """Open a container's screen, even if the container ended long ago."""
         picture = self.top.picture
         found = picture.container(container_id) if picture is not None else None
         if found is None:
@@ -390,7 +392,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
         return " ".join(part for part in (self.kind, f"{missed} missed" if missed else "") if part)
 
     def action_kind(self) -> None:
-        """Choose the kind of events that is shown."""
+        """Choose the kind of events to show."""
 
         def chosen(kind: str | None) -> None:
             if kind is not None:
@@ -408,4 +410,4 @@ SCREENS: dict[str, type[TableScreen]] = {
     "queue": QueueScreen,
     "events": EventsScreen,
 }
-"""Those with a number, in its order."""
+"""The numbered screens, in the order of their numbers."""

@@ -1,7 +1,7 @@
-"""The cluster behind the screens: its pictures, and the actions on it, through its sockets.
+"""The cluster behind the screens: its pictures, and actions on it, through its sockets.
 
-Every method blocks and raises YoppError; the screens call them in threads of their own. Imports no Textual, so
-that a frame without a terminal costs none.
+Every method blocks and raises YoppError; the screens call them in separate threads. Imports no Textual, so
+that a frame without a terminal does not load it.
 """
 
 from __future__ import annotations
@@ -31,24 +31,26 @@ from ..views.text import number_of
 T = TypeVar("T")
 KILL, PAUSE, RESUME, PROMOTE, DEMOTE = "kill", "pause", "resume", "promote", "demote"
 ACTIONS = (KILL, PAUSE, RESUME, PROMOTE, DEMOTE)
-"""What may be done to a container."""
+"""The actions on a container."""
 
 _PAUSE_SECONDS = 2.0
-"""The longest wait for a container to be paused, which takes milliseconds."""
+"""The longest wait until a container is paused, which usually takes milliseconds."""
 
 _LOT = 100
-"""Containers whose traces are asked for in one call, so that no call keeps a node busy for long."""
+"""The number of containers whose traces are fetched in one call, so that no call keeps a node busy for long.
+"""
 
 _BY_HAND = "killed by the user in yopp top"
 
 
 Traces = tuple[Mapping[str, Sequence[float]], Sequence[float]]
-"""Of containers by id, and of the machine: numbers as in GetUsageTracesResponse."""
+"""The traces of containers by id, and that of the machine: numbers as in GetUsageTracesResponse."""
 
 
 def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
-    """Begin a blocking call in a daemon thread of its own, so that quitting never waits for a daemon that does not
-    answer; its result, or the YoppError or OSError that it raised, in a future of the running loop.
+    """Begin a blocking call in a daemon thread of its own, so that quitting never waits for a daemon that
+    does not answer. Its result, or the YoppError or OSError that it raised, is set in a future of the running
+    loop.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -59,7 +61,9 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
 
     def run() -> None:
         settle: Callable[[Any], None] = future.set_exception
-        outcome: object = RuntimeError("the call ended without an answer")  # a bug's, if any
+        outcome: object = RuntimeError(
+            "the call ended without an answer"
+        )  # replaced below, except after a bug
         try:
             settle, outcome = future.set_result, function()
         except (YoppError, OSError) as error:
@@ -73,8 +77,8 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
 
 
 class Source:
-    """The cluster of a run directory; ``where`` names it. ``picture`` is for one thread at a time; the others make
-    connections of their own.
+    """The cluster of a run directory; ``where`` names it. ``picture`` must be called by one thread at a time;
+    the other methods make connections of their own.
     """
 
     def __init__(self, rm_socket: str, where: str) -> None:
@@ -84,7 +88,7 @@ class Source:
         psutil.cpu_percent()  # the first call only sets the beginning of the interval
 
     def picture(self, *, finished: bool) -> Picture:
-        """Everything as it is now; ``finished`` adds containers that have ended."""
+        """The cluster's present state; ``finished`` adds ended containers."""
         client = self._client
         if client is None:
             client = self._client = LocalClient(self._rm_socket)
@@ -101,7 +105,7 @@ class Source:
         return Picture(now_ms(), info, nodes, containers, applications, host_facts())
 
     def traces(self, picture: Picture) -> Traces:
-        """What the nodes of a picture measured in the minute before it; without those that do not answer."""
+        """The measurements of a picture's nodes in the minute before it, without nodes that do not answer."""
         containers: dict[str, Sequence[float]] = {}
         machine: Sequence[float] = ()
         with LocalClient(self._rm_socket) as client:
@@ -115,7 +119,7 @@ class Source:
                     for first in range(0, len(live) if node.connected else 0, _LOT):
                         told = client.usage_traces(node, tuple(live[first : first + _LOT]))
                         containers.update(told.containers)
-                        machine = max(machine, told.machine, key=len)  # they are all on one machine
+                        machine = max(machine, told.machine, key=len)  # all nodes are on one machine
                 except ConnectionFailedError:
                     continue
         return containers, machine
@@ -126,17 +130,19 @@ class Source:
             return client.container(container_id)
 
     def facts(self, report: ContainerReport) -> NodeFacts | None:
-        """How a container's node limits it; None if that cannot be learned."""
+        """The facts about a container's node that determine its limits; None if they are not available."""
         with LocalClient(self._rm_socket) as client:
             return client.node_facts((client.node(report.node_id),), (report,)).get(report.node_id)
 
     def gives_way(self, reports: Sequence[ContainerReport], picture: Picture) -> Mapping[str, str]:
-        """Who would give way if these containers became guaranteed now, "pause" or "kill": their nodes decide."""
+        """The containers that would be paused or killed ("pause", "kill") if these became guaranteed now, as
+        their nodes decide.
+        """
         with LocalClient(self._rm_socket) as client:
             return client.gives_way(reports, picture.nodes)
 
     def act(self, action: str, report: ContainerReport) -> str:
-        """Do one of ACTIONS to a container; the result in a few words."""
+        """Perform one of ACTIONS on a container; the result in a few words."""
         with LocalClient(self._rm_socket) as client:
             if action == KILL:
                 failed = client.stop_container(report, _BY_HAND).failed
@@ -175,12 +181,14 @@ class Source:
             return f"{client.resume_nodes((node_id,))[0].state.value} again"
 
     def explain(self, identifier: str) -> list[str]:
-        """Why a container, application or node waits: lines, the first the answer."""
+        """Why a container, application or node waits, as lines; the first is the answer."""
         with LocalClient(self._rm_socket) as client:
             return explanation_lines(client.explain(identifier))
 
     def events(self, request: GetEventsRequest) -> GetEventsResponse:
-        """What happened; held for up to the request's ``wait_ms``. May be called while ``picture`` is."""
+        """The events; the answer is held for up to the request's ``wait_ms``. May be called while ``picture``
+        runs.
+        """
         with LocalClient(self._rm_socket) as client:
             return client.events(request)
 
@@ -190,7 +198,9 @@ class Source:
             return client.change(KillApplicationRequest(application_id, _BY_HAND)).state.value
 
     def reconnect(self) -> None:
-        """Make a new connection at the next call. A thread may still wait on the old one: it is left open."""
+        """Make a new connection at the next call. The old one is left open, since a thread may still wait on
+        it.
+        """
         self._client = None
 
     def close(self) -> None:
@@ -210,7 +220,7 @@ def now_ms() -> int:
 
 
 def host_facts() -> HostFacts:
-    """This machine's load now; CPU since the last call."""
+    """This machine's present load; CPU since the last call."""
     memory = psutil.virtual_memory()
     return HostFacts(
         cpu_percent=psutil.cpu_percent(),

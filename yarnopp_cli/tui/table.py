@@ -1,7 +1,8 @@
-"""A table whose rows change all the time: only the lines that are seen are drawn, however many there are.
+"""A table whose rows change continuously: only the visible lines are drawn, however many there are.
 
-Textual's DataTable keeps a cell for each value and pays for each that changes (a thousand rows sorted by CPU change
-all of them, every second). Here the rows are the reports themselves, and a line's cells are made when it is drawn.
+Textual's DataTable keeps a cell for each value, and each change costs time (with a thousand rows sorted by
+CPU, all change every second). Here the rows are the reports themselves, and a line's cells are made when it
+is drawn.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 
 _GUTTER = 2
 _TELLING = 4
-"""Cells below which a part of a text tells nothing."""
+"""A part of a text in fewer cells than this is not shown."""
 CURSOR, MARK = "▸", "●"
 
 
 class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
-    """Rows of any kind under TopColumns. The cursor and the marks stay with a row's id, wherever it goes.
+    """Rows of any kind under TopColumns. The cursor and the marks stay with a row's id when it moves.
 
     The first column stays in place while the others are scrolled sideways.
     """
@@ -58,22 +59,24 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("space", "mark", "Mark", show=False),
     ]
     stale: reactive[bool] = reactive(False)
-    """Whether what is shown is old: drawn without colours, dim."""
+    """Whether the data is stale: it is drawn dim and without colours."""
 
     class Selected(Message):
-        """A row was chosen: ``row`` is what was shown."""
+        """A row was chosen: ``row`` is its object."""
 
         def __init__(self, row: Any) -> None:
             super().__init__()
             self.row = row
 
     class Changed(Message):
-        """Other marks, another order, another row under the cursor."""
+        """The marks, the order, or the row under the cursor have changed."""
 
     def __init__(self, *, empty: str = "nothing here", steady: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
         self.steady = steady
-        """New rows come on top: the cursor there stays there; further down nothing moves because of them."""
+        """New rows are added on top: a cursor at the top stays there; further down the visible rows do not
+        move.
+        """
         self.columns: tuple[TopColumn[Any], ...] = ()
         self.rows: list[Any] = []
         self.total = 0
@@ -92,17 +95,19 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
     def show(
         self, rows: Sequence[Any], columns: Sequence[TopColumn[Any]], identity: Callable[[Any], str]
     ) -> None:
-        """Show these rows from now on."""
+        """Replace the rows, the columns, and the function that identifies a row."""
         self._all, self.columns, self._identity = rows, tuple(columns), identity
         self._arrange()
 
     def filter(self, text: str) -> None:
-        """Show only rows with all the words of ``text``."""
+        """Show only the rows that match all words of ``text``."""
         self.words = tuple(text.split())
         self._arrange()
 
     def sort(self, key: str) -> None:
-        """Sort by a column; by the same one again, the other way round. An empty key: as they come."""
+        """Sort by a column; the same column again reverses the order. An empty key restores the natural
+        order.
+        """
         column = self._column(key)
         again = key == self.sort_key
         self.descending = not self.descending if again else (column is not None and column.numeric)
@@ -131,8 +136,9 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def _keep_cursor(self, index: int, was: int, top: int) -> None:
-        """Rows have moved: the cursor's is at ``index`` now (-1: gone) and was at ``was``, with ``top`` the first one
-        seen. The cursor never scrolls out of sight by itself, so that one sees what one acts on.
+        """Place the cursor after rows have moved: its row is at ``index`` now (-1: gone) and was at ``was``,
+        with ``top`` the first visible one. The cursor never scrolls out of view by itself, so that the user
+        sees the row that an action applies to.
         """
         natural = self._column(self.sort_key) is None
         if index < 0 or (self.steady and natural and was == 0 and top == 0):
@@ -144,7 +150,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
                 height = self._height()
                 self.scroll_to(y=index if index < top else index - height + 1, animate=False, immediate=True)
             else:
-                index = was  # a sorted table keeps showing its first rows: the cursor stays in its place
+                index = was  # a sorted table keeps showing its first rows, and the cursor its position
         self.cursor = max(0, min(index, len(self.rows) - 1))
         self._cursor_id = self._identity(self.rows[self.cursor]) if self.rows else ""
 
@@ -161,7 +167,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         return _GUTTER + sum(column.width + 1 for column in self.columns)
 
     def widths(self) -> list[int]:
-        """The columns' widths now: what is left over goes to the flexible ones."""
+        """The present widths of the columns: flexible ones share the remaining cells."""
         widths = [column.width for column in self.columns]
         flexible = [index for index, column in enumerate(self.columns) if column.flexible]
         spare = self.scrollable_content_region.width - self._needed()
@@ -177,11 +183,11 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def current_id(self) -> str:
-        """Its id; empty for none."""
+        """The id of the row under the cursor; empty for none."""
         return self._cursor_id if self.rows else ""
 
     def chosen(self) -> list[Any]:
-        """The marked rows, or else the one under the cursor."""
+        """The marked rows, else the one under the cursor."""
         marked = [row for row in self._all if self._identity(row) in self.marked]
         if marked:
             return marked
@@ -190,7 +196,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
     # ---- drawing
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line: the header stays on top."""
+        """Draw one line; line 0 is the header."""
         base = self.rich_style
         if y == 0:
             return self._header(base)
@@ -222,10 +228,10 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         return self._line(Segment("  ", base), titles, base)
 
     def _line(self, gutter: Segment, cells: Sequence[tuple[str, Style]], base: Style) -> Strip:
-        """Gutter and first column in place, the rest moved by the horizontal offset.
+        """A line with the gutter and the first column in place, the rest shifted by the horizontal offset.
 
-        Of a column that is not wholly in sight there is nothing: half a figure would be another figure. A text is
-        there as far as there is room, and says that it goes on.
+        A column that is only partly visible is not drawn, since a part of a figure would be another figure. A
+        text is drawn as far as it fits, and ends in an ellipsis.
         """
         width, offset = self.scrollable_content_region.width, self.scroll_offset.x
         fixed, moved, gap = [gutter], [], Segment(" ", base)
@@ -251,7 +257,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def on_resize(self) -> None:
-        """Textual's: the flexible columns have another width."""
+        """Textual's: the width of flexible columns has changed."""
         self._measure()
         self.refresh()
 
@@ -277,7 +283,7 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._put_cursor(self.cursor + step)
 
     def action_page(self, direction: int) -> None:
-        """Move the cursor by what is seen."""
+        """Move the cursor by the visible rows."""
         self._put_cursor(self.cursor + direction * max(1, self.scrollable_content_region.height - 2))
 
     def action_edge(self, direction: int) -> None:
@@ -301,14 +307,16 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.post_message(self.Selected(self.rows[self.cursor]))
 
     def action_mark(self) -> None:
-        """Mark or unmark the row under the cursor, and go to the next."""
+        """Mark or unmark the row under the cursor, and go to the next row."""
         if self.rows:
             self.marked ^= {self._cursor_id}
             self._put_cursor(self.cursor + 1)
             self.post_message(self.Changed())
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a title sorts by it, one on a row goes to it, and a second one opens it."""
+        """A click on a title sorts by its column, a click on a row moves the cursor there, and a double click
+        opens the row.
+        """
         if event.y == 0:
             key = self._title_at(event.x)
             if key:

@@ -1,7 +1,8 @@
-"""A terminal that can go away: its window is closed, its connection lost.
+"""Handles the loss of the terminal: a closed window, a lost connection.
 
-Textual's writing thread dies of the first write that fails, and its main thread then waits for ever to hand it the
-next one, also when a signal has asked the program to end. Here writes after that go nowhere, and the app is told.
+Textual's writing thread ends with the first failed write, and its main thread then waits for ever to hand it
+the next one, even when a signal has asked the program to end. Here later writes are discarded, and the app is
+notified.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from typing import Any, TextIO
 
 
 class Fleeting:
-    """A text stream to a terminal whose loss is no error; ``gone`` is called once, by the thread that noticed it."""
+    """A text stream to a terminal whose loss is not an error; ``gone`` is called once, by the thread that
+    notices the loss.
+    """
 
     def __init__(self, stream: TextIO, gone: Callable[[], None]) -> None:
         self._stream = stream
@@ -22,7 +25,7 @@ class Fleeting:
         self._lost = False
 
     def write(self, text: str) -> int:
-        """Write, or lose the text."""
+        """Write the text, or discard it if the terminal is gone."""
         if not self._lost:
             try:
                 return self._stream.write(text)
@@ -31,7 +34,7 @@ class Fleeting:
         return len(text)
 
     def flush(self) -> None:
-        """Send what was written."""
+        """Flush the stream."""
         if not self._lost:
             try:
                 self._stream.flush()
@@ -48,7 +51,7 @@ class Fleeting:
 
 @contextlib.contextmanager
 def fleeting(gone: Callable[[], None]) -> Iterator[None]:
-    """While active, the stream on which Textual draws is a Fleeting one."""
+    """While active, the stream on which Textual draws is a ``Fleeting``."""
     stream = sys.__stderr__
     assert stream is not None
     sys.__stderr__ = Fleeting(stream, gone)  # type: ignore[assignment, misc]
@@ -60,8 +63,9 @@ def fleeting(gone: Callable[[], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def unechoed(stream: TextIO) -> Iterator[None]:
-    """While active, what is typed at the terminal ``stream`` is not echoed; what is unread at the end is dropped.
-    Textual takes long to load on a busy machine, and people type."""
+    """While active, input at the terminal ``stream`` is not echoed; unread input is dropped at the end.
+    Textual takes long to load on a busy machine, and users type meanwhile.
+    """
     before: list[Any] | None = None
     with contextlib.suppress(termios.error, ValueError, OSError):
         before = termios.tcgetattr(stream)

@@ -24,9 +24,9 @@ _UNASSIGNED = "UNASSIGNED"
 
 
 def exit_code(report: ApplicationReport) -> int | None:
-    """The exit code of an ended application's job, None while it lives.
+    """The exit code of an ended application's job; None while it is live.
 
-    Where it has none of its own: 143 (ended by SIGTERM) if it was killed, as its client ends then; else 1.
+    If it has none of its own: 143 (SIGTERM) if it was killed, like the exit code of its client; else 1.
     """
     if report.state not in FINAL_STATES:
         return None
@@ -40,19 +40,19 @@ def exit_code(report: ApplicationReport) -> int | None:
 
 
 def elapsed_ms(report: ApplicationReport, now_ms: int) -> int:
-    """How long it has run, or ran; 0 if it has not started."""
+    """How long the application has run, or ran; 0 if it has not started."""
     begin = report.started_at_ms or report.submitted_at_ms
     return max(0, (report.finished_at_ms or now_ms) - begin) if begin else 0
 
 
 def _since_submitted_ms(report: ApplicationReport, now_ms: int) -> int:
-    """YARN's elapsed time: from its ``startedTime``, which is the submission, on."""
+    """YARN's elapsed time, which counts from ``startedTime``, the time of submission."""
     begin = report.submitted_at_ms or report.started_at_ms
     return max(0, (report.finished_at_ms or now_ms) - begin) if begin else 0
 
 
 def counts_text(report: ApplicationReport) -> str:
-    """Its containers by state, in words, the empty ones left out."""
+    """The application's containers by state, in words; states without containers are left out."""
     told = {word: getattr(report, field) for field, word in COUNTS.items()}
     told["preempted"] -= told["shed"]
     counted = [(told[word], word) for word in ("running", *(word for word in told if word != "running"))]
@@ -90,7 +90,7 @@ _MORE: tuple[Column[ApplicationReport], ...] = (
     Column("paused", "", lambda app: app.containers_paused, kind=NUMBER),
     Column("memoryMB", "", lambda app: app.allocated.memory, kind=NUMBER),
 )
-"""What pages and ``yopp top`` show beside ``columns``."""
+"""Further columns of pages and ``yopp top``."""
 
 PAGE: tuple[tuple[str, str], ...] = (
     ("ID", "id"), ("User", "user"), ("Name", "name"), ("Application Type", "type"),
@@ -100,12 +100,13 @@ PAGE: tuple[tuple[str, str], ...] = (
     ("Paused Containers", "paused"), ("Allocated CPU VCores", "vcores"), ("Allocated Memory MB", "memoryMB"),
     ("Progress", "progress"),
 )  # fmt: skip
-"""YARN's page of applications, what means something on one host, with the queued and the paused beside the running:
-titles, and the columns they are of."""
+"""The columns of YARN's page of applications that apply to one host, with queued and paused containers beside
+the running: titles and column keys.
+"""
 
 
 def by_key(now_ms: int) -> dict[str, Column[ApplicationReport]]:
-    """All columns by their keys, those of pages and ``yopp top`` too."""
+    """All columns by their keys, including those of pages and ``yopp top``."""
     return {column.key: column for column in (*columns(now_ms), *_MORE)}
 
 
@@ -114,7 +115,7 @@ def _percent_done(app: ApplicationReport) -> float:
 
 
 def progress_text(app: ApplicationReport) -> str:
-    """How far it is, in whole percent."""
+    """The application's progress in whole percent."""
     return f"{100 * app.progress:.0f}%"
 
 
@@ -130,7 +131,7 @@ SUMMARY = {
     "paused_ms_total": "pausedMsTotal",
     "paused_for": "pausedFor",
 }
-"""What a master counted: the field of ``JobSummary``, and its key below ``yopp.summary``."""
+"""A master's counts: the field of ``JobSummary``, and its key below ``yopp.summary``."""
 COUNTS = {
     "containers_queued": "queued",
     "containers_running": "running",
@@ -163,7 +164,7 @@ def _request(ask: ResourceRequest) -> dict[str, Any]:
 
 
 def _resource_info(app: ApplicationReport) -> dict[str, Any] | None:
-    """A ResourcesInfo of the one partition there is; as in YARN, null for an application that has ended."""
+    """A ResourcesInfo of the only partition; as in YARN, null for an ended application."""
     if app.state in FINAL_STATES:
         return None
     pending = sum((one.capability * one.num_containers for one in app.usage.requests), Resource())
@@ -226,7 +227,7 @@ def document(app: ApplicationReport, now_ms: int) -> dict[str, Any]:
 
 
 def _ours(app: ApplicationReport) -> dict[str, Any]:
-    """What YARN's AppInfo does not have."""
+    """The facts that YARN's AppInfo does not have."""
     summary = app.summary
     return {
         "containers": {key: getattr(app, field) for field, key in COUNTS.items()},
@@ -252,7 +253,7 @@ def _ours(app: ApplicationReport) -> dict[str, Any]:
 
 
 def _tracking(app: ApplicationReport) -> str:
-    """YARN's word for the target of the tracking URL: none before the master has registered."""
+    """YARN's word for the target of the tracking URL: UNASSIGNED before the master has registered."""
     if app.state in FINAL_STATES:
         return "History"
     running = app.state is YarnApplicationState.RUNNING and app.tracking_url
@@ -260,7 +261,7 @@ def _tracking(app: ApplicationReport) -> str:
 
 
 def where_without_container(report: ApplicationReport | ApplicationAttemptReport) -> str:
-    """Where a master is that has no container."""
+    """Where a master without a container runs, in words."""
     return "is hosted by the ResourceManager" if report.hosted else "runs in its client"
 
 
@@ -269,13 +270,13 @@ def _tracking_url(app: ApplicationReport) -> str:
 
 
 def _number(identifier: str, place: int) -> int:
-    """A number out of an id, 0 where there is none."""
+    """The number at a position of an id; 0 where there is none."""
     parts = identifier.split("_")
     return int(parts[place]) if len(parts) > 1 and parts[place].isdigit() else 0
 
 
 def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
-    """What ``app status`` prints, in YARN's order and words, and what YARN does not say after it."""
+    """The output of ``app status``: YARN's fields in YARN's order, then those that YARN does not have."""
     memory, cpu = app.memory_seconds, app.vcore_seconds
     guaranteed, opportunistic = app.guaranteed_allocated_total, app.opportunistic_allocated_total
     lines = [
@@ -333,7 +334,9 @@ _PAUSED_FOR = {
 
 
 def pauses_text(summary: JobSummary) -> str:
-    """How many containers were paused, for how long in all, and why: ``2 paused, 80 s in all, by load of …``."""
+    """How many containers were paused, for how long in total, and why: ``2 paused, 80 s in all, by load of
+    …``.
+    """
     return f"{summary.paused} paused, {span(summary.paused_ms_total)} in all{_PAUSED_FOR.get(summary.paused_for, '')}"
 
 
@@ -361,14 +364,14 @@ def attempt_document(attempt: ApplicationAttemptReport) -> dict[str, Any]:
         "blacklistedNodes": ", ".join(attempt.blacklist),
         "nodesBlacklistedBySystem": "",
         "appAttemptId": attempt.attempt_id,
-        "exportPorts": "null",  # the very word, where YARN has none
+        "exportPorts": "null",  # YARN writes this word where there are none
         "appAttemptState": attempt.state,
         "diagnosticsInfo": attempt.diagnostics,
     }
 
 
 def _attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
-    """What ``attempt status`` prints."""
+    """The output of ``attempt status``."""
     return [
         ("ApplicationAttempt-Id", attempt.attempt_id),
         ("State", attempt.state),

@@ -37,10 +37,10 @@ _RAISED = "java.lang.Exception: "
 
 
 def error_document(problem: YoppError) -> dict[str, Any]:
-    """An error as YARN's REST bodies have it, with ours beside it under ``yopp``.
+    """An error as in YARN's REST bodies, with yopp's own fields under ``yopp``.
 
-    For everything that is not found, and for malformed ids and arguments, YARN's web services name one exception each,
-    and say that they raised a bare ``java.lang.Exception``.
+    YARN's web services name one exception for everything not found, and one for malformed ids and arguments,
+    and state that they raised a plain ``java.lang.Exception``.
     """
     name, message = problem.exception, problem.web_message
     missing, malformed = problem.exit_code == EXIT_NO_SUCH, isinstance(problem, UsageError | InvalidIdError)
@@ -63,19 +63,19 @@ def error_document(problem: YoppError) -> dict[str, Any]:
 
 
 def usage_document(used: Resource, masters: Resource, **more: Any) -> dict[str, Any]:
-    """A ResourcesInfo: what is used of the one partition there is."""
+    """A ResourcesInfo: what is used of the only partition."""
     found = {"used": resource_document(used), "reserved": resource_document(Resource()), **more}
     partition = {"partitionName": "", **found, "amUsed": resource_document(masters)}
     return {"resourceUsagesByPartition": [partition]}
 
 
 def logs_link(http_address: str, container_id: str, user: str) -> str:
-    """The page of a container's output; "" where its node serves no pages, or it has no container."""
+    """The address of the page of a container's output; "" if its node serves no pages."""
     return f"http://{http_address}/node/containerlogs/{container_id}/{user}" if http_address else ""
 
 
 def cause_document(cause: Cause | None) -> dict[str, Any] | None:
-    """A cause: its kind and the fields that belong to it; None where there is none."""
+    """A cause: its kind and its fields that are set; None for none."""
     if cause is None:
         return None
     facts: dict[str, Any] = {
@@ -114,10 +114,11 @@ def metrics(
 ) -> dict[str, Any]:
     """YARN's answer to ``GET /ws/v1/cluster/metrics``.
 
-    As in YARN, allocated and available count guaranteed containers only; opportunistic ones are under ``yopp``.
-    ``pending`` is the size of all that is asked for and not allocated; ``busy_percent`` is how much of a processor the
-    ResourceManager's one loop used lately, ``assigned_per_second`` the containers allocated in the last whole second.
-    Nothing is ever reserved: what does not fit now is not half given.
+    As in YARN, allocated and available count guaranteed containers only; opportunistic ones are under
+    ``yopp``. ``pending`` is the total size of outstanding requests; ``busy_percent`` is how much of a
+    processor the ResourceManager's loop used recently, ``assigned_per_second`` the containers allocated in
+    the last whole second. Nothing is ever reserved: resources are not held back for a container that does not
+    fit yet.
     """
     states = Counter(one.state.value for one in applications)
     running = [node for node in nodes if node.state is NodeState.RUNNING]
@@ -151,7 +152,7 @@ def metrics(
             "totalNodes": len(nodes),
             **{key: by_state[state] for key, state in _NODES_IN.items()},
             "containerAssignedPerSecond": assigned_per_second,
-            # A call is served to its end when it is read, and this one is no exception: nothing can wait here.
+            # Each call, this one too, is processed completely when it is read: no event waits in a queue.
             **dict.fromkeys(("rmEventQueueSize", "schedulerEventQueueSize"), 0),
             "totalUsedResourcesAcrossPartition": resource_document(info.used),
             "totalClusterResourcesAcrossPartition": resource_document(info.total),
@@ -167,7 +168,7 @@ def metrics(
 
 
 def _utilized(nodes: Sequence[NodeReport]) -> dict[str, int]:
-    """What the machines of these nodes use, of what the nodes have."""
+    """The measured use of these nodes' machines, absolute and in percent of the nodes' resources."""
     used_mb = sum(one.node_utilization.memory_bytes for one in nodes) / (1 << 20)
     used_cores = sum(one.node_utilization.cpu for one in nodes)
     total = sum((one.total for one in nodes), Resource())
@@ -180,7 +181,7 @@ def _utilized(nodes: Sequence[NodeReport]) -> dict[str, int]:
 
 
 def opportunistic_totals(statuses: Iterable[OpportunisticContainersStatus]) -> dict[str, int]:
-    """What opportunistic containers have of nodes."""
+    """The containers and resources of nodes' opportunistic containers."""
     every = list(statuses)
     return {
         "running": sum(one.running for one in every),
@@ -192,7 +193,7 @@ def opportunistic_totals(statuses: Iterable[OpportunisticContainersStatus]) -> d
 
 
 def opportunistic_size(statuses: Iterable[OpportunisticContainersStatus]) -> Resource:
-    """What opportunistic containers have of nodes, of every type."""
+    """The resources that opportunistic containers hold on nodes, of every type."""
     return sum((Resource(one.memory_used, one.vcores_used, one.others_used) for one in statuses), Resource())
 
 
@@ -212,7 +213,9 @@ def scheduler(queues: Sequence[QueueReport]) -> dict[str, Any]:
 
 
 def _queue_tree(queue: QueueReport, queues: Sequence[QueueReport]) -> dict[str, Any]:
-    """One queue as ``yopp queue status --json`` prints it, its capacities by partition, and those below it."""
+    """One queue as ``yopp queue status --json`` prints it, with its capacities by partition, and its child
+    queues.
+    """
     from . import queues as queue_view
 
     found = queue_view.document(queue)
@@ -276,7 +279,7 @@ def container_document(report: ContainerReport, http_address: str, now_ms: int) 
     base = f"http://{http_address}" if http_address else ""
     return {
         "containerId": report.container_id,
-        "allocatedMB": str(report.resource.memory),  # numbers as texts, here alone, as Hadoop writes them
+        "allocatedMB": str(report.resource.memory),  # numbers as strings, only here, as Hadoop writes them
         "allocatedVCores": str(report.resource.vcores),
         "assignedNodeId": report.node_id,
         "priority": str(report.priority),
@@ -300,6 +303,8 @@ def container_document(report: ContainerReport, http_address: str, now_ms: int) 
 def container_documents(
     reports: Sequence[ContainerReport], http_addresses: dict[str, str], now_ms: int
 ) -> dict[str, Any]:
-    """YARN's answer to ``GET …/appattempts/{attempt}/containers``: as there, a list without an object around it."""
+    """YARN's answer to ``GET …/appattempts/{attempt}/containers``: as in YARN, a list that no object
+    encloses.
+    """
     listed = [container_document(one, http_addresses.get(one.node_id, ""), now_ms) for one in reports]
     return {"container": listed}

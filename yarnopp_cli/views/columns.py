@@ -1,7 +1,8 @@
-"""What lists, tables and details of one kind of thing consist of, declared once, whoever draws them. Pure.
+"""The columns and fields of lists, tables and details of one kind of thing, declared once for all that draw
+them. Pure.
 
-A column's value has a kind, which says how it is written: in tables of the command line and tsv, and in ``yopp top``
-with a tone. A tone only repeats what the text says, so that nothing is lost without colours.
+A column's value has a kind, which determines how it is written: in tables of the command line and tsv, and
+with a tone in ``yopp top``. A tone only repeats what the text says, so that nothing is lost without colours.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ def state_cell(state: str) -> Cell:
 
 
 def or_dash(value: Any) -> str:
-    """The value; "-" for none."""
+    """The value as text; "-" for None."""
     return "-" if value is None else str(value)
 
 
@@ -77,8 +78,8 @@ TIME = Kind(timestamp, lambda value: Cell(timestamp(value)))
 
 
 class TopColumn(Record, Generic[T]):
-    """A column of ``yopp top``. ``width`` in terminal cells; ``flexible`` ones share what is left over. ``order`` gives
-    what is sorted by; ``numeric`` ones stand at the right, and sort descending first.
+    """A column of ``yopp top``. ``width`` is in terminal cells; ``flexible`` columns share the remaining
+    cells. ``order`` gives the sort key; ``numeric`` columns are right-aligned, and sort descending first.
     """
 
     key: str
@@ -93,12 +94,12 @@ class TopColumn(Record, Generic[T]):
 class Column(Record, Generic[T]):
     """One column. ``key`` names it in ``--columns``, ``--sort``, tsv and jsonl.
 
-    ``value`` gives what is sorted by, and what jsonl has of chosen columns; ``shown`` the text of the cell, in a
-    table as in tsv, where its kind does not say it. ``flexible`` columns may be shortened on a narrow terminal;
-    ``short`` is the text of the cell in a table that is too wide for its terminal, before any column is left out.
-    ``wide`` ones appear only with ``-o wide``, or when they are asked for by name; those with a number in ``spare`` are
-    left out where a terminal is too narrow, 1 first. ``ours``: only yopp tells it, and a YARN cluster's list is
-    without it.
+    ``value`` gives the sort key, and the value in jsonl of chosen columns; ``shown`` the text of the cell in
+    tables and tsv, if its kind does not give it. ``flexible`` columns may be shortened on a narrow terminal;
+    ``short`` is the text of the cell in a table that is too wide for its terminal, before any column is left
+    out. ``wide`` columns appear only with ``-o wide``, or when they are named; those with a number in
+    ``spare`` are left out where the terminal is too narrow, 1 first. ``ours``: only yopp has the column;
+    lists of a YARN cluster lack it.
     """
 
     key: str
@@ -114,11 +115,11 @@ class Column(Record, Generic[T]):
 
     @property
     def numeric(self) -> bool:
-        """Whether it stands at the right."""
+        """Whether the column is right-aligned."""
         return self.kind.numeric
 
     def cell(self, row: T) -> str:
-        """The text in a table and in tsv; empty for no value."""
+        """The cell's text in tables and tsv; empty for no value."""
         return self.shown(row) if self.shown is not None else self.kind.text(self.value(row))
 
     def top(
@@ -130,21 +131,22 @@ class Column(Record, Generic[T]):
         cell: Callable[[T], Cell] | None = None,
         flexible: bool = False,
     ) -> TopColumn[T]:
-        """The same in ``yopp top``, under another title: as wide as that, if not wider."""
+        """This column in ``yopp top``, under another title, and at least as wide as that."""
         value, kind = self.value, self.kind
         drawn = cell or (lambda row: kind.cell(value(row)))
         return TopColumn(key or self.key, title, max(width, len(title)), drawn, value, self.numeric, flexible)
 
 
 def default_columns(columns: Iterable[Column[T]], *, wide: bool) -> tuple[Column[T], ...]:
-    """Those shown when none are named."""
+    """The columns shown when none are named."""
     return tuple(column for column in columns if wide or not column.wide)
 
 
 def that_fit(columns: Sequence[Column[T]], widths: Sequence[int], available: int, gap: int) -> list[int]:
-    """The places of the columns that are shown in ``available`` cells, each as wide as ``widths`` says, with ``gap``
-    cells between: of those that can be spared as many are left out as it takes. If that is not enough, all are there
-    that cannot be spared."""
+    """The indices of the columns shown in ``available`` cells, with their ``widths`` and ``gap`` cells
+    between: as many spare columns as necessary are left out. If that is not enough, all the others are still
+    shown.
+    """
     places = list(range(len(columns)))
     for spared in sorted((one for one in places if columns[one].spare), key=lambda one: columns[one].spare):
         if sum(widths[one] for one in places) + gap * (len(places) - 1) <= available:
@@ -154,12 +156,14 @@ def that_fit(columns: Sequence[Column[T]], widths: Sequence[int], available: int
 
 
 def choose(columns: Sequence[Column[T]], keys: str) -> tuple[Column[T], ...]:
-    """The columns that ``keys`` ("id,state") names, in its order. Raises KeyError with the first unknown one."""
+    """The columns that ``keys`` ("id,state") names, in that order. Raises KeyError with the first unknown
+    key.
+    """
     return tuple(find(columns, key) for key in keys.split(",") if key.strip())
 
 
 def find(columns: Sequence[Column[T]], key: str) -> Column[T]:
-    """The column that a key or a title names, whatever its case. Raises KeyError."""
+    """The column that a key or a title names, case-insensitively. Raises KeyError."""
     wanted = key.strip().casefold()
     for column in columns:
         if wanted in (column.key.casefold(), column.title.casefold()):
@@ -179,7 +183,7 @@ def sort(rows: Sequence[T], columns: Sequence[Column[T]], keys: str) -> list[T]:
 
 
 def _sortable(value: Any) -> tuple[int, float, str]:
-    """Numbers before texts, nothing before both, so that mixed columns sort too."""
+    """None before numbers before texts, so that mixed columns sort too."""
     if value is None:
         return (0, 0.0, "")
     if isinstance(value, (int, float)):
@@ -188,8 +192,8 @@ def _sortable(value: Any) -> tuple[int, float, str]:
 
 
 def matches(row: T, columns: Sequence[TopColumn[T]], words: Sequence[str], identity: str) -> bool:
-    """Whether each of ``words`` is somewhere in the row's texts or its id, case-insensitively; a word that begins
-    with ``!`` must not be.
+    """Whether each of ``words`` occurs in the row's texts or its id, case-insensitively; a word that begins
+    with ``!`` must not occur.
     """
     text = " ".join([identity, *(column.cell(row).text for column in columns)]).casefold()
     wanted = [word.casefold() for word in words]
@@ -200,10 +204,10 @@ Pairs = Sequence[tuple[str, str]]
 
 
 class Noun(Record, Generic[T]):
-    """One kind of thing: its columns, its JSON, the lines of its ``status``, and what identifies one.
+    """One kind of thing: its columns, its JSON, the lines of its ``status``, and its identity.
 
-    ``singular`` and ``plural`` are the names that YARN's JSON has for it. ``columns``, ``document`` and ``fields``
-    take the epoch milliseconds that times are counted to.
+    ``singular`` and ``plural`` are its names in YARN's JSON. ``columns``, ``document`` and ``fields`` take
+    the epoch milliseconds that times are counted to.
     """
 
     singular: str
@@ -213,18 +217,18 @@ class Noun(Record, Generic[T]):
     document: Callable[[T, int], Mapping[str, Any]]
     fields: Callable[[T, int], Pairs]
     states: tuple[str, ...] = ()
-    """The words of ``--state``."""
+    """The values of ``--state``."""
     ours: frozenset[str] = frozenset()
-    """The names of those of its ``fields`` that only yopp tells; which columns are such, they say themselves."""
+    """The names of the ``fields`` that only yopp has; columns have a flag of their own for that."""
 
     def told(self, pairs: Pairs) -> Pairs:
-        """Those of its ``fields`` that YARN tells of it, too."""
+        """The fields that YARN has too, without empty ones."""
         return [(name, value) for name, value in pairs if name not in self.ours and value]
 
     def documents(self, listed: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """The document of a list, from those of its things: as in YARN, that of none is null."""
+        """The document of a list, from the documents of its things; as in YARN, null for an empty list."""
         return {self.plural: {self.singular: list(listed)} if listed else None}
 
     def every(self, rows: Sequence[T], now_ms: int = 0) -> dict[str, Any]:
-        """The document of a list of things, as it is at a time."""
+        """The document of a list of things at ``now_ms``."""
         return self.documents([self.document(row, now_ms) for row in rows])

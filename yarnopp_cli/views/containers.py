@@ -35,9 +35,10 @@ _PLAIN = pattern(r"[\w@%+=:,./-]+")
 
 
 class NodeFacts(Record):
-    """What must be known of a node to say how it limits its containers.
+    """The facts about a node that determine the limits of its containers.
 
-    ``cgroups`` is "v1", "v2", "hybrid" or "none"; ``physical_cores`` what its vcores stand for.
+    ``cgroups`` is "v1", "v2", "hybrid" or "none"; ``physical_cores`` is the number of cores that its vcores
+    stand for.
     """
 
     cgroups: str
@@ -47,7 +48,9 @@ class NodeFacts(Record):
 
 
 def shown_state(report: ContainerReport) -> str:
-    """The state in our words: QUEUED, RUNNING, PAUSED, DONE, KILLED, …; ALLOCATED before its node spoke of it."""
+    """The state in yopp's words: QUEUED, RUNNING, PAUSED, DONE, KILLED, …; ALLOCATED before its node reports
+    it.
+    """
     if report.state is None:
         return "ALLOCATED"
     if report.state is ContainerState.DONE and report.exit_status < 0:
@@ -56,19 +59,21 @@ def shown_state(report: ContainerReport) -> str:
 
 
 def _state_cell(report: ContainerReport) -> str:
-    """What is paused says for what in a word: ``PAUSED (load)``."""
+    """The state; for a paused container with the cause in a word: ``PAUSED (load)``."""
     paused = report.cause is not None and report.state is ContainerState.PAUSED
     word = paused_for(report.cause).lower() if paused and report.cause is not None else ""
     return f"{shown_state(report)} ({word})" if word else shown_state(report)
 
 
 def is_live(report: ContainerReport) -> bool:
-    """Whether it has not ended."""
+    """Whether a container has not ended."""
     return report.state is not ContainerState.DONE
 
 
 def shell_code(report: ContainerReport) -> int | None:
-    """The exit code a shell would show, None while it lives: 75 where it never ran, 137 where it was killed."""
+    """The exit code a shell would show; None while it is live, 75 if it was preempted or never ran, 137 if it
+    was killed.
+    """
     if is_live(report):
         return None
     if report.exit_status in PREEMPTION_STATUSES:
@@ -79,7 +84,7 @@ def shell_code(report: ContainerReport) -> int | None:
 
 
 def since_ms(report: ContainerReport) -> int:
-    """When its present state began, in epoch milliseconds; 0 if that is not known."""
+    """When the container's present state began, in epoch milliseconds; 0 if not known."""
     if report.state is ContainerState.DONE:
         return report.finished_at_ms
     if report.state in (ContainerState.PAUSING, ContainerState.PAUSED):
@@ -90,7 +95,7 @@ def since_ms(report: ContainerReport) -> int:
 
 
 def time_ms(report: ContainerReport, now_ms: int) -> int:
-    """How long it has run, or ran; for one that waits, how long it has waited. -1 if that is not known."""
+    """How long a container has run, or ran; for a waiting one, how long it has waited. -1 if not known."""
     ended = report.state is ContainerState.DONE
     begin = (
         report.started_at_ms
@@ -102,14 +107,14 @@ def time_ms(report: ContainerReport, now_ms: int) -> int:
 
 
 def command_text(report: ContainerReport) -> str:
-    """Its command as one line, quoted where a shell would need it."""
+    """The container's command as one line, quoted where a shell needs it."""
     return " ".join(
         word if _PLAIN.fullmatch(word) else "'" + word.replace("'", "'\\''") + "'" for word in report.command
     )
 
 
 def _measured_mb(amount: int) -> str:
-    """A measured size in bytes, to the tenth of an MB where that matters."""
+    """A size in bytes as MB, with one decimal for small sizes."""
     return megabytes(round(amount / _MIB, 1))
 
 
@@ -171,13 +176,13 @@ def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:
 
 
 def by_key(now_ms: int) -> dict[str, Column[ContainerReport]]:
-    """All columns by their keys, that of pages too."""
+    """All columns by their keys, including that of pages."""
     allocated = Column[ContainerReport]("allocated", "", lambda one: one.resource.memory, kind=MEGABYTES)
     return {column.key: column for column in (*columns(now_ms), allocated)}
 
 
 def _port(report: ContainerReport) -> str:
-    """Its node as short as it can be typed: all nodes of a host differ by their ports."""
+    """The shortest name of the node that can be typed, its port: all nodes of a host differ by their ports."""
     return report.node_id.rpartition(":")[2]
 
 
@@ -202,7 +207,7 @@ def _used_mb(report: ContainerReport) -> int:
 
 
 def throttled_ms(report: ContainerReport) -> int:
-    """For how long the kernel has kept it from its CPU."""
+    """For how long the kernel has throttled the container's CPU, in milliseconds."""
     return round(report.usage.throttled_seconds * 1000)
 
 
@@ -214,9 +219,10 @@ def _yarn_state(report: ContainerReport) -> str:
 
 
 def limits_document(report: ContainerReport, facts: NodeFacts | None) -> dict[str, Any] | None:
-    """The limits its node gives it; None where the node is not known. ``cpuQuota`` in cores, null for none.
+    """The limits that the node sets for the container; None if the node is not known. ``cpuQuota`` is in
+    cores, null for none.
 
-    ``cpuShares`` is cpu.shares on cgroup v1, cpu.weight on v2, null where no cgroup holds it.
+    ``cpuShares`` is cpu.shares on cgroup v1, cpu.weight on v2, null without cgroups.
     """
     if facts is None:
         return None
@@ -242,7 +248,7 @@ def limits_document(report: ContainerReport, facts: NodeFacts | None) -> dict[st
 
 
 def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> dict[str, Any]:
-    """One of the NodeManager's ContainerInfo; ours, and what the node measured, under ``yopp``."""
+    """The NodeManager's ContainerInfo; yopp's own fields and the node's measurements are under ``yopp``."""
     usage = report.usage
     wall_ms = time_ms(report, now_ms) if report.started_at_ms else 0
     since_submit = report.waited_ms(report.submitted_at_ms, now_ms)
@@ -306,13 +312,13 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
 def documents(
     reports: Sequence[ContainerReport], now_ms: int, facts: Mapping[str, NodeFacts] | None = None
 ) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/node/containers``; as there, no container at all is null."""
+    """YARN's answer to ``GET /ws/v1/node/containers``; as in YARN, null if there are no containers."""
     known = facts or {}
     return CONTAINERS.documents([document(one, now_ms, known.get(one.node_id)) for one in reports])
 
 
 def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> list[tuple[str, str]]:
-    """What ``container status`` prints: its execution type first."""
+    """The output of ``container status``, execution type first."""
     usage, size = report.usage, report.resource
     now, peak = _measured_mb(usage.memory_bytes), _measured_mb(usage.memory_peak_bytes)
     throttled = f", throttled for {span(usage.throttled_seconds * 1000)}" if usage.throttled_seconds else ""
@@ -349,7 +355,9 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
 
 
 def _waited_line(report: ContainerReport, now_ms: int) -> str:
-    """Both waiting times; empty where neither is known. Nobody asks for a master but the submission itself."""
+    """Both waiting times; empty where neither is known. A master has only one: it is requested by the
+    submission itself.
+    """
     told = []
     if (eligible := report.waited_ms(report.eligible_at_ms, now_ms)) >= 0 and not report.is_am:
         told.append(f"{span(eligible)} since it was eligible (requested by its master)")
@@ -389,7 +397,7 @@ def _limits_line(report: ContainerReport, facts: NodeFacts | None) -> str:
 
 
 def exit_text(report: ContainerReport) -> str:
-    """Its exit status with YARN's (or the signal's) name; "-" while it lives."""
+    """The exit status with YARN's (or the signal's) name; "-" while the container is live."""
     if report.exit_status == _INVALID:
         return "-"
     text, name = str(report.exit_status), exit_status_name(report.exit_status)

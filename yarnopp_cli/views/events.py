@@ -15,7 +15,7 @@ _QUIET = frozenset({"pid", "cpuMs", "peakMB", "position", "was", "attempt", "fin
 
 
 def document(event: HistoryEvent) -> dict[str, Any]:
-    """One event; ``data`` holds what its kind has to say beyond the rest."""
+    """One event; ``data`` holds the further facts of its kind."""
     return {
         "seq": event.seq,
         "t": event.t,
@@ -30,12 +30,12 @@ def document(event: HistoryEvent) -> dict[str, Any]:
 
 
 def subject(event: HistoryEvent) -> str:
-    """What it happened to: the most particular id there is."""
+    """What the event happened to: the most specific id there is."""
     return event.container or event.app or event.node
 
 
 def details(event: HistoryEvent) -> str:
-    """What else there is to say, in a few words."""
+    """The event's further facts in a few words."""
     named = event.kind is EventKind.QUEUES_REFRESHED
     parts = [
         f"{name} {value}" if named else value
@@ -76,12 +76,13 @@ _KIND_WIDTH = max(len(kind.value) for kind in EventKind)
 
 
 def line(event: HistoryEvent, *, wide: bool = False) -> str:
-    """One line of a stream: the parts are at the same places in every line. A ``wide`` one names its node,
-    application and container, too."""
+    """One line of a stream, with its parts at the same positions in every line. A ``wide`` line also names
+    node, application and container.
+    """
     told = details(event)
     if wide:
         named = (("node", event.node), ("app", event.app), ("container", event.container))
         told = "  ".join([*filter(None, [told]), *(f"{key}={value}" for key, value in named if value)])
     begin = f"{event.seq:>6}  {timestamp(event.t)}  {event.kind.value:<{_KIND_WIDTH}}  {subject(event)}"
-    # A name may hold a line's end, and what follows it would look like an event.
+    # A name may contain a newline, and the text after it would look like another event.
     return harmless(f"{begin}  {told}" if told else begin)

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from .text import harmless, timestamp
 
 LONG = 24
-"""Longer text may be cut in a table; its tooltip has all of it."""
+"""Longer text may be cut in a table; its tooltip has the whole text."""
 DENSE = 14
-"""Tables of more columns than this are set closer."""
+"""Tables with more columns than this are set more densely."""
 
 
 class Html(str):
@@ -43,7 +43,9 @@ def tag(name: str, content: object = "", **attributes: object) -> Html:
 
 
 def link(address: str, text: object, *, here: bool = False) -> Html:
-    """A link; ``address`` is a path whose parts are quoted, or http://host:port/…. ``here``: it leads to this page."""
+    """A link; ``address`` is a path whose parts are quoted, or http://host:port/…. ``here``: it points to the
+    present page.
+    """
     return tag("a", text, href=address, aria_current="page" if here else None)
 
 
@@ -61,7 +63,7 @@ def meter(used: float, total: float, text: object) -> Html:
 
 
 def moment(epoch_ms: int, now_ms: int = 0) -> Html:
-    """A time (UTC), to the second; to the millisecond in its tooltip. Without its date if that is today's."""
+    """A time (UTC), to the second; to the millisecond in its tooltip. Without the date if that is today."""
     if not epoch_ms:
         return Html("-")
     full, today = timestamp(epoch_ms), timestamp(now_ms)[:10]
@@ -70,15 +72,15 @@ def moment(epoch_ms: int, now_ms: int = 0) -> Html:
 
 
 def shares(guaranteed: float, opportunistic: float, total: float, text: object) -> Html:
-    """What guaranteed and opportunistic containers have of a total, as one bar, and the figures in words."""
+    """The shares of guaranteed and opportunistic containers in a total as one bar, and the figures in words."""
     whole = max(total, guaranteed + opportunistic)
     bar = _bar((("guaranteed", guaranteed), ("opportunistic", opportunistic)), whole, 'aria-hidden="true"')
     return Html(f"{tag('span', text, class_='figure')}{bar}")
 
 
 def stacked(parts: Sequence[tuple[str, int]], said: str) -> Html:
-    """Counts beside each other as one bar, with its words as title and what is ``said`` of it below; no bar where all
-    are 0.
+    """Counts as one stacked bar, with the counts in words as its title and ``said`` below it; no bar where
+    all are 0.
     """
     total = sum(number for _, number in parts)
     words = ", ".join(f"{number} {name}" for name, number in parts if number)
@@ -87,7 +89,7 @@ def stacked(parts: Sequence[tuple[str, int]], said: str) -> Html:
 
 
 def _bar(parts: Sequence[tuple[str, float]], total: float, attributes: str, inside: str = "") -> Html:
-    """Parts of a total, beside each other, each with its name as class."""
+    """Parts of a total side by side, each with its name as class."""
     at, bars = 0.0, []
     for name, number in parts:
         width = 100 * number / total if total else 0.0
@@ -114,9 +116,9 @@ def table(
     empty: str,
     numeric: frozenset[str] = frozenset(),
 ) -> Html:
-    """A table that scrolls sideways where it is too wide; on a phone each row is a card with its titles.
+    """A table that scrolls sideways if it is too wide; on a phone each row is a card with titles.
 
-    A column without a value in any row is left out where there is little room (``void``).
+    A column without any value is left out on narrow screens (``void``).
     """
     rows = list(rows)
     void = [all(row[at] == "" for row in rows) for at in range(len(titles))]
@@ -160,7 +162,7 @@ def facts(rows: Iterable[tuple[str, object]]) -> Html:
 
 
 def tiles(items: Iterable[tuple[str, object, object]]) -> Html:
-    """Figures side by side: title, figure, and what is to be said of it."""
+    """Figures side by side: title, figure and remark."""
     inside = join(
         tag(
             "div",

@@ -14,13 +14,15 @@ _MIB = 1 << 20
 
 
 def queue_text(node: NodeReport) -> str:
-    """How many opportunistic containers wait, and how many may, where that is told."""
+    """How many opportunistic containers are queued, and how many may be, if that is known."""
     status = node.opportunistic
     return str(status.queued) if status.queue_capacity < 0 else f"{status.queued}/{status.queue_capacity}"
 
 
 def paused_text(node: NodeReport) -> str:
-    """How many containers are paused there, and whether that is for the load of other programs, or the time of day."""
+    """How many containers are paused on the node, and whether the load of other programs or the closed window
+    is the cause.
+    """
     status = node.opportunistic
     if status.paused and status.closed_until_ms:
         return f"{status.paused} (window)"
@@ -33,24 +35,24 @@ def limit_text(node: NodeReport) -> str:
 
 
 def cpu_percent(node: NodeReport) -> float:
-    """Measured CPU of the machine in percent of what it has; where that is unknown, of the node's vcores."""
+    """Measured CPU of the machine in percent of its cores; if those are unknown, of the node's vcores."""
     cores = node.node_utilization.cores or node.total.vcores
     return 100.0 * node.node_utilization.cpu / cores if cores else 0.0
 
 
 def memory_percent(node: NodeReport) -> float:
-    """Measured memory of the machine in percent of what it has; where that is unknown, of the node's memory."""
+    """Measured memory of the machine in percent of its total; if that is unknown, of the node's memory."""
     total = node.node_utilization.memory_total_bytes or node.total.memory * _MIB
     return 100.0 * node.node_utilization.memory_bytes / total if total else 0.0
 
 
 def state_text(node: NodeReport) -> str:
-    """Its state in YARN's words; one whose connection is down says so."""
+    """The node's state in YARN's words; "(silent)" is added if its connection is down."""
     return node.state.value if node.connected or node.state.value != "RUNNING" else "RUNNING (silent)"
 
 
 def _available(node: NodeReport) -> Resource:
-    """What guaranteed containers have left."""
+    """The resources not allocated to guaranteed containers."""
     return (node.total - node.used).at_least_zero()
 
 
@@ -63,7 +65,9 @@ def _memory_text(node: NodeReport) -> str:
 
 
 def _cores(node: NodeReport) -> str:
-    """Nothing where the machine has not been measured: one that runs a NodeManager always uses memory."""
+    """The cores in use; "-" if the machine has not been measured: a machine that runs a NodeManager always
+    uses memory.
+    """
     return f"{node.node_utilization.cpu:.1f}" if node.node_utilization.memory_bytes else "-"
 
 
@@ -105,7 +109,7 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("pid", "PID", lambda node: node.pid, kind=NUMBER, wide=True, ours=True),
     Column("version", "VERSION", lambda node: node.version, wide=True),
 )
-"""``-o wide`` shows what YARN's Nodes page shows, beside ours."""
+"""``-o wide`` adds the columns of YARN's Nodes page."""
 
 _MORE: tuple[Column[NodeReport], ...] = (
     Column("tags", "", lambda node: ""),
@@ -116,7 +120,7 @@ _MORE: tuple[Column[NodeReport], ...] = (
     Column("capacity", "", lambda node: node.opportunistic.queue_capacity, kind=NUMBER),
     Column("wait", "", lambda node: node.opportunistic.estimated_queue_wait_ms, kind=SPAN),
 )
-"""What pages and ``yopp top`` show beside ``COLUMNS``."""
+"""Further columns of pages and ``yopp top``."""
 
 BY_KEY = {column.key: column for column in (*COLUMNS, *_MORE)}
 
@@ -129,7 +133,7 @@ PAGE: tuple[tuple[str, str], ...] = (
     ("Phys VCores Used %", "cpuPercent"), ("Running Containers (O)", "runningO"), ("Mem Used (O)", "memO"),
     ("VCores Used (O)", "vcoresO"), ("Queued Containers", "queued"), ("Version", "version"),
 )  # fmt: skip
-"""YARN's Nodes page with opportunistic containers enabled (``NodesPage.java``): titles, and the columns they are of."""
+"""YARN's Nodes page with opportunistic containers enabled (``NodesPage.java``): titles and column keys."""
 
 
 def document(node: NodeReport) -> dict[str, Any]:
@@ -157,7 +161,7 @@ def document(node: NodeReport) -> dict[str, Any]:
         "usedVirtualCoresOpport": opportunistic.vcores_used,
         "numQueuedContainers": opportunistic.queued,
         "nodeLabels": list(node.labels),
-        "allocationTags": {},  # as YARN where there are none: containers cannot be tagged here, nor nodes
+        "allocationTags": {},  # as in YARN without tags: neither containers nor nodes can be tagged here
         "nodeAttributesInfo": {},
         "resourceUtilization": {
             "nodePhysicalMemoryMB": node.node_utilization.memory_bytes // _MIB,
@@ -194,7 +198,7 @@ def document(node: NodeReport) -> dict[str, Any]:
 
 
 def others_text(node: NodeReport) -> str:
-    """``1/2 yarn.io/gpu``: how many of each countable type containers of both types have, of how many."""
+    """``1/2 yarn.io/gpu``: how many of each countable type containers hold, and how many there are."""
     held = Resource(0, 0, node.opportunistic.others_used) + node.used
     return ", ".join(f"{held.amount(one.name)}/{one.value} {one.name}" for one in node.total.others)
 
@@ -212,7 +216,7 @@ def _others_lines(node: NodeReport) -> list[tuple[str, str]]:
 
 
 def _queued_text(node: NodeReport) -> str:
-    """The queue, what is paused, and until when no opportunistic container runs."""
+    """The queue, the paused containers, and until when no opportunistic container runs."""
     status, text = node.opportunistic, queue_text(node)
     text += f", {paused_text(node)} paused" if status.paused else ""
     return text + (
@@ -221,7 +225,7 @@ def _queued_text(node: NodeReport) -> str:
 
 
 def _wait_text(status: OpportunisticContainersStatus) -> str:
-    """How long the next container would wait, and how good such estimates were."""
+    """How long the next container would wait, and how accurate such estimates were."""
     if status.estimated_queue_wait_ms < 0:
         return "unknown"
     text = f"{status.estimated_queue_wait_ms / 1000:g} s"
@@ -232,7 +236,7 @@ def _wait_text(status: OpportunisticContainersStatus) -> str:
 
 
 def fields(node: NodeReport) -> list[tuple[str, str]]:
-    """What ``node status`` prints, in YARN's order and words, and what YARN does not say after it."""
+    """The output of ``node status``: YARN's fields in YARN's order, and yopp's own."""
     used, opportunistic = node.used, node.opportunistic
     return [
         ("Node-Id", node.node_id),

@@ -86,7 +86,7 @@ def document(queue: QueueReport) -> dict[str, Any]:
 
 
 def fields(queue: QueueReport) -> list[tuple[str, str]]:
-    """What ``queue status`` prints, in YARN's words."""
+    """The output of ``queue status``, in YARN's words."""
     opportunistic = number_of(queue.opportunistic_containers, "container")
     lines = [
         ("Queue Name", queue.name),

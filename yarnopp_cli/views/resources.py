@@ -27,12 +27,13 @@ def resource_document(resource: Resource) -> dict[str, Any]:
 
 
 def entries_document(memory: int, vcores: int, others: Others = ()) -> dict[str, Any]:
-    """YARN's map by resource. (YARN writes the key ``entry`` twice, of which readers of JSON take the last; here it
-    is a list.)"""
+    """YARN's map by resource. (YARN writes the key ``entry`` twice, of which JSON parsers keep the last; here
+    it is a list.)
+    """
     amounts = [("memory-mb", memory), ("vcores", vcores), *((one.name, one.value) for one in others)]
     return {"entry": [{"key": name, "value": str(amount)} for name, amount in amounts]}
 
 
 def others_document(others: Others) -> dict[str, int]:
-    """What there is beside memory and vcores, by name."""
+    """The amounts of resources other than memory and vcores, by name."""
     return {one.name: one.value for one in others}

@@ -1,4 +1,4 @@
-"""Measured use of nodes and containers against what they were allocated: rows from two samples of each."""
+"""Measured use of nodes and containers beside their allocation: rows from two samples of each."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MIB = 1 << 20
 class Stat(Record):
     """One measurement. ``cpu`` in cores, memory in MiB; ``kind`` is ``node``, or a container's execution type.
 
-    ``vcores`` and ``memory_mb`` are what a container was allocated; a node's are all that it has. ``throttled_ms`` and
-    ``oom_kills`` count from the container's start; those of a node are of its live containers.
+    ``vcores`` and ``memory_mb`` are a container's allocation, or a node's total. ``throttled_ms`` and
+    ``oom_kills`` count from the container's start; those of a node are the sums over its live containers.
     """
 
     t: int
@@ -51,13 +51,13 @@ class Stat(Record):
 
 
 class Rates:
-    """CPU rates from cumulated times: between the last two different samples of each container."""
+    """CPU rates from cumulative times, between the last two different samples of each container."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[ContainerUsage, float]] = {}
 
     def cpu(self, report: ContainerReport, now_ms: int) -> float:
-        """Cores in use by a container; the mean since its start, where it was sampled once."""
+        """Cores in use by a container; the mean since its start if it was sampled only once."""
         usage = report.usage
         before, rate = self._seen.get(report.container_id, (None, 0.0))
         if before is None:
@@ -68,7 +68,7 @@ class Rates:
         return max(0.0, rate)
 
     def forget_others(self, live: Iterable[str]) -> None:
-        """Keep only these, the live ones."""
+        """Forget all containers but these live ones."""
         kept = set(live)
         self._seen = {name: seen for name, seen in self._seen.items() if name in kept}
 
@@ -88,13 +88,13 @@ def _mean(report: ContainerReport, until_ms: int) -> float:
 
 
 def ended_stat(report: ContainerReport, t: int, state: str) -> Stat:
-    """The row of a container that has ended, by what its node last knew: mean CPU, and memory at most."""
+    """The row of an ended container, from its node's last figures: mean CPU and peak memory."""
     found = container_stat(report, _mean(report, report.finished_at_ms), t, state)
     return replace(found, rss_mb=report.usage.memory_peak_bytes / _MIB)
 
 
 def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
-    """A node's row: what its containers use in all, of what it has."""
+    """A node's row: the total use of its containers, and the node's resources."""
     return Stat(
         t,
         node.node_id,
@@ -111,9 +111,10 @@ def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
 
 
 def document(node: NodeReport, stat: Stat, containers: Sequence[Stat]) -> dict[str, Any]:
-    """One line of ``yopp stats --json``: a node and its containers at one time. ``node``'s own figures are measured on
-    the machine, and ``memTotalMB`` is what that has; ``memoryMB`` and ``vcores`` are the node's, ``containers…`` are of
-    its containers."""
+    """One line of ``yopp stats --json``: a node and its containers at one time. The figures of ``node`` are
+    measured on the machine, whose memory is ``memTotalMB``; ``memoryMB`` and ``vcores`` are the node's size,
+    ``containers…`` are of its containers.
+    """
     utilization = node.node_utilization
     return {
         "t": stat.t,
@@ -153,7 +154,7 @@ def row_document(stat: Stat) -> dict[str, Any]:
 
 
 def _share(title: str, key: str, percent: Callable[[Stat], float | None]) -> Column[Stat]:
-    """A column of percents, some of which are not known."""
+    """A column of percentages, some of which may be unknown."""
 
     def value(stat: Stat) -> float | None:
         found = percent(stat)

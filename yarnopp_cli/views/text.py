@@ -1,4 +1,4 @@
-"""Small pure helpers for text that people read: harmless characters, widths, durations, sizes, times."""
+"""Small pure helpers for text shown to users: harmless characters, widths, durations, sizes, times."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from executor.light import pattern
 from executor.records import Resource
 
 # C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each one
-# can make a terminal show something else than what is there.
+# can make a terminal show something other than the text.
 _HARMFUL = pattern(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
@@ -23,7 +23,7 @@ def number_of(number: float, noun: str) -> str:
 
 
 def are(number: int, one: str = "is", several: str = "are") -> str:
-    """The verb for so many."""
+    """The verb for a number of things."""
     return one if number == 1 else several
 
 
@@ -34,7 +34,7 @@ def ordinal(number: int) -> str:
 
 
 def about(milliseconds: float) -> str:
-    """A duration in a sentence, no finer than people ask for."""
+    """A duration for a sentence, rounded to a useful precision."""
     seconds = max(0.0, milliseconds) / 1000
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
@@ -72,7 +72,7 @@ def _escape(character: str) -> str:
 
 
 def harmless_json(text: str) -> str:
-    """JSON text with what a terminal might act on written as JSON's own escapes: the same value."""
+    """JSON text in which characters that a terminal might act on are written as JSON escapes: the same value."""
     if text.isascii() and "\x7f" not in text:
         return text  # json.dumps has escaped the other controls among these
     return _HARMFUL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
@@ -105,8 +105,8 @@ def shorten(text: str, cells: int) -> str:
 
 
 def wrapped(text: str, cells: int, lines: int) -> list[tuple[int, int, bool]]:
-    """``text`` in at most ``lines`` lines of ``cells`` terminal cells, broken at blanks where there are any: where
-    each begins and ends in ``text``, and whether an ellipsis has to follow, for which there is room.
+    """``text`` in at most ``lines`` lines of ``cells`` terminal cells, broken at blanks where possible: the
+    begin and end of each line in ``text``, and whether an ellipsis must follow, for which room is left.
     """
     found: list[tuple[int, int, bool]] = []
     begin = 0
@@ -134,12 +134,12 @@ def vcores(number: int) -> str:
 
 
 def others_named(resource: Resource) -> str:
-    """``1 yarn.io/gpu, 2 license``: what it has beside vcores and memory; "" for nothing."""
+    """``1 yarn.io/gpu, 2 license``: the amounts besides vcores and memory; "" for none."""
     return ", ".join(f"{one.value} {one.name}" for one in resource.others)
 
 
 def others(resource: Resource) -> str:
-    """The same behind what was said before it: ``, 1 yarn.io/gpu``."""
+    """The same as a continuation of a text: ``, 1 yarn.io/gpu``."""
     return f", {others_named(resource)}" if resource.others else ""
 
 
@@ -149,7 +149,7 @@ def size_text(resource: Resource) -> str:
 
 
 def repeats(lines: Sequence[str]) -> list[str]:
-    """Each of ``lines`` once, where it was said last, and how often it was."""
+    """Each of ``lines`` once, at its last position, with the number of its occurrences."""
     counted: dict[str, int] = {}
     for line in lines:
         counted[line] = counted.pop(line, 0) + 1
@@ -157,7 +157,7 @@ def repeats(lines: Sequence[str]) -> list[str]:
 
 
 def _fitting(text: str, begin: int, cells: int) -> int:
-    """How many characters from ``begin`` fit into ``cells``; one at least."""
+    """How many characters from ``begin`` fit into ``cells``; at least one."""
     used, at = 0, begin
     while at < len(text):
         used += width(text[at])
@@ -168,9 +168,7 @@ def _fitting(text: str, begin: int, cells: int) -> int:
 
 
 def span(milliseconds: float) -> str:
-    """A duration as people say it: ``340 ms``, ``12.3 s``, ``5m 03s``, ``2h 05m``, ``3d 04h``; "-" if
-    negative.
-    """
+    """A readable duration: ``340 ms``, ``12.3 s``, ``5m 03s``, ``2h 05m``, ``3d 04h``; "-" if negative."""
     if milliseconds < 0:
         return "-"
     if milliseconds < 999.5:
@@ -186,7 +184,7 @@ def span(milliseconds: float) -> str:
 
 
 def megabytes(amount: float) -> str:
-    """MB as people read them: ``512 MB``, ``0.4 MB``, ``15.6 GB``."""
+    """A readable amount of MB: ``512 MB``, ``0.4 MB``, ``15.6 GB``."""
     if amount >= 10240:
         return f"{amount / 1024:.1f} GB"
     return f"{amount:.0f} MB" if amount >= 10 or amount == int(amount) else f"{amount:.1f} MB"
@@ -254,7 +252,7 @@ def fitted(text: str, cells: int, *, right: bool = False) -> str:
 
 
 def harmless_all(texts: list[str]) -> list[str]:
-    """``harmless`` of each; most lists have nothing that it would change."""
+    """``harmless`` of each text; fast for the usual lists, in which nothing changes."""
     together = "".join(texts)
     return texts if together.isascii() and together.isprintable() else [harmless(text) for text in texts]
 
@@ -274,7 +272,7 @@ def fitted_all(texts: Sequence[str], cells: int, *, right: bool = False) -> list
 def short_span(milliseconds: float) -> str:
     """A duration in at most five cells: ``0s``, ``119s``, ``9m``, ``23h``, ``400d``; "-" if negative.
 
-    A unit begins at two of it, so that 118 s and 61 s are not told as ``1m`` both.
+    A unit is used from two of it on, so that 61 s and 118 s are not both shown as ``1m``.
     """
     if milliseconds < 0:
         return "-"

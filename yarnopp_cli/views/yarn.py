@@ -1,8 +1,8 @@
-"""Lists and reports as YARN's own command line prints them, for scripts that read them. Pure.
+"""Lists and reports as YARN's own command line prints them, for scripts that parse them. Pure.
 
-The widths, titles and words are those of ``ApplicationCLI``, ``NodeCLI`` and ``QueueCLI`` of Hadoop 3.4, and of its
-``mapred job`` (``mapreduce.tools.CLI``, ``TypeConverter``). What YARN does not tell is not in them:
-``yopp`` called by its own name prints that.
+The widths, titles and words are those of ``ApplicationCLI``, ``NodeCLI`` and ``QueueCLI`` of Hadoop 3.4, and
+of its ``mapred job`` (``mapreduce.tools.CLI``, ``TypeConverter``). They contain only what YARN prints:
+``yopp`` called by its own name prints the rest.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _MIB = 1 << 20
 _NOT_SET = "<Not set>"
 
 Filters = Mapping[str, Sequence[str]]
-"""What a list was narrowed by: ``states``, ``types`` and ``tags``."""
+"""The filters of a list: ``states``, ``types`` and ``tags``."""
 
 
 class Layout(Record, Generic[T]):
     """How YARN prints one kind of thing.
 
-    ``columns`` are (title, width, text of the cell), all of them right-aligned and a tab between; ``count`` is the line
-    above them, ``details`` the lines below a row where details are asked for. ``report`` are the lines of one thing,
-    ``heading`` stands above them.
+    ``columns`` are (title, width, text of the cell), right-aligned and separated by tabs; ``count`` is the
+    line above them, ``details`` the lines below a row where details are requested. ``report`` are the lines
+    of one thing, ``heading`` the line above them.
     """
 
     columns: tuple[tuple[str, int, Callable[[T], str]], ...]
@@ -50,7 +50,7 @@ class Layout(Record, Generic[T]):
     details: Callable[[T], list[str]] | None = None
 
     def table(self, rows: Sequence[T], filters: Filters, *, details: bool = False) -> str:
-        """The whole list. As in YARN, its titles are there though no row is."""
+        """The whole list. As in YARN, the titles are printed even without rows."""
         lines = [self.count(len(rows), filters), self._line([title for title, _, _ in self.columns])]
         for row in rows:
             lines.append(self._line([cell(row) for _, _, cell in self.columns]))
@@ -80,7 +80,7 @@ def _date(epoch_ms: int) -> str:
 
 
 def _heard(epoch_ms: int) -> str:
-    """A time as ``NodeCLI`` writes it, with hours of half a day and milliseconds, in UTC."""
+    """A time as ``NodeCLI`` writes it, with 12-hour hours and milliseconds, in UTC."""
     year, month, day, hours, minutes, seconds, milliseconds = civil(epoch_ms)
     clock = f"{hours % 12 or 12:02d}:{minutes:02d}:{seconds:02d}:{milliseconds:02d}"
     return f"{weekday(epoch_ms)} {day:02d}/{month_name(month)}/{year % 100:02d} {clock}UTC"
@@ -198,7 +198,7 @@ def _job_priority(app: ApplicationReport) -> str:
 
 
 def _used(app: ApplicationReport, *names: str, unit: str = "") -> str:
-    """The sum of what the application's document has under these names; N/A once it has ended."""
+    """The sum of the application document's values of these names; N/A once it has ended."""
     if app.state in FINAL_STATES:
         return "N/A"
     told = application_document(app, 0)
@@ -220,7 +220,7 @@ def _job(app: ApplicationReport, now_ms: int) -> list[str]:
 
 
 def _told(one: ContainerReport, name: str) -> str:
-    """What YARN's document of a container has under a name."""
+    """The value of a name in YARN's document of a container."""
     return str(container_document(one, "", 0)[name])
 
 
@@ -392,5 +392,6 @@ LAYOUTS: dict[str, Layout[Any]] = {
     ),
     "queue": Layout[QueueReport]((), lambda count, _: "", "Queue Information : ", _queue),
 }
-"""The layouts of what YARN's command line shows, by its name in YARN's JSON (``Noun.singular``). It has no
-list of queues."""
+"""The layouts of YARN's command line, by the name in YARN's JSON (``Noun.singular``). YARN has no list of
+queues.
+"""

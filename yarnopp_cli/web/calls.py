@@ -1,6 +1,6 @@
-"""A web server's calls of the machine in its own process: a request in, its answer awaited.
+"""A web server's calls of the machine in its own process: post a request, await its answer.
 
-Numbers of calls are far above those of the RPC servers, so that none is taken for another's.
+Call numbers are far above those of the RPC servers, so that the two cannot be confused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class LocalCalls:
         self._closed = False
 
     async def __call__(self, request: Request[ResponseT], *, uid: int = -1, user: str = "") -> ResponseT:
-        """The answer. Raises YoppError: what the machine refused, or that it does not answer."""
+        """The answer. Raises YoppError if the machine refuses the request or does not answer."""
         if self._closed:
             raise ConnectionFailedError("the daemon is ending")
         number = self._next
@@ -43,7 +43,9 @@ class LocalCalls:
             self._waiting.pop(number, None)
 
     def perform(self, command: Reply | ReplyError) -> None:
-        """Hand an answer to its caller; drop one whose caller is gone, or that was called for elsewhere."""
+        """Hand an answer to its caller; ignore one whose caller is gone, or that belongs to another server's
+        call.
+        """
         future = self._waiting.get(command.call_id)
         if future is not None and isinstance(command, ReplyError):
             _settle(future, None, command.error)
@@ -51,7 +53,7 @@ class LocalCalls:
             _settle(future, command.response, None)
 
     def close(self) -> None:
-        """Fail all calls that are open, and those to come."""
+        """Fail all open calls, and all later ones."""
         self._closed = True
         for future in self._waiting.values():
             _settle(future, None, ConnectionFailedError("the daemon is ending"))
@@ -62,7 +64,7 @@ async def call_daemon(address: str, request: Request[ResponseT], timeout: float 
     from ..rpc.client import RpcClient
 
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    # The call itself reports a lost connection.
+    # A lost connection is reported by the call itself.
     client = await RpcClient.connect(address.removeprefix("unix:"), lambda reason: None)
     try:
         client.call(request, partial(_settle, future))

@@ -1,4 +1,4 @@
-"""What documents and pages are made of: the answers of the daemon's own machine, and of other daemons' of this host."""
+"""The data of documents and pages: answers of the daemon's own machine, and of other daemons of this host."""
 
 from __future__ import annotations
 
@@ -42,19 +42,21 @@ RM_SECONDS = 2.0
 
 
 def now_ms() -> int:
-    """The time of day, in epoch milliseconds."""
+    """The present time in epoch milliseconds."""
     return time.time_ns() // 1_000_000
 
 
 class Busy:
-    """How much of a processor this thread, the daemon's loop, used lately."""
+    """The recent CPU use of this thread, which runs the daemon's loop."""
 
     def __init__(self) -> None:
         self._at, self._used = time.monotonic(), time.thread_time()
         self._percent = 0
 
     def percent(self) -> int:
-        """Since the last call, if that was a second ago or more; else what that returned."""
+        """Percent of one processor since the last measurement; measured again if that was at least a second
+        ago.
+        """
         now, used = time.monotonic(), time.thread_time()
         if now - self._at >= 1:
             self._percent = min(100, round(100 * (used - self._used) / (now - self._at)))
@@ -64,14 +66,16 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class KeptJob:
-    """What these documents need of an ``ApplicationHistory``; the rest of the file is passed over."""
+    """The part of an ``ApplicationHistory`` that these documents need; the rest of the file is skipped."""
 
     application: ApplicationReport
     map_reduce: MapReduceReport | None = None
 
 
 class KeptJobs:
-    """Reads files; call it in a thread. The summary of a file is cached until the file changes."""
+    """The kept histories of MapReduce jobs. Reads files: call it in a thread. A file's summary is cached
+    until the file changes.
+    """
 
     def __init__(self, run_dir: RunDir) -> None:
         self._run_dir = run_dir
@@ -98,7 +102,7 @@ class KeptJobs:
             try:
                 changed = os.stat(path).st_mtime_ns
             except OSError:
-                continue  # it was the oldest, and has just been removed
+                continue  # the oldest file, which has just been removed
             before = known.get(application_id)
             if before is None or before[0] != changed:
                 view = self._read(path)
@@ -108,7 +112,9 @@ class KeptJobs:
         return sorted(found, key=lambda row: (row["finishTime"], row["id"]))
 
     def _read(self, path: str) -> JobView | None:
-        """The job of a file; None if it is not the history of the application in its name, or of no job."""
+        """The job in a file; None if the file is not the history of the application in its name, or holds no
+        MapReduce job.
+        """
         try:
             # A pipe of that name would block the thread forever.
             with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
@@ -124,7 +130,7 @@ class KeptJobs:
 
 
 class ClusterData:
-    """What documents and pages are made of: the machine's own answers."""
+    """The data of the ResourceManager's documents and pages: the machine's own answers."""
 
     def __init__(self, calls: LocalCalls, run_dir: RunDir) -> None:
         self.call = calls
@@ -144,7 +150,7 @@ class ClusterData:
 
     async def application(self, application_id: str) -> ApplicationReport:
         """One application. Raises 404 as YARN does, 400 for a malformed id."""
-        ApplicationId.parse(application_id)
+        application_id = str(ApplicationId.read(application_id))
         try:
             return (await self.applications(client.GetApplicationsRequest((application_id,))))[0]
         except ApplicationNotFoundError:
@@ -174,11 +180,11 @@ class ClusterData:
         return (await self.call(client.GetQueueInfoRequest())).queues
 
     async def nodes(self) -> tuple[NodeReport, ...]:
-        """All nodes, in order of their names and ports."""
+        """All nodes, in order of host name and port."""
         return (await self.call(client.GetClusterNodesRequest())).nodes
 
     async def node(self, node_id: str) -> NodeReport:
-        """One node. Raises 404 where there is none of that id."""
+        """One node. Raises 404 if there is no node of that id."""
         for one in await self.nodes():
             if one.node_id == node_id:
                 return one
@@ -194,7 +200,9 @@ class ClusterData:
         return await asyncio.to_thread(self.kept_jobs.find, application_id)
 
     async def measured(self, answer: GetMapReduceJobResponse) -> JobView:
-        """A job that the RM knows, with what its nodes measure of running attempts: the RM is told when they end."""
+        """A job that the RM knows, with its nodes' measurements of running attempts, which the RM receives
+        only at their end.
+        """
         assert answer.report is not None
         running: dict[str, list[str]] = {}
         for one in answer.report.attempts:
@@ -238,7 +246,7 @@ class ClusterData:
 
 
 async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ...]:
-    """What a node says of its containers; nothing where it does not answer in time."""
+    """A node's statuses of its containers; empty if it does not answer in time."""
     wish = nm.GetContainerStatusesRequest(tuple(names))
     try:
         answer = await call_daemon(address, wish, MEASURE_SECONDS)
@@ -248,13 +256,15 @@ async def _statuses(address: str, names: list[str]) -> tuple[ContainerStatus, ..
 
 
 def _alone(one: ContainerStatus, node_id: str) -> ContainerReport:
-    """A report of what a node alone knows."""
+    """A report made only of what the node knows."""
     kind, size = one.execution_type, one.resource
     return ContainerReport(one.container_id, one.application_id, node_id, kind, size).merged(one)
 
 
 class NodeData:
-    """What documents and pages are made of: the node's own answers, and what its RM knows besides."""
+    """The data of the NodeManager's documents and pages: the node's own answers, and what its RM knows
+    besides.
+    """
 
     def __init__(self, calls: LocalCalls, node_id: str, run_dir: RunDir, facts: NodeFacts) -> None:
         self._call = calls
@@ -273,7 +283,7 @@ class NodeData:
     async def containers(self) -> list[ContainerReport]:
         """The node's containers as ``yopp container list -a --node`` shows them, in order of allocation.
 
-        While the RM does not answer: what the node knows alone.
+        While the RM does not answer: only what the node knows.
         """
         node_id = self.node_id
         statuses = {one.container_id: one for one in await self.statuses()}
@@ -302,7 +312,7 @@ class NodeData:
         raise not_found(f"container with id, {container_id}, not found")
 
     async def log_directory(self, container_id: str) -> str:
-        """The directory of a container's output, also after its node has forgotten it. Raises 404."""
+        """The directory of a container's output, even if the node no longer knows the container. Raises 404."""
         try:
             report = await self.container(container_id)
         except YoppError:

@@ -1,4 +1,4 @@
-"""Figures for programs that watch: Prometheus text at ``/metrics``, Hadoop's beans at ``/jmx``."""
+"""Figures for monitoring programs: Prometheus text at ``/metrics``, Hadoop's beans at ``/jmx``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""What both web servers do for every request: check caller and origin, answer in JSON or XML, errors as YARN's.
+"""What both web servers do for every request: check caller and origin, answer in JSON or XML, report errors
+as YARN does.
 
-Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding), a write
-must come from the daemon's own user, from no other site, and say that it is JSON. Nothing is changed by GET. Callers
-cannot use up the daemon's file descriptors.
+Safe on a machine with several users and a browser: ``Host`` must be a name of this machine (DNS rebinding); a
+write must come from the daemon's own user (or a permitted submitter), not from another site, with content
+type JSON. GET changes nothing. Callers cannot exhaust the daemon's file descriptors.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from .routes import Document, Handler, Route
 BODY_BYTES: Final = 4 * 1024 * 1024
 BODY_SECONDS: Final = 20.0
 MOST: Final = 256
-"""Connections at once; fewer where the daemon may have few files open."""
+"""The most connections at once; fewer if the daemon's limit of open files is low."""
 SHARE: Final = 4
-"""Connections take at most one in this many of the daemon's descriptors."""
+"""Connections use at most one in this many of the daemon's descriptors."""
 ACCEPT_SECONDS: Final = 5.0
-"""The longest time between making a protocol and having its transport."""
+"""The longest time from the creation of a protocol to its transport."""
 CLOSE_SECONDS: Final = 0.5
 KEEP_SECONDS: Final = 75.0
 """An idle connection is closed after this time."""
@@ -55,7 +56,7 @@ HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-"""Headers of every answer that has none of its own of that name."""
+"""Headers of every answer, unless the answer sets them itself."""
 _STATUSES = {EXIT_NO_SUCH: 404, EXIT_NOT_PERMITTED: 403, EXIT_UNREACHABLE: 503}
 OPEN_TO_SUBMITTERS: Final = frozenset(
     {
@@ -64,16 +65,17 @@ OPEN_TO_SUBMITTERS: Final = frozenset(
         ("PUT", "/ws/v1/cluster/apps/{app}/state"),
     }
 )
-"""What users who may submit may ask for; whose application it is, is found out by who answers."""
+"""The writes open to users who may submit; the handlers check whose application it is."""
 _LISTENER = web.AppKey("listener", WebListener)
 _NAMES = web.AppKey("names", frozenset[str])
 
 
 class ConnectionLimit:
-    """Makes the protocol of each new connection, and closes the longest silent one where there are too many.
+    """Makes the protocol of each new connection, and closes the longest-silent connection where there are too
+    many.
 
-    Any user of the machine can connect and send nothing, or one header a second, and a daemon out of descriptors cannot
-    start containers.
+    Any user of the machine can connect and send nothing, or one header a second; a daemon without free
+    descriptors cannot start containers.
     """
 
     def __init__(self, make: Callable[[], web.RequestHandler]) -> None:
@@ -82,7 +84,7 @@ class ConnectionLimit:
         self._most = max(8, min(MOST, files // SHARE))
         self._now = asyncio.get_running_loop().time
         self._heard: dict[web.RequestHandler, float] = {}
-        """When a connection was made, or a request of it began or ended; the longest ago first."""
+        """When each connection was made, or a request of it last began or ended; the longest ago first."""
         self._answering: Counter[web.RequestHandler] = Counter()
 
     def __call__(self) -> asyncio.BaseProtocol:
@@ -90,7 +92,7 @@ class ConnectionLimit:
         for one in [one for one in self._heard if self._is_gone(one)]:
             self._forget(one)
         open_ones = [one for one in self._heard if one.transport is not None]
-        # Those that are being answered go last: a caller that reads slowly is not silent.
+        # Connections being answered are closed last: a caller that reads slowly is not silent.
         open_ones.sort(key=lambda one: one in self._answering)
         for one in open_ones[: max(0, len(self._heard) + 1 - self._most)]:
             if one.transport is not None:
@@ -101,12 +103,12 @@ class ConnectionLimit:
         return made
 
     def begins(self, request: web.Request) -> None:
-        """A request is being answered."""
+        """Note that a request is being answered."""
         self._answering[request.protocol] += 1
         self._touch(request.protocol)
 
     def ends(self, request: web.Request) -> None:
-        """A request has been answered, or its caller has gone."""
+        """Note that a request has been answered, or its caller has gone."""
         self._answering[request.protocol] -= 1
         if self._answering[request.protocol] <= 0:
             del self._answering[request.protocol]
@@ -131,7 +133,7 @@ _PACE = web.AppKey("pace", Pace)
 
 
 class HttpError(YoppError):
-    """A refusal with its status and YARN's name for it."""
+    """An error with its HTTP status and YARN's exception name."""
 
     def __init__(
         self,
@@ -149,32 +151,32 @@ class HttpError(YoppError):
 
 
 def not_found(message: str) -> HttpError:
-    """404, as YARN says it."""
+    """404 with YARN's exception."""
     return HttpError(404, "NotFoundException", f"java.lang.Exception: {message}", exit_code=EXIT_NO_SUCH)
 
 
 def bad_request(message: str, because: str = "") -> HttpError:
-    """400, as YARN says it."""
+    """400 with YARN's exception."""
     return HttpError(
         400, "BadRequestException", f"java.lang.Exception: {message}", because=because, exit_code=2
     )
 
 
 def forbidden(message: str, because: str, hint: str = "") -> HttpError:
-    """403, as YARN says it."""
+    """403 with YARN's exception."""
     return HttpError(
         403, "ForbiddenException", message, because=because, hint=hint, exit_code=EXIT_NOT_PERMITTED
     )
 
 
 def wants_xml(request: web.Request) -> bool:
-    """Whether the caller takes XML and does not take JSON as well (a browser takes anything)."""
+    """Whether the caller accepts XML but not JSON (a browser accepts anything)."""
     accept = request.headers.get("Accept", "")
     return "/xml" in accept and "json" not in accept and "*/*" not in accept and "html" not in accept
 
 
 def to_json(document: Any) -> bytes:
-    """The same bytes as ``--json`` prints."""
+    """The document as the bytes that ``--json`` prints."""
     text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
     return harmless_json(text).encode() + b"\n"
 
@@ -182,7 +184,7 @@ def to_json(document: Any) -> bytes:
 def respond(
     request: web.Request, document: Document, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
-    """Send a document as JSON or XML, as the caller accepts it."""
+    """Send a document as JSON or XML, whichever the caller accepts."""
     if wants_xml(request):
         body, kind = to_xml(document).encode("utf-8", "replace"), "application/xml"
     else:
@@ -191,14 +193,16 @@ def respond(
 
 
 def caller(request: web.Request) -> int:
-    """The uid of the caller now, -1 where the kernel does not tell: it is remote, or has closed the connection."""
+    """The uid of the caller now, -1 where the kernel does not know it: the caller is remote, or has closed
+    the connection.
+    """
     protocol = request.protocol
     found = protocol.caller if isinstance(protocol, _Protocol) else None
     return found.uid() if found is not None and found.on_loopback else -1
 
 
 def has_token(request: web.Request) -> bool:
-    """Whether the caller shows the cluster's bearer token (RFC 6750)."""
+    """Whether the caller sends the cluster's bearer token (RFC 6750)."""
     scheme, _, shown = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not shown:
         return False
@@ -212,16 +216,20 @@ def is_owner(request: web.Request) -> bool:
 
 
 def submitter(request: web.Request) -> str:
-    """The user who is calling, if he may submit applications besides the owner; "" if he may not, or is not known."""
+    """The calling user, if that is another than the owner who may submit applications; "" if not, or if
+    unknown.
+    """
     uid = caller(request)
     if uid <= 0 or not request.app[_LISTENER].others_submit:
         return ""
     name = user_name(uid)
-    return "" if name == str(uid) else name  # the kernel knows him, and this host does not
+    return "" if name == str(uid) else name  # a uid without a user name on this host
 
 
 def require_submitter(request: web.Request) -> None:
-    """Raise 403 unless the caller may make this change: its owner, and others where they may submit."""
+    """Raise 403 unless the caller may make this change: the owner any change, others those open to
+    submitters.
+    """
     resource = request.match_info.route.resource
     path = resource.canonical if resource is not None else ""
     if (request.method, path) not in OPEN_TO_SUBMITTERS or not submitter(request):
@@ -246,7 +254,7 @@ def require_owner(request: web.Request, what: str) -> None:
 
 
 async def read_body(request: web.Request) -> bytes:
-    """The whole body. Raises 400 for one that is broken, 408 for a slow one, 413 for one that is too long."""
+    """The whole body. Raises 400 if it is broken, 408 if it is slow, 413 if it is too long."""
     try:
         async with asyncio.timeout(BODY_SECONDS):
             return await request.read()
@@ -258,19 +266,19 @@ async def read_body(request: web.Request) -> bytes:
 
 
 async def json_body(request: web.Request) -> dict[str, Any]:
-    """The body as a JSON object. Raises 400 for anything else, and as ``read_body`` does."""
+    """The body as a JSON object. Raises 400 for anything else, and the errors of ``read_body``."""
     data = await read_body(request)
     try:
         found = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise bad_request("the body is not JSON", because=str(error) or "it is nested too deeplyly") from None
+        raise bad_request("the body is not JSON", because=str(error) or "it is nested too deeply") from None
     if not isinstance(found, dict):
         raise bad_request("the body is not a JSON object", because=f"it is {type(found).__name__}")
     return found
 
 
 class WebServer:
-    """A served socket."""
+    """A socket that is being served."""
 
     def __init__(self, runner: web.AppRunner, serving: asyncio.Server) -> None:
         self._runner = runner
@@ -289,7 +297,7 @@ async def start(bound: socket.socket, listener: WebListener, routes: list[Route]
         "keepalive_timeout": KEEP_SECONDS,
         "lingering_time": LINGER_SECONDS,
         "access_log": None,
-        "auto_decompress": False,  # a few bytes become gigabytes, in the loop, before anybody could refuse them
+        "auto_decompress": False,  # else a few bytes become gigabytes, in the loop, before a check can refuse them
     }
 
     def connection() -> web.RequestHandler:
@@ -311,7 +319,7 @@ async def start(bound: socket.socket, listener: WebListener, routes: list[Route]
 
 
 class _Protocol(web.RequestHandler):
-    """A connection that knows its caller, and answers malformed requests with documents, too."""
+    """A connection that remembers its caller, and answers malformed requests with documents too."""
 
     __slots__ = ("caller",)
 
@@ -346,7 +354,7 @@ class _Protocol(web.RequestHandler):
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
-    """Whether a record tells of more than a request that was no HTTP: any user could fill the disk with those."""
+    """Whether a log record is about more than a malformed request: any user could fill the disk with those."""
     return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
@@ -363,7 +371,7 @@ async def _handled(request: web.Request, handler: Handler) -> web.StreamResponse
 
 @web.middleware
 async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Count the request, check it, and send what the handler returns, or the error that it raises."""
+    """Count the request, check it, and send the handler's answer, or the error that it raises."""
     limit = request.app[_LIMIT]
     limit.begins(request)
     try:
@@ -394,7 +402,7 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> HttpError:
 def refuse(
     request: web.Request, error: YoppError, headers: Mapping[str, str] | None = None
 ) -> web.StreamResponse:
-    """Send an error as the caller accepts it: a page to a browser that asks for one, else a document."""
+    """Send an error in the form the caller accepts: a page to a browser, else a document."""
     status = error.status if isinstance(error, HttpError) else _STATUSES.get(error.exit_code, 400)
     looks = "text/html" in request.headers.get("Accept", "")
     if not looks or request.path.startswith(("/ws/", "/proxy/", "/jmx")):
@@ -406,7 +414,7 @@ def refuse(
 
 
 async def _check(request: web.Request) -> None:
-    """Raise what keeps a request from being answered."""
+    """Raise an error if the request must not be answered."""
     _check_host(request)
     if (packed := request.headers.get("Content-Encoding", "identity")).lower() != "identity":
         raise HttpError(
@@ -419,13 +427,15 @@ async def _check(request: web.Request) -> None:
         _check_write(request)
         require_submitter(request)
         await read_body(request)
-        require_submitter(request)  # while the body came, he may have hung up
+        require_submitter(request)  # the caller may have closed the connection meanwhile
     elif request.app[_LISTENER].for_owner_only:
         require_owner(request, "what yopp.webapp.readers = owner keeps")
 
 
 def _check_host(request: web.Request) -> None:
-    """A page of another site whose name was rebound to this machine still sends that name."""
+    """Raise 403 for a foreign name: a page of another site whose name was rebound to this machine still sends
+    that name.
+    """
     host = request.headers.get("Host", "")
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     name = name.strip("[]").lower().rstrip(".")

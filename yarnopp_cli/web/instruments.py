@@ -1,4 +1,4 @@
-"""What Hadoop's daemons serve beside their own pages (``HttpServer2``): ``/conf``, ``/stacks`` and ``/logs``."""
+"""The common paths of Hadoop's daemons (``HttpServer2``): ``/conf``, ``/stacks`` and ``/logs``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LOG = re.compile(r"(rm|nm-\d+)\.log(\.\d+)?")
 
 
 class Instruments:
-    """One daemon's. ``navigation`` is that of its pages."""
+    """The instruments of one daemon. ``navigation`` is that of its pages."""
 
     def __init__(self, configuration: Configuration, run_dir: RunDir, navigation: Links) -> None:
         self._configuration = configuration
@@ -40,8 +40,9 @@ class Instruments:
 
     @route("GET", "/conf")
     async def conf(self, request: web.Request) -> Document | web.StreamResponse:
-        """The configuration that the daemon began with (``ConfServlet``): every property, or the one of ``name``; as
-        XML, or as JSON with ``format=json`` or where that is accepted."""
+        """The configuration that the daemon started with (``ConfServlet``): every property, or the one given
+        by ``name``; as XML, or as JSON with ``format=json`` or if the caller accepts JSON.
+        """
         wanted, known = request.query.get("name", ""), self._configuration
         names = [*PROPERTIES, *known.patterned_properties()]
         if wanted and wanted not in names:
@@ -61,7 +62,7 @@ class Instruments:
 
     @route("GET", "/stacks")
     async def stacks(self, request: web.Request) -> web.StreamResponse:
-        """What every thread of the daemon does now (``StackServlet``), for its owner and root."""
+        """The stacks of all threads of the daemon (``StackServlet``), for its owner and root."""
         require_owner(request, "a daemon's stacks")
         names = {thread.ident: thread.name for thread in threading.enumerate()}
         parts = [
@@ -92,6 +93,6 @@ class Instruments:
 
 
 def _as_json(rows: Sequence[tuple[str, str, str]], *, single: bool) -> dict[str, Any]:
-    """As Hadoop's ``Configuration.dumpConfiguration`` writes it."""
+    """The JSON that Hadoop's ``Configuration.dumpConfiguration`` writes."""
     found = [{"key": name, "value": value, "isFinal": False, "resource": at} for name, value, at in rows]
     return {"property": found[0]} if single else {"properties": found}

@@ -1,7 +1,8 @@
-"""The web servers' sockets: bound before a daemon says that it is ready, served from the first caller on.
+"""The web servers' sockets: bound before a daemon reports ready, served from the first caller on.
 
-Binding shows at once whether the port is free, and by which address the server is reached. Loading the server takes a
-third of a second and 15 MB, so it waits until somebody calls; the kernel keeps that caller meanwhile.
+Binding shows at once whether the port is free, and at which address the server is reached. Loading the server
+takes a third of a second and 15 MB, so it waits for the first caller, whose connection the kernel queues
+meanwhile.
 """
 
 from __future__ import annotations
@@ -23,16 +24,17 @@ BACKLOG = 128
 
 
 class Server(Protocol):
-    """A server that serves a socket."""
+    """A server on a socket."""
 
     async def close(self) -> None:
         """Stop serving, and end every connection."""
 
 
 class WebListener:
-    """A bound socket. ``address`` is where it is reached; ``warning`` is for people, "" for none. With
-    ``for_owner_only`` others may not even look; with ``others_submit`` they may submit. ``token`` gives the
-    bearer token that makes a caller its owner, "" for none."""
+    """A bound socket. ``address`` is where it is reached; ``warning`` is for users, "" for none. With
+    ``for_owner_only`` other users may not even read; with ``others_submit`` they may submit. ``token``
+    returns the bearer token that gives a caller the owner's rights, "" for none.
+    """
 
     def __init__(self, bound: socket.socket, host: str, warning: str = "") -> None:
         self._socket = bound
@@ -65,7 +67,7 @@ class WebListener:
             start: Callable[..., Awaitable[Server]] = loaded.serve
             self._server = await start(self._socket, *arguments)
         except (ImportError, OSError) as error:
-            # The daemon goes on without it: callers are turned away, and the log says why.
+            # The daemon goes on without the web server: connections are refused, and the log says why.
             LOG.error("the web server cannot start: %s", error)
             self._socket.close()
             return
@@ -85,10 +87,10 @@ class WebListener:
 def listen(
     address: str, name: str, *, loopback_only: bool, offset: int = 0, fallback: bool = False
 ) -> WebListener:
-    """Bind ``address``, the value of property ``name``, ``offset`` ports on.
+    """Bind ``address``, the value of property ``name``, with ``offset`` added to the port.
 
-    With ``fallback`` a free port is taken where this one is in use, and the listener's warning says so.
-    Raises InvalidPropertyError for what is not an address, YoppError for one that cannot be bound.
+    With ``fallback`` a free port is used if this one is taken, and the listener's warning says so. Raises
+    InvalidPropertyError for an invalid address, YoppError for one that cannot be bound.
     """
     host, ip, port = parse(address, name, loopback_only=loopback_only)
     wanted = port + offset if port else 0
@@ -116,7 +118,7 @@ def listen(
 
 
 def parse(address: str, name: str, *, loopback_only: bool) -> tuple[str, str, int]:
-    """``host:port`` as (host for people, IP to bind, port). Raises InvalidPropertyError."""
+    """``host:port`` as (host to show, IP to bind, port). Raises InvalidPropertyError."""
     if (found := host_and_port(address)) is None:
         raise InvalidPropertyError(
             f"{name} = {address!r} is not an address", because="it must look like localhost:8088"
@@ -162,7 +164,7 @@ def _bind(ip: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in ip else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        # Allows a port whose last connections are still closing, not one where somebody listens.
+        # Allows a port whose last connections are still closing, not one that another process listens on.
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((ip, port))
         bound.listen(BACKLOG)

@@ -1,6 +1,7 @@
-"""Log files of containers over HTTP: their list, and their content from any byte on.
+"""Log files of containers over HTTP: the list of files, and their content from any byte on.
 
-Reads only regular files directly in a container's own directory, follows no link, and reads no more than is asked for.
+Reads only regular files directly in a container's own directory, follows no link, and reads no more than
+requested.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ POSITION: Final = "X-Log-Position"
 
 
 class LogFile(NamedTuple):
-    """A name, its bytes, and when it was written to last (epoch milliseconds)."""
+    """A file's name, its size in bytes, and when it was last written (epoch milliseconds)."""
 
     name: str
     size: int
@@ -29,7 +30,7 @@ class LogFile(NamedTuple):
 
 
 def files_of(directory: str) -> list[LogFile]:
-    """The regular files in a container's log directory, by name; none if there is no such directory."""
+    """The regular files in a container's log directory, by name; empty if there is no such directory."""
     found = []
     try:
         with os.scandir(directory) as entries:
@@ -39,12 +40,14 @@ def files_of(directory: str) -> list[LogFile]:
                     found.append(LogFile(entry.name, facts.st_size, facts.st_mtime_ns // 1_000_000))
     except OSError:
         return []
-    # stderr before stdout, as YARN's page has them.
+    # stderr before stdout, as on YARN's page.
     return sorted(found, key=lambda one: one.name)
 
 
 def open_file(directory: str, name: str, owner: int = -1) -> int:
-    """A descriptor of one file. Raises 404 for what is not a plain file there, or not that ``owner``'s (-1: any)."""
+    """A descriptor of one file. Raises 404 if it is not a regular file in the directory, or not owned by
+    ``owner`` (-1: any).
+    """
     if not name or "/" in name or "\0" in name or name in (".", ".."):
         raise not_found("no such log file")
     try:
@@ -63,9 +66,9 @@ def open_file(directory: str, name: str, owner: int = -1) -> int:
 
 
 def span(request: web.Request, size: int) -> tuple[int, int]:
-    """Which bytes are wanted: ``size=N`` the first N, ``size=-N`` the last, ``start=N`` those from there on."""
+    """The requested bytes: ``size=N`` the first N, ``size=-N`` the last N, ``start=N`` those from byte N on."""
     if (start := number(request, "start")) is not None:
-        # A file that is shorter than it was has been begun anew by its writer.
+        # A file shorter than before has been truncated and rewritten by its writer.
         return (0 if start > size else start), size
     wanted = request.query.get("size", "")
     if not wanted:
@@ -75,8 +78,10 @@ def span(request: web.Request, size: int) -> tuple[int, int]:
 
 
 def require_reader(request: web.Request, directory: str, logs: str) -> int:
-    """Raise 403 unless the caller may read this log directory: the owner of the cluster all of it (-1), a user what
-    belongs to that user (the uid) below the node's own directory of ``logs``, where nobody else puts anything."""
+    """Raise 403 unless the caller may read this log directory. Returns whose files: -1, all, for the
+    cluster's owner; else the caller's uid, for a directory of that user below the node's own ``logs``, which
+    no other user can write to.
+    """
     uid = caller(request)
     if not is_owner(request) and uid > 0 and logs and directory.startswith(f"{logs.rstrip('/')}/"):
         with contextlib.suppress(OSError):
@@ -88,7 +93,7 @@ def require_reader(request: web.Request, directory: str, logs: str) -> int:
 
 
 async def send(request: web.Request, directory: str, name: str, owner: int = -1) -> web.StreamResponse:
-    """Send what is asked for of a file, which is the ``owner``'s if one is named, as plain text."""
+    """Send the requested bytes of a file as plain text; with ``owner`` only if that user owns the file."""
     descriptor = await asyncio.to_thread(open_file, directory, name, owner)
     try:
         begin, end = span(request, os.fstat(descriptor).st_size)
@@ -102,7 +107,7 @@ async def send(request: web.Request, directory: str, name: str, owner: int = -1)
         while begin < end:
             block = await asyncio.to_thread(os.pread, descriptor, min(BLOCK, end - begin), begin)
             if not block:
-                break  # it was cut while it was sent: the caller sees that it is short
+                break  # the file was truncated meanwhile: the caller sees that the answer is too short
             await response.write(block)
             begin += len(block)
         if begin < end:

@@ -1,7 +1,8 @@
-"""Hadoop's REST APIs of a MapReduce ApplicationMaster, by the RM's proxy, and of the job history server.
+"""Hadoop's REST APIs of a MapReduce ApplicationMaster, below the RM's proxy path, and of the job history
+server.
 
-yopp's masters do not listen: the ResourceManager knows which container ran which task, and answers for them. The
-history server is what the RM has kept on disk, at the RM's own port.
+yopp's masters do not listen: the ResourceManager knows which container ran which task, and answers for them.
+The history server's API serves what the RM has kept on disk, at the RM's own port.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ OF_JOBS: dict[str, Callable[..., Document]] = {
     ATTEMPT: lambda view, task, tried: {"taskAttempt": view.attempt_document(task, tried)},
     ATTEMPT + "/counters": JobView.attempt_counters_document,
 }
-"""What a living master and the history server tell alike, of the view of a job, and the task and the attempt that the
-path names."""
+"""The documents that a live master and the history server share, made from the view of a job, and the task
+and attempt in the path.
+"""
 OF_MASTERS: dict[str, Callable[..., Document]] = {
     JOB: lambda view: {"job": view.job()},
     ATTEMPT + "/state": lambda view, task, tried: {"state": view.attempt_state(tried)},
@@ -56,7 +58,7 @@ ATTEMPT_STATES = (
     "NEW", "STARTING", "RUNNING", "COMMIT_PENDING", "SUCCESS_CONTAINER_CLEANUP", "SUCCEEDED", "FAILED", "KILLED",
 )  # fmt: skip
 RECENT_MS = 600_000
-"""No container outlives its application for longer."""
+"""No container outlives its application by more than this."""
 Find = Callable[[web.Request], Awaitable[JobView]]
 
 
@@ -68,7 +70,7 @@ class MapReduceApi:
         self._kept = data.kept_jobs
 
     def routes(self) -> list[Route]:
-        """The proxy's resources, and the history server's."""
+        """The routes of the proxy, and those of the history server."""
         found = [_told(MASTER + path, self._living, tell) for path, tell in (OF_JOBS | OF_MASTERS).items()]
         found += [_told(KEPT + path, self._ended, tell) for path, tell in (OF_JOBS | OF_KEPT).items()]
         found += [_tasks(MASTER, self._living), _tasks(KEPT, self._ended)]
@@ -118,13 +120,13 @@ class MapReduceApi:
             live = await self._data.job(application_id)
         except ApplicationNotFoundError:
             live = None
-        # Read afterwards, as in ``_rows``.
+        # The files are read after the RM was asked, as in ``_rows``.
         view = await asyncio.to_thread(self._kept.find, application_id) or live
         if view is None or not view.has_ended:
             raise not_found(f"job, {job_id[:100]}, is not found")
         return view
 
-    # -- a living master -------------------------------------------------------------------------------------
+    # -- a live master ---------------------------------------------------------------------------------------
 
     @route("GET", PROXY, PROXY + "/")
     async def page(self, request: web.Request) -> web.StreamResponse:
@@ -177,7 +179,7 @@ class MapReduceApi:
 
     @route("GET", HISTORY, HISTORY + "/", HISTORY + "/info")
     async def history_info(self, request: web.Request) -> Document:
-        """HistoryInfo. It is the ResourceManager that keeps and serves the history."""
+        """HistoryInfo. The ResourceManager keeps and serves the history."""
         info = await self._data.info()
         return {
             "historyInfo": {
@@ -190,7 +192,7 @@ class MapReduceApi:
 
     @route("GET", KEPT + "/jobs")
     async def history_jobs(self, request: web.Request) -> Document:
-        """Jobs that have ended, by Hadoop's filters; ``limit`` keeps the latest."""
+        """Ended jobs, with Hadoop's filters; ``limit`` keeps the latest."""
         wanted = {name: request.query.get(name, "") for name in ("state", "user", "queue")}
         if wanted["state"] and wanted["state"] not in JOB_STATES:
             raise bad_request(
@@ -208,7 +210,7 @@ class MapReduceApi:
         return {"jobs": {"job": rows} if rows else None}
 
     async def _rows(self) -> list[dict[str, Any]]:
-        """Kept jobs, and those that ended just now: they are kept once their last container has ended."""
+        """Kept jobs, and those that ended recently: a job is kept once its last container has ended."""
         since = now_ms() - RECENT_MS
         recent: list[dict[str, Any]] = []
         for app in await self._data.applications(GetApplicationsRequest(application_types=("MAPREDUCE",))):
@@ -217,7 +219,8 @@ class MapReduceApi:
             answer = await self._data.call(GetMapReduceJobRequest(app.application_id))
             if answer.report is not None:
                 recent.append(JobView(answer.application, answer.report, now_ms()).history_row())
-        # Read afterwards: one that is kept meanwhile is here, if its report was gone already.
+        # The files are read after the RM was asked: a job kept in between, whose report was gone already, is
+        # among them.
         rows = await asyncio.to_thread(self._kept.rows)
         known = {row["id"] for row in rows}
         rows += [row for row in recent if row["id"] not in known]
@@ -243,7 +246,7 @@ def _tasks(base: str, find: Find) -> Route:
 
 
 def _named(view: JobView, request: web.Request) -> tuple[Any, ...]:
-    """The task that a path names, and its attempt, if it names one. Raises 404."""
+    """The task in the path, and its attempt, if the path names them. Raises 404."""
     task_id, attempt_id = request.match_info.get("task"), request.match_info.get("attempt")
     if task_id is None:
         return ()

@@ -35,7 +35,7 @@ APPLICATION_STATES = (
 
 
 class NodeApi:
-    """Every call of YARN's NodeManager REST API that means something on one host."""
+    """Every call of YARN's NodeManager REST API that applies to one host."""
 
     def __init__(self, data: NodeData) -> None:
         self._data = data
@@ -66,8 +66,7 @@ class NodeApi:
     @route("GET", BASE + "/apps/{app}")
     async def application(self, request: web.Request) -> Document:
         """One application."""
-        application_id = request.match_info["app"]
-        ApplicationId.parse(application_id)
+        application_id = str(ApplicationId.read(request.match_info["app"]))
         containers = view.by_application(await self._data.containers()).get(application_id)
         if containers is None:
             raise not_found(f"app with id {application_id} not found")
@@ -100,19 +99,21 @@ class NodeApi:
         return await logs.send(request, directory, request.match_info["file"], owner)
 
     async def _readable(self, request: web.Request) -> tuple[str, int]:
-        """The log directory, and whose files of it the caller may read (-1: all). Raises 403 and 404."""
+        """The log directory, and the uid whose files in it the caller may read (-1: all). Raises 403 and 404."""
         if not is_owner(request) and caller(request) <= 0:
             require_owner(request, "containers' output")
         try:
             directory = await self._data.log_directory(request.match_info["container"])
         except YoppError:
-            require_owner(request, "containers' output")  # others are not told whether there is one
+            require_owner(request, "containers' output")  # other users are not told whether it exists
             raise
         return directory, logs.require_reader(request, directory, (await self._data.info()).log_dir)
 
     @route("GET", BASE + "/resources/{name:.+}")
     async def resource(self, request: web.Request) -> Document:
-        """What there is of a resource type, and who has it: of yarn.io/gpu, where GPUs are known one by one."""
+        """The devices of a resource type and the containers that hold them: for yarn.io/gpu, where GPUs are
+        known individually.
+        """
         info, name = await self._data.info(), request.match_info["name"]
         return view.resource(name, info, await self._data.containers())
 

@@ -1,7 +1,9 @@
-"""The REST API's share of a daemon's loop: whoever asks at full speed does not hold up nodes, masters and commands.
+"""Limits the REST API's share of a daemon's loop: a client at full speed does not delay nodes, masters and
+commands.
 
-A daemon has one loop. Requests are begun one after the other, and after each the loop is left to others for a time in
-proportion to what it took. Waiting for an answer of the machine, for a file or for a slow reader takes nothing.
+A daemon has one loop. Requests begin one after the other, and after each the loop is left to other work for a
+time in proportion to what the request took. Waiting for an answer of the machine, for a file or for a slow
+reader does not count.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ T = TypeVar("T")
 SHARE: Final = 0.4
 """The part of the loop's time that requests may take."""
 LONGEST_PAUSE: Final = 0.1
-"""Seconds that the next request waits at most for those before it."""
+"""The longest time in seconds that a request waits for those before it."""
 
 
 class Pace:
-    """Lets one request after the other begin, by the time that they have taken (``now``: the loop's clock)."""
+    """Begins one request after the other, paced by the time that they take (``now``: the loop's clock)."""
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -27,7 +29,7 @@ class Pace:
         self._free_at = 0.0
 
     async def run(self, handler: Coroutine[Any, Any, T]) -> T:
-        """What the handler returns or raises, once it was its turn."""
+        """Run the handler when its turn has come; returns or raises what it does."""
         has_turn = False
         try:
             async with self._turn:
@@ -36,19 +38,19 @@ class Pace:
                 has_turn = True
         finally:
             if not has_turn:
-                handler.close()  # its caller has gone meanwhile
+                handler.close()  # cancelled: its caller has gone
         return await _Timed(handler, self)
 
     def took(self, seconds: float) -> None:
-        """A handler has kept the loop for so long."""
+        """Count ``seconds`` for which a handler has kept the loop busy."""
         now = self.now()
         pause = seconds * (1 / SHARE - 1)
-        # What was taken meanwhile was not left to others.
+        # Time that other requests took meanwhile was not left to other work.
         self._free_at = min(max(self._free_at + seconds, now) + pause, now + LONGEST_PAUSE)
 
 
 class _Timed(Generic[T]):
-    """A coroutine of which each step is timed."""
+    """A coroutine whose steps are timed."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], pace: Pace) -> None:
         self._steps = coroutine.__await__()

@@ -1,4 +1,4 @@
-"""The query parameters of YARN's REST API, read and checked."""
+"""Reads and checks the query parameters of YARN's REST API."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
 MAX_TIME = 2**63 - 1
 UNLISTED = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED})
-"""Nodes that YARN lists only where their states are asked for."""
+"""The states whose nodes YARN lists only on request."""
 
 
 def names(request: web.Request, *parameters: str) -> tuple[str, ...]:
@@ -34,7 +34,7 @@ def names(request: web.Request, *parameters: str) -> tuple[str, ...]:
 
 
 def words(request: web.Request, kind: type[EnumT], what: str, *parameters: str) -> tuple[EnumT, ...]:
-    """The members of ``kind`` that comma lists name, in any case of letters. Raises 400 in YARN's words."""
+    """The members of ``kind`` that comma lists name, case-insensitively. Raises 400 in YARN's words."""
     found = []
     for word in names(request, *parameters):
         try:
@@ -46,7 +46,7 @@ def words(request: web.Request, kind: type[EnumT], what: str, *parameters: str) 
 
 
 def chosen_nodes(request: web.Request, nodes: Sequence[NodeReport], *parameters: str) -> list[NodeReport]:
-    """The nodes in the states that these parameters name; where there are none, those not in UNLISTED."""
+    """The nodes in the states that these parameters name; without the parameters, those not in UNLISTED."""
     wanted = words(request, NodeState, "node state", *parameters)
     if any(name in request.query for name in parameters):
         return [one for one in nodes if not wanted or one.state in wanted]
@@ -54,7 +54,9 @@ def chosen_nodes(request: web.Request, nodes: Sequence[NodeReport], *parameters:
 
 
 def nodes_in(word: str, nodes: Sequence[NodeReport]) -> list[NodeReport]:
-    """The nodes of a page of YARN's such as ``/cluster/nodes/lost``: in the state ``word``, or ``all``. Raises 404."""
+    """The nodes of a YARN page such as ``/cluster/nodes/lost``: in the state ``word``, or ``all``. Raises
+    404.
+    """
     if word == "all":
         return list(nodes)
     if word.upper() not in NodeState.__members__:
@@ -70,7 +72,7 @@ def whole(name: str, text: str) -> int:
 
 
 def number(request: web.Request, name: str) -> int | None:
-    """A number that is not negative, None where it is not given. Raises 400."""
+    """A number that is not negative; None if the parameter is missing. Raises 400."""
     text = request.query.get(name, "")
     return whole(name, text) if text else None
 
@@ -86,7 +88,7 @@ def numbers(request: web.Request, name: str) -> frozenset[int]:
 
 
 def latest(request: web.Request, rows: list[T]) -> list[T]:
-    """The last ``limit`` of the rows, all without one. Raises 400."""
+    """The last ``limit`` rows; all rows without a limit. Raises 400."""
     limit = number(request, "limit")
     if limit == 0:
         raise bad_request("limit value must be greater then 0")
@@ -128,8 +130,8 @@ def grouped_by(request: web.Request) -> bool:
 def application_filter(
     request: web.Request,
 ) -> tuple[GetApplicationsRequest, Callable[[ApplicationReport], bool]]:
-    """Which applications ``GET /ws/v1/cluster/apps`` shows: what the RM filters, and what is left to filter.
-    Raises 400 for wrong parameters.
+    """The filter of ``GET /ws/v1/cluster/apps``: the request that the RM filters by, and a predicate for the
+    rest. Raises 400 for wrong parameters.
     """
     states = words(request, YarnApplicationState, "application-state", "states", "state")
     finals = words(request, FinalApplicationStatus, "final application status", "finalStatus")
@@ -151,7 +153,7 @@ def application_filter(
 
 
 def target_state(body: Mapping[str, Any], known: Container[str]) -> str:
-    """The state that a body asks for. Raises 400 for one that is not among those known."""
+    """The target state in a body. Raises 400 for an unknown one."""
     wanted = body.get("state")
     if not isinstance(wanted, str) or wanted not in known:
         raise bad_request(f"Invalid target state: {str(wanted)[:100]}")
@@ -159,8 +161,8 @@ def target_state(body: Mapping[str, Any], known: Container[str]) -> str:
 
 
 def is_to_be_killed(state: str, wanted: str) -> bool:
-    """Whether what is in ``state`` is to be killed; False where it is in the state wanted. Raises 400 for another
-    one: nothing else can be asked for.
+    """Whether an object in ``state`` is to be killed; False if it is in the wanted state already. Raises 400
+    for any other target: only KILLED is allowed.
     """
     if wanted not in (state, "KILLED"):
         raise bad_request("Only 'KILLED' is allowed as a target state.")

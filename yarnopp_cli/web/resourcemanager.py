@@ -73,7 +73,7 @@ TOLD: dict[str, Callable[[ApplicationReport], Document]] = {
     "/timeouts": lambda app: {"timeouts": {"timeout": [cluster_view.timeout_document(app, now_ms())]}},
     "/timeout": lambda app: {"timeout": cluster_view.timeout_document(app, now_ms())},
 }
-"""What is told of one application, by the path below its own. A PUT answers with it as it is then."""
+"""The documents of one application, by the path below its own. A PUT answers with the changed document."""
 
 
 def java_date(epoch_ms: int) -> str:
@@ -82,14 +82,14 @@ def java_date(epoch_ms: int) -> str:
 
 
 class ClusterApi:
-    """Every call of YARN's ResourceManager REST API that means something on one host."""
+    """Every call of YARN's ResourceManager REST API that applies to one host."""
 
     def __init__(self, data: ClusterData, configuration: Configuration) -> None:
         self.data = data
         self._settings = configuration.settings(ApplicationSettings)
 
     def routes(self) -> list[Route]:
-        """The resources, YARN's paths."""
+        """The routes, at YARN's paths."""
         told = [self._telling(path, tell) for path, tell in TOLD.items() if path != "/timeout"]
         return [*told, *routes_of(self)]
 
@@ -186,7 +186,7 @@ class ClusterApi:
 
     @route("POST", BASE + "/apps")
     async def submit(self, request: web.Request) -> web.StreamResponse:
-        """Run an application: 202, and where to look for it."""
+        """Run an application: 202, and its address in Location."""
         body = await json_body(request)
         wish: client.SubmitApplicationRequest | client.SubmitJobRequest
         if is_owner(request):
@@ -200,7 +200,7 @@ class ClusterApi:
 
     @route("PUT", APP + "/state")
     async def set_state(self, request: web.Request) -> Document:
-        """Kill it: KILLED is the only other state that can be asked for."""
+        """Kill the application: KILLED is the only target state allowed."""
         body = await json_body(request)
         wanted = queries.target_state(body, set(YarnApplicationState))
         report = await self._application(request)
@@ -218,7 +218,7 @@ class ClusterApi:
 
     @route("PUT", APP + "/queue")
     async def set_queue(self, request: web.Request) -> Document:
-        """Move it to another queue."""
+        """Move the application to another queue."""
         queue = (await json_body(request)).get("queue")
         if not isinstance(queue, str) or not queue:
             raise bad_request('the body must be {"queue": NAME}')
@@ -226,7 +226,7 @@ class ClusterApi:
 
     @route("PUT", APP + "/priority")
     async def set_priority(self, request: web.Request) -> Document:
-        """Give it another priority."""
+        """Change the application's priority."""
         priority = (await json_body(request)).get("priority")
         if isinstance(priority, bool) or not isinstance(priority, int):
             raise bad_request('the body must be {"priority": NUMBER}')
@@ -242,13 +242,15 @@ class ClusterApi:
         return await self._change(request, client.UpdateApplicationTimeoutsRequest, expires)
 
     async def _change(self, request: web.Request, wish: Change, value: object) -> Document:
-        """Make a change of an application, and tell what the path names of it."""
+        """Change an application, and answer with the document at the path."""
         report = await self._application(request)
         answer = await self._write(wish(report.application_id, value), request)
         return TOLD["/" + request.path.rpartition("/")[2]](answer.application)
 
     def _who(self, request: web.Request) -> tuple[int, str]:
-        """As whom a change is made: the cluster's user for its owner, else the caller. Raises 403."""
+        """The uid and user for whom a change is made: the cluster's user for its owner, else the caller.
+        Raises 403.
+        """
         if is_owner(request):
             return os.geteuid(), user_name(os.geteuid())
         uid, name = caller(request), submitter(request)
@@ -272,13 +274,13 @@ class ClusterApi:
     async def attempt(self, request: web.Request) -> Document:
         """``yopp attempt status ID --json``."""
         attempt_id = await self._attempt_id(request)
-        for one in await self.data.attempts(request.match_info["app"]):
+        for one in await self.data.attempts(_application_of(attempt_id)):
             if one.attempt_id == attempt_id:
                 return {"appAttempt": application_view.attempt_document(one)}
         raise not_found(f"app attempt with id: {attempt_id} not found")
 
     async def _attempt_id(self, request: web.Request) -> str:
-        """The attempt's id, checked to be one of the application; its bare number will do, as in YARN."""
+        """The attempt's id, checked to belong to the application; a bare number is accepted, as in YARN."""
         report = await self._application(request)
         word = request.match_info["attempt"]
         if word.isascii() and word.isdigit() and len(word) < 7:
@@ -293,9 +295,9 @@ class ClusterApi:
 
     @route("GET", ATTEMPT + "/containers")
     async def attempt_containers(self, request: web.Request) -> Document:
-        """The containers of an attempt, those that have ended too."""
+        """The containers of an attempt, including ended ones."""
         attempt_id = await self._attempt_id(request)
-        reports = await self.data.containers_of(request.match_info["app"])
+        reports = await self.data.containers_of(_application_of(attempt_id))
         mine = [one for one in reports if _attempt_of(one.container_id) == attempt_id]
         return cluster_view.container_documents(mine, await self.data.http_addresses(), now_ms())
 
@@ -312,7 +314,7 @@ class ClusterApi:
 
     @route("POST", BASE + "/containers/{container}/signal/{signal}")
     async def signal(self, request: web.Request) -> Document:
-        """Signal a container through its node, as YARN's three commands mean it."""
+        """Signal a container through its node, by one of YARN's three commands."""
         command = request.match_info["signal"].upper()
         if command not in SIGNALS:
             raise bad_request(
@@ -348,17 +350,18 @@ class ClusterApi:
 
     @route("POST", BASE + "/nodes/{node}/resource")
     async def set_node_resource(self, request: web.Request) -> Document:
-        """Another size of a node, until its process ends."""
+        """Change the size of a node, until its process ends."""
         size = resource_of(await json_body(request))
         node = await self.data.node(request.match_info["node"])
         total = (await self._write(UpdateNodeResourceRequest(node.node_id, size), request)).total
         return {"memory": total.memory, "vCores": total.vcores}
 
-    # -- what one host has not ---------------------------------------------------------------------------------
+    # -- not supported on one host
+    # -----------------------------------------------------------------------------
 
     @route("GET", BASE + "/scheduler-conf")
     async def scheduler_configuration(self, request: web.Request) -> Document:
-        """The queues' properties that were set."""
+        """The ``yarn.scheduler.`` properties that were set."""
         info = await self.data.info()
         found = [
             {"name": name, "value": value}
@@ -389,6 +392,10 @@ class ClusterApi:
     async def reservation(self, request: web.Request) -> Document:
         """400, as YARN answers where the reservation system is off."""
         raise NotYetSupportedError("the reservation system is not enabled: reservations are not supported")
+
+
+def _application_of(attempt_id: str) -> str:
+    return str(ApplicationAttemptId.parse(attempt_id).application_id)
 
 
 def _attempt_of(container_id: str) -> str:

@@ -1,4 +1,4 @@
-"""Which method of an API answers which requests: said above the method itself."""
+"""A decorator that declares which requests a method of an API answers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from aiohttp import web
 
 Document = dict[str, Any]
 Handler = Callable[[web.Request], Awaitable[Document | web.StreamResponse]]
-"""What answers requests; a document is sent as JSON or XML, as the caller takes it."""
+"""A handler of requests; a document is sent as JSON or XML, whichever the caller accepts."""
 Route = tuple[str, str, Handler]
-"""A method, a path as aiohttp writes it, and what answers."""
+"""An HTTP method, a path in aiohttp's syntax, and the handler."""
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[Document | web.StreamResponse]])
 
 
 def route(method: str, *paths: str) -> Callable[[HandlerT], HandlerT]:
-    """Mark a method of an API's class as what answers ``method`` at these paths; ``routes_of`` finds it."""
+    """Mark a method of an API's class as the handler of ``method`` at these paths; ``routes_of`` finds it."""
 
     def mark(handler: HandlerT) -> HandlerT:
         handler.__dict__.setdefault("routes", []).extend((method, path) for path in paths)
@@ -26,7 +26,7 @@ def route(method: str, *paths: str) -> Callable[[HandlerT], HandlerT]:
 
 
 def routes_of(api: object) -> list[Route]:
-    """The routes whose handlers are methods of an API, in the order in which they stand in its class."""
+    """The routes whose handlers are methods of an API, in the order of their definition."""
     return [
         (method, path, getattr(api, name))
         for name, member in vars(type(api)).items()

@@ -1,4 +1,4 @@
-"""From the body of a submission to what the RM is asked: the master that runs it, and its environment."""
+"""Turns the body of a submission into a request to the RM: the master that runs it, and its environment."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MASTERS = "yarnopp_cli.daemons"
 def submission_context(
     body: Mapping[str, Any], settings: ApplicationSettings, rm_address: str
 ) -> ApplicationSubmissionContext:
-    """What the RM is asked to run. Raises UsageError."""
+    """The submission context for the RM. Raises UsageError."""
     program = "bash" if shutil.which("bash") else "sh"
     wanted = read(body, shell_program=program, max_preemptions=settings.max_preemptions)
     context = wanted.context
@@ -40,8 +40,9 @@ def submission_context(
 
 
 def hosted_job(body: Mapping[str, Any], settings: ApplicationSettings) -> SubmitJobRequest:
-    """The same for a caller who is not the owner: the RM hosts the master, so that none of our programs runs as that
-    user, who reaches no socket of ours. A command is one task. Raises UsageError."""
+    """The job of a caller who is not the owner: the RM hosts the master, because a master that ran as that
+    user could not reach yopp's sockets. A command is one task. Raises UsageError.
+    """
     program = "bash" if shutil.which("bash") else "sh"
     wanted = read(body, shell_program=program, max_preemptions=settings.max_preemptions)
     job = wanted.job

@@ -1,9 +1,9 @@
 """Resolves ids of applications, containers and nodes: full ids, ``last``, unique suffixes, ``-`` for stdin.
 
 ``3`` is the application (or container) with that number, ``3.2`` application 3's container 2, ``last.2`` the newest
-one's, ``_0003`` whatever ends so, and another word the application of that name; ``1-3,7`` and ``3.2-5`` are the
-existing ones of these numbers, ``all`` means all live ones. A word without a match is exit 66; a word with several
-matches is exit 2 and lists them.
+one's, ``NAME.2`` that of the application with this name, ``_0003`` whatever ends so, and another word the application
+of that name; ``1-3,7`` and ``3.2-5`` are the existing ones of these numbers, ``all`` means all live ones. A word
+without a match is exit 66; a word with several matches is exit 2 and lists them.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ _DOTTED = pattern(r"(?:(\d+)\.)?(\d+)", re.ASCII)
 _RANGE = pattern(r"(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)", re.ASCII)
 _NUMBERS = pattern(r"[\d.,-]*\d,[\d.,-]*\d", re.ASCII)
 _OF_LAST = pattern(r"last\.(\d+(?:-\d+)?)", re.ASCII)
+_OF_NAMED = pattern(r"(.+)\.(\d+(?:-\d+)?)", re.ASCII)
 _YARNS_DIGITS = pattern(r"(?:…?e?[\d_]*_)?\d{6,}", re.ASCII)
 """The end of a container's id, which no name of a job (``train_20260131``) is taken for."""
 _IDENTIFYING = pattern(r"last|all|[\d._…-]+|(?:application|appattempt|container)_.*", re.ASCII)
@@ -153,6 +154,21 @@ def _by_name(reports: Sequence[ApplicationReport], word: str) -> str:
     return found[0] if found else word
 
 
+def by_names(client: Client, named: Sequence[str]) -> list[str]:
+    """The words, ``NAME.2`` replaced by container 2 of the application with this name, unless an application is called
+    so. Raises UsageError where several have the name."""
+    reports = cache(lambda: client.applications())
+    found = []
+    for word in named:
+        match = None if _IDENTIFYING.fullmatch(word) or is_container(word) else _OF_NAMED.fullmatch(word)
+        if match is not None and all(one.name != word for one in reports()):
+            application_id = _by_name(reports(), match[1])
+            if application_id != match[1]:
+                word = f"{_number(application_id)}.{match[2]}"
+        found.append(word)
+    return found
+
+
 def _some(found: Sequence[str]) -> str:
     more = f" and {len(found) - _CANDIDATES} more" if len(found) > _CANDIDATES else ""
     return ", ".join(found[:_CANDIDATES]) + more
@@ -179,7 +195,7 @@ def containers(
         living = {one.container_id for one in client.container_reports(rm.GetContainersRequest())}
         return [one for one in within if one in living] or within
 
-    named = words(given)
+    named = by_names(client, words(given))
     if "last" in named:
         # Whoever names the newest means work, and not what looks after it, unless there is nothing else.
         tasks = [one.container_id for one in reports() if not one.is_am]
@@ -215,7 +231,7 @@ def spread(client: Client, given: Sequence[str]) -> list[str]:
 
 def jobs(client: Client, given: Sequence[str]) -> tuple[list[str], list[str]]:
     """The full ids of the applications named, and of the containers. Raises as ``applications`` and ``containers``."""
-    named = words(given)
+    named = by_names(client, words(given))
     some = [one for one in named if is_container(one)]
     others = [one for one in named if one not in some]
     return applications(client, others) if others else [], containers(client, some) if some else []
@@ -230,7 +246,7 @@ def things(client: Client, given: Sequence[str]) -> list[str]:
         return [one.node_id for one in nodes(every, [word])]
 
     found: list[str] = []
-    for word in spread(client, words(given)):
+    for word in spread(client, by_names(client, words(given))):
         if is_container(word):
             found += containers(client, [word])
         elif word in ports or ":" in word:

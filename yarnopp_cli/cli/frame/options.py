@@ -190,7 +190,7 @@ JobTimeout = Annotated[
     float | None,
     option(
         "--timeout TIME",
-        "Stop the job itself after this time: 90s, 5m, 2h; exit 124. [env: YOPP_TIMEOUT]",
+        "Stop the job itself this long after it has begun: 90s, 5m, 2h; exit 124. [env: YOPP_TIMEOUT]",
         parser=duration,
         envvar="YOPP_TIMEOUT",
         show_envvar=False,
@@ -273,7 +273,9 @@ class HereOnly(Record):
 HERE_ONLY = HereOnly()
 WITHOUT_UPLOAD = HereOnly("Hadoop's distributed shell cannot do that without an upload")
 
-IDS = argument("ID...", "Full id, `last`, `last.2`, unique suffix, name, 1-3, `all`, or - for stdin.")
+IDS = argument(
+    "ID...", "Full id, `last`, `last.2`, unique suffix, name, `NAME.2`, 1-3, `all`, or - for stdin."
+)
 Ids = Annotated[list[str], IDS]
 ApplicationIds = Annotated[list[str], IDS, Live(("app",))]
 ContainerIds = Annotated[list[str], IDS, Live(("container",))]

@@ -57,6 +57,7 @@ _yopp() {
 if [ "$funcstack[1]" = "_yopp" ]; then
     _yopp "$@"
 else
+    (( $+functions[compdef] )) || { autoload -Uz compinit && compinit -i }
     compdef _yopp yopp
 fi
 """

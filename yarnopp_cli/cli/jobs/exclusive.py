@@ -41,7 +41,7 @@ def size_of_node(
     except ConnectionFailedError:
         if not session.dry_run:
             raise
-        return Resource(client.settings.run_memory_mb, client.settings.run_vcores)
+        return _of_own_cluster(session)
     found = largest(nodes, name, int(info.properties.get(MINIMUM_MB, "1024")))
     if found is None:
         client.abandon()
@@ -65,5 +65,18 @@ def largest(nodes: Iterable[NodeReport], name: str, step_mb: int) -> Resource | 
     if not fitting:
         return None
     total = max(fitting, key=lambda one: (one.vcores, one.memory))
+    return _rounded(total, step_mb)
+
+
+def _rounded(total: Resource, step_mb: int) -> Resource:
     memory = max(total.memory // max(1, step_mb) * step_mb, min(total.memory, step_mb))
     return replace(total, memory=memory)
+
+
+def _of_own_cluster(session: Session) -> Resource:
+    """All that the node of the cluster has which the job would start for itself. Raises YoppError."""
+    from ...cluster.capacity import Wish, plan_capacity
+    from ...settings.declarations import ResourceManagerSettings
+
+    (node,) = plan_capacity(session.configuration, Wish()).nodes
+    return _rounded(node, session.configuration.settings(ResourceManagerSettings).minimum_allocation_mb)

@@ -19,7 +19,7 @@ from ..frame.naming import words
 from ..frame.options import HERE_ONLY, Annotated, JobIds, moment, option
 from ..frame.output import Printer, is_terminal_out, json_line, paint
 from ..frame.session import Session
-from .logtarget import Target, fetched, find
+from .logtarget import Target, elsewhere, fetched, find
 
 if TYPE_CHECKING:
     from ...client.yarn import YarnClient
@@ -211,7 +211,7 @@ class _Reader:
         if not follow:
             self._print(alone, ended=True)
             if not self._printed and not self._printer.is_json:
-                self._printer.note("no output" if ended else "no output yet (-f waits for it)")
+                self._say_nothing("no output" if ended else "no output yet (-f waits for it)")
             return
         asked, looks = time.monotonic(), 0
         while True:
@@ -220,6 +220,8 @@ class _Reader:
             if ended:
                 if self._target.lost:
                     self._printer.note("the cluster has ended: its output is no longer followed")
+                elif not self._printed and not self._printer.is_json:
+                    self._say_nothing()
                 return
             if not moved:
                 time.sleep(_POLL_SECONDS)
@@ -227,6 +229,11 @@ class _Reader:
                 directories, ended = self._target.look()
                 asked, looks = time.monotonic(), looks + 1
                 self._open(directories, first=False)
+
+    def _say_nothing(self, otherwise: str = "") -> None:
+        places = elsewhere(self._target)
+        if told := f"the output is in {', '.join(places)} (--results)" if places else otherwise:
+            self._printer.note(told)
 
     def _is_alone(self, directories: dict[str, str], *, follow: bool) -> bool:
         """Whether one container is all that is, or will be, shown, so that its lines need no number."""

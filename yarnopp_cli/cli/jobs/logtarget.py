@@ -3,6 +3,7 @@ YARN cluster fetched from its nodes."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -20,11 +21,11 @@ from ...errors import (
 )
 from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
-from ...records.ids import ContainerId
+from ...records.ids import ContainerId, application_of
 from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
-from ..frame.naming import application, applications, container, containers, is_container, jobs
+from ..frame.naming import application, applications, by_names, container, containers, is_container, jobs
 from ..frame.session import Session
 
 if TYPE_CHECKING:
@@ -189,6 +190,23 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
     return target
 
 
+def elsewhere(target: Target) -> list[str]:
+    """Where the output is that is in no log, as ``run --results`` named it; nothing where the cluster cannot tell."""
+    from .outputs import place_of
+
+    if target.client is None:
+        return []
+    apps = [*target.application_ids, *map(application_of, target.container_ids)]
+    places: dict[str, None] = {}
+    for one in dict.fromkeys(apps):
+        with contextlib.suppress(YoppError):
+            job = target.client.job(one).job
+            for phase in () if job is None else job.phases:
+                if place := place_of(phase, one):
+                    places[place] = None
+    return list(places)
+
+
 # -- of a YARN cluster: what its NodeManagers still have ---------------------------------------------------------
 
 
@@ -239,7 +257,7 @@ def _targets(yarn: YarnClient, named: Sequence[str], masters_only: bool) -> dict
     """The containers whose output is wanted, with their nodes."""
     by_id = {one.node_id: one for one in yarn.nodes()}
     found: dict[str, NodeReport] = {}
-    for word in named:
+    for word in by_names(yarn, named):
         if is_container(word):
             found |= {one: yarn.node_of(one) for one in containers(yarn, [word])}
             continue

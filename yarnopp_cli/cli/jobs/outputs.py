@@ -14,6 +14,7 @@ from executor.light import replace
 from ...errors import UsageError
 from ...masters.commands import Tasks
 from ...masters.sweeps import has_mark, highest_source, values_of, with_values
+from ...records.jobs import PhaseSpec
 
 _JOB = """job=${CONTAINER_ID#container_}; case $job in e*) job=${job#*_}; esac; job=application_${job%_*_*}"""
 _INTO = """case $out in */*) mkdir -p -- "${out%/*}" || exit 125; esac
@@ -21,6 +22,7 @@ exec "$@" >"$out" 2>"$err"
 """
 _LONGEST_NAME = 255 - len(".err")
 """Bytes of the name of a file of output (NAME_MAX), beside which there is one of stderr."""
+_FILLED = re.compile(r"^out=\$out\$(job|YOPP_TASK)\$1; shift$", re.MULTILINE)
 _OWN = re.compile(r"\{(job|task|#)\}")
 
 
@@ -41,6 +43,17 @@ def into_files(tasks: Tasks, pattern: str, directory: str) -> Tasks:
         return replace(tasks, sweep=replace(tasks.sweep, prefix=prefix))
     name_of_job = tasks.name or tasks.command[0].rpartition("/")[2]
     return replace(tasks, command=(*prefix, *tasks.command), name=name_of_job)
+
+
+def place_of(phase: PhaseSpec, application_id: str) -> str:
+    """The files of output that ``into_files`` gave a job's tasks; marks of tasks and values stay. "" for none."""
+    words = phase.command if phase.sweep is None else phase.sweep.prefix
+    if len(words) < 5 or not (words[2].startswith(_JOB) and words[2].endswith(_INTO)):
+        return ""
+    marks = [application_id if one == "job" else "{task}" for one in _FILLED.findall(words[2])]
+    literal = words[4 : 5 + len(marks)]
+    name = "".join(one + mark for one, mark in zip(literal, (*marks, ""), strict=True))
+    return os.path.join(phase.working_directory or "", name)
 
 
 def _check(tasks: Tasks, pattern: str, directory: str, *, marked: bool) -> None:

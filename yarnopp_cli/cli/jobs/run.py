@@ -263,7 +263,9 @@ class Application(Options):
     begin: Annotated[
         int | None,
         option(
-            "--begin TIME", "Begin at this time, not before: +2h, 19:00, 2026-01-31T12:00:00Z.", parser=coming
+            "--begin TIME",
+            "Begin at this time, not before: +2h, 19:00, 2026-01-31T12:00:00Z. --timeout counts from then.",
+            parser=coming,
         ),
         WITHOUT_UPLOAD,
     ] = None

@@ -21,7 +21,7 @@ from ...views import applications as app_view
 from ...views import containers as container_view
 from ..frame.actions import polled
 from ..frame.command import command
-from ..frame.naming import is_container, jobs, words
+from ..frame.naming import by_names, is_container, jobs, words
 from ..frame.options import HERE_ONLY, Annotated, ExitCode, ExitRule, JobIds, Timeout, Words, option
 from ..frame.output import Printer
 from ..frame.session import Session
@@ -93,7 +93,7 @@ def wait(
         )
     printer, client = session.printer, session.cluster
     target = target_of(state)
-    named = words(ids)
+    named = by_names(client, words(ids))
     of_containers = [one for one in named if is_container(one)]
     if session.yarn is not None and of_containers:
         raise UsageError(

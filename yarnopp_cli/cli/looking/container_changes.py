@@ -143,6 +143,21 @@ def signal_number(text: str) -> int:
         ) from None
 
 
+def _refuse_signals(ids: Sequence[str]) -> None:
+    """Raise UsageError for a signal's name in the place of a container's id, where no container has such a name."""
+    for word in ids:
+        if not word.isdecimal():
+            try:
+                signal_number(word)
+            except UsageError:
+                continue
+            raise UsageError(
+                f"{word} is a signal, not a container",
+                because="all arguments of this command are ids of containers",
+                hint=f"yopp container signal --signal {word} {next((one for one in ids if one != word), 'ID')}",
+            )
+
+
 @command(
     "container signal", "yopp container signal --signal USR1 3.2", "yopp container signal last",
     asks=True, yarn=True,
@@ -154,6 +169,7 @@ def signal(
 ) -> None:
     """Send a signal to every process of a container."""
     number = signal_number(name)
+    _refuse_signals(ids)
     cluster = session.cluster
     told = cluster.signal_name(number)
     verb = f"Send {signals.Signals(number).name} to"

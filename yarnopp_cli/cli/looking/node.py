@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from executor.hints import Any
 from executor.light import replace
+from executor.records import Resource
 
 from ...errors import UsageError
 from ...records.reports import NodeReport, NodeState
@@ -20,6 +21,9 @@ KillAfter = Annotated[
     float | None,
     option("--kill-after DUR", "Kill containers that still run on it after this time.", parser=duration),
 ]
+
+_GONE = (NodeState.LOST, NodeState.SHUTDOWN, NodeState.REBOOTED)
+"""Of nodes that use none of the machine."""
 
 
 @command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES, yarn=True)
@@ -170,17 +174,38 @@ def resize(
             because="a resize needs memory, vcores or both",
             hint="--memory 4G, --vcores 8, or both",
         )
-    found = []
-    for node in _agreed(session, ids, "Resize"):
-        size = replace(
+    named = _agreed(session, ids, "Resize")
+    sizes = {
+        node.node_id: replace(
             node.total,
             memory=node.total.memory if memory is None else memory,
             vcores=node.total.vcores if vcores is None else vcores,
         )
+        for node in named
+    }
+    check_sizes(session, sizes)
+    found = []
+    for node in named:
+        size = sizes[node.node_id]
         if not node.used.fits_in(size) and size.memory > 0 and size.vcores > 0:
             session.printer.note(f"{node.node_id}: guaranteed containers use {node.used}, and keep them")
         found.append(session.client.resize_node(node.node_id, size, dry_run=session.dry_run))
     tell_size(session, found)
+
+
+def check_sizes(session: Session, sizes: Mapping[str, Resource]) -> None:
+    """Warn of nodes that share cores with such sizes. Raises YoppError where the machine does not have the memory."""
+    from ...cluster.capacity import warnings_of_resize
+
+    present = {one.node_id: one.total for one in session.client.nodes() if one.state not in _GONE}
+    future = {**present, **sizes}
+    warnings: dict[str, None] = {}
+    for node_id, size in sizes.items():
+        others = sum((one for other, one in future.items() if other != node_id), Resource())
+        before = present.get(node_id, Resource())
+        warnings |= dict.fromkeys(warnings_of_resize(session.configuration, before, size, others))
+    for line in warnings:
+        session.printer.warn(line)
 
 
 def tell(

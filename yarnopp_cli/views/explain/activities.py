@@ -1,6 +1,6 @@
-"""YARN's documents of scheduler activities (ActivitiesInfo, AppActivitiesInfo), of how things stand now. Pure.
+"""YARN's documents of scheduler activities (ActivitiesInfo, AppActivitiesInfo), for the present state. Pure.
 
-``date`` is the answer's time as Java writes it.
+``date`` is the time of the answer in Java's format.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ACCEPTED, SKIPPED = "ACCEPTED", "SKIPPED"
 
 
 def _nodes(nodes: Sequence[NodeActivity], *, grouped: bool) -> list[dict[str, Any]]:
-    """A node each, or with ``grouped`` a line for all that say the same."""
+    """One entry per node, or with ``grouped`` one per state and diagnostic."""
     groups: dict[tuple[str, str], list[str]] = {}
     every = []
     for one in nodes:
@@ -57,7 +57,9 @@ def _skipped(**names: Any) -> dict[str, Any]:
 
 
 def cluster(answer: GetActivitiesResponse, node_id: str, date: str, *, grouped: bool) -> dict[str, Any]:
-    """YARN's answer to ``GET …/scheduler/activities``: the tree of queues, their waiting applications, their asks."""
+    """YARN's answer to ``GET …/scheduler/activities``: the tree of queues, their waiting applications and the
+    requests of these.
+    """
     waiting = [app for app in answer.applications if app.requests]
     found: dict[str, Any] = {"nodeId": node_id} if node_id else {}
     found |= {"timestamp": answer.at_ms, "dateTime": date}
@@ -90,7 +92,7 @@ def application(
     request_ids: frozenset[int],
     actions: frozenset[str],
 ) -> dict[str, Any]:
-    """YARN's answer to ``GET …/scheduler/app-activities/{id}``. Empty filters let all pass."""
+    """YARN's answer to ``GET …/scheduler/app-activities/{id}``. An empty filter matches all."""
     found: dict[str, Any] = {
         "applicationId": report.application_id,
         "timestamp": answer.at_ms,

@@ -1,4 +1,4 @@
-"""What an action on containers, applications or nodes will cause, and what would become of a job, in words. Pure."""
+"""The effect of an action on containers, applications or nodes, and the forecast of a job, in words. Pure."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .reasons import text
 
 _NAMED = 3
 MOST_COMMANDS = 10
-"""So many commands of a sweep are shown to people."""
+"""At most this many commands of a sweep are shown."""
 
 
 def _what(report: ContainerReport, now_ms: int) -> str:
-    """Its type, its state and since when, and whose it is."""
+    """A container's type, its state and for how long, and its application."""
     span_ms = time_ms(report, now_ms)
     if report.state is ContainerState.PAUSED and report.paused_at_ms:
         span_ms = max(0, now_ms - report.paused_at_ms)
@@ -36,7 +36,7 @@ def _what(report: ContainerReport, now_ms: int) -> str:
 
 
 def _names(reports: Sequence[ContainerReport]) -> str:
-    """As they can be typed: those of different applications have the same last digits."""
+    """Names that can be typed: the last digits alone are the same in different applications."""
     named = [f"container {dotted(one.container_id)}" for one in reports[:_NAMED]]
     return listed(named, len(reports) - _NAMED)
 
@@ -74,7 +74,9 @@ def promote(reports: Sequence[ContainerReport], picture: Picture) -> str:
 
 
 def promote_effect(found: Promotion) -> str:
-    """What follows when opportunistic containers become guaranteed: who is preempted, or what they wait for."""
+    """The effect when opportunistic containers become guaranteed: which containers are preempted, or what the
+    promotion waits for.
+    """
     one = len(found.reports) == 1
     who = "it is" if one else "they are"
     effect = [f"Guaranteed, {who} never preempted for other containers of this node."]
@@ -104,7 +106,7 @@ def demote(reports: Sequence[ContainerReport], picture: Picture) -> str:
 
 
 def demote_effect(reports: Sequence[ContainerReport]) -> str:
-    """What follows when guaranteed containers become opportunistic."""
+    """The effect when guaranteed containers become opportunistic."""
     if len(reports) == 1:
         return "It continues, but is preempted (paused or killed) when a guaranteed container needs its resources."
     return (
@@ -113,7 +115,7 @@ def demote_effect(reports: Sequence[ContainerReport]) -> str:
 
 
 def pause_effect(report: ContainerReport, picture: Picture) -> str:
-    """What follows when a person pauses a container that runs: who has its vcores then."""
+    """The effect when a user pauses a running container: which container gets its vcores."""
     here, number = picture.snapshots.get(report.node_id), report.resource.vcores
     kept = megabytes(report.resource.memory)
     paused = f"All its processes are paused until `resume`; it keeps its {kept}."
@@ -150,8 +152,8 @@ _REFUSED = "opportunistic containers are switched off on this cluster"
 def job_document(
     job: JobSpec, found: Forecast | None, commands: Iterable[tuple[int, Sequence[str]]] = ()
 ) -> dict[str, Any]:
-    """The object of ``--dry-run --json``; ``found`` None where a cluster would be started for the job. ``commands``:
-    the words of each task of a sweep, by its number.
+    """The object of ``--dry-run --json``; ``found`` is None where a cluster would be started for the job.
+    ``commands`` are the words of each task of a sweep, by task number.
     """
     running, forecast = found is not None, found or Forecast()
     return {
@@ -183,13 +185,13 @@ def job_document(
 
 
 def later_document(submission: ApplicationSubmissionContext) -> dict[str, Any]:
-    """When a job would begin, and after which others, and when it would be ended."""
+    """When a job would begin, after which other jobs, and when it would be ended."""
     times = {"beginAt": submission.begin_at_ms, "deadlineAt": submission.deadline_at_ms}
     return {**times, "after": list(submission.after)}
 
 
 def later_lines(submission: ApplicationSubmissionContext) -> Iterable[str]:
-    """The same for people; nothing of a job that would begin at once and has no deadline."""
+    """The same as text; empty for a job that would begin at once and has no deadline."""
     if submission.begin_at_ms:
         yield f"  it would not begin before {timestamp(submission.begin_at_ms)}; the placement below is as of now"
     for one in submission.after:
@@ -202,7 +204,9 @@ def later_lines(submission: ApplicationSubmissionContext) -> Iterable[str]:
 def job_lines(
     job: JobSpec, kinds: str, found: Forecast | None, commands: Iterable[tuple[int, Sequence[str]]] = ()
 ) -> Iterable[str]:
-    """What would become of a job, for people; ``kinds`` are its tasks by type, in words, ``commands`` as above."""
+    """The forecast of a job as text; ``kinds`` are its tasks by type, in words, ``commands`` as in
+    ``job_document``.
+    """
     first = job.phases[0]
     sizes = sorted({task.resource for task in first.tasks})
     size = " or ".join(size_text(one) for one in sizes)
@@ -235,7 +239,7 @@ def job_lines(
 
 
 def _held(reasons: Sequence[Reason]) -> str:
-    """Why nodes take nothing new, and what makes those that are drained take it again."""
+    """Why nodes accept no new containers, and the command that puts drained ones back into use."""
     told = "; ".join(text(reason) for reason in reasons[:3])
     drained = [name for one in reasons if one.code is ReasonCode.NODE_DRAINING for name in one.by]
     return f"{told} (`yopp node resume {drained[0]}`)" if drained else told

@@ -33,7 +33,7 @@ _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY, ReasonCode.NO_RESOURCE
 
 
 def sentences(found: Explanation) -> list[str]:
-    """What is the matter, sentence by sentence."""
+    """The sentences of an explanation."""
     told = _of_node if found.kind == "node" else _of_container if found.container else _of_application
     return [sentence(one) for one in told(found) if one]
 
@@ -77,13 +77,14 @@ def _app(found: Explanation) -> str:
 
 
 def lines(found: Explanation) -> list[str]:
-    """One sentence a line, and what can be typed."""
+    """One sentence a line, then the commands that can be typed."""
     first, *others = sentences(found)
     actions = [f"  `{command(one)}`: {_ACTIONS[one.act][1]}" for one in found.actions]
     return [first, *(f"  {line}" for line in others), *actions]
 
 
-# -- what can be typed ----------------------------------------------------------------------------------------
+# -- commands to type
+# -----------------------------------------------------------------------------------------
 
 
 _ACTIONS = {
@@ -111,7 +112,7 @@ _ACTIONS = {
 
 
 def command(suggestion: Suggestion) -> str:
-    """What to type."""
+    """The command of a suggestion."""
     target, port = suggestion.target, suggestion.target.rpartition(":")[2]
     return "yopp " + _ACTIONS[suggestion.act][0].format(target=target, port=port, size=suggestion.size)
 
@@ -182,7 +183,9 @@ def _held_by(holders: Holders, found: Explanation) -> str:
 
 
 def _waited(found: Explanation, who: str) -> str:
-    """Both numbers; "" where neither is known. Nobody asks for a master but the submission itself."""
+    """Both waiting times; "" where neither is known. A master has only one: it is requested by the submission
+    itself.
+    """
     told, one = [], found.container
     if found.waited_since_eligible_ms >= 0 and not (one is not None and one.is_am):
         eligible = about(found.waited_since_eligible_ms)
@@ -198,8 +201,9 @@ def _limit(node: NodeReport, limit: int) -> str:
 
 
 def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
-    """What those that queue at a node need against what is free, what of it is missing, who has that, and what is the
-    matter with the node."""
+    """What the containers queued at a node need and what is free, what is missing and which containers hold
+    it, and the state of the node.
+    """
     needs, free = group.size, group.free
     told = f"{who} needs {amount(needs)}; free: {amount(free)}"
     codes = {one.code: one for one in group.reasons}
@@ -310,7 +314,7 @@ _NO_LAST = "the start of the last is unknown"
 
 
 def _when(found: Explanation, waiting: int) -> Iterable[str]:
-    """When the first and the last of what waits may start, or why that is unknown."""
+    """When the first and the last waiting container may start, or why that is unknown."""
     first, last, of = found.start, found.last, _app(found)
     if first is None:
         if found.unknown is not None:
@@ -354,12 +358,12 @@ _BASES = {
 
 
 def _rests_on(expected: Expected) -> str:
-    """What an estimate rests on: ``median task 10 s; estimate``."""
+    """The basis of an estimate: ``median task 10 s; estimate``."""
     return _BASES[expected.basis].format(about(expected.ms))
 
 
 def _begins(start: Start, of: str = "", verb: str = "starts", may: str = "start") -> str:
-    """When one may start: ``starts in about 20 s (median task 10 s; estimate)``."""
+    """When a container may start: ``starts in about 20 s (median task 10 s; estimate)``."""
     rests = f"({_rests_on(start.expected)})"
     if start.in_ms:
         return f"{verb} in about {about(start.in_ms)} {rests}{_later(start, of)}"
@@ -368,7 +372,7 @@ def _begins(start: Start, of: str = "", verb: str = "starts", may: str = "start"
 
 
 def _later(start: Start, of: str) -> str:
-    """What may make it later: those that have outlived their time; "" for none."""
+    """What may delay the start: the containers that have run longer than expected; "" for none."""
     if not start.outlived:
         return ""
     go = are(len(start.outlived), "keeps", "keep")

@@ -1,4 +1,4 @@
-"""A reason as a sentence, in a few words for a row, and in up to 16 cells for a narrow column. Pure.
+"""A reason as a sentence, as a few words for a row, and as at most 16 cells for a narrow column. Pure.
 
 Decisions: reasons-are-data.
 """
@@ -22,7 +22,9 @@ Kind = ReasonKind
 
 
 class _Words(NamedTuple):
-    """A kind of reason in full, in a few words, and in 16 cells. Braces hold what ``_facts`` knows."""
+    """The words for a kind of reason: in full, in a few words, and in 16 cells. Names in braces are filled in
+    from ``_facts``.
+    """
 
     full: str
     brief: str = ""
@@ -94,16 +96,16 @@ _RESUMED = {
     Kind.BEHIND: "waits behind {waiting} for room",
     Kind.NEXT: "resumes at any moment",
 }
-"""What one whose pause is over waits for, where that is told in other words."""
+"""The words for a container whose pause is over, where they differ."""
 
 
 def amount(resource: Resource) -> str:
-    """``1 vcore, 512 MB``, and what it has of other types."""
+    """``1 vcore, 512 MB``, and the amounts of other types."""
     return f"{vcores(resource.vcores)}, {resource.memory} MB{others(resource)}"
 
 
 def names(identifiers: Sequence[str], of: str = "", most: int = 3) -> str:
-    """Containers' ids in a sentence about application ``of``, the first few of them."""
+    """The first few ids of containers, for a sentence about application ``of``."""
     return listed([short(one, of) for one in identifiers[:most]], len(identifiers) - most)
 
 
@@ -119,7 +121,7 @@ def by_type(holders: Holders) -> str:
 
 
 def oldest(holders: Holders, now_ms: int, of: str = "") -> str:
-    """`` (oldest …_000002, for 11 s)``, of a single one without the word; "" for nobody."""
+    """`` (oldest …_000002, for 11 s)``; without the word "oldest" for a single one; "" for none."""
     if not holders.oldest:
         return ""
     age = f", for {about(now_ms - holders.since_ms)}" if holders.since_ms and now_ms else ""
@@ -128,21 +130,21 @@ def oldest(holders: Holders, now_ms: int, of: str = "") -> str:
 
 
 def lacks(short: Resource) -> list[str]:
-    """What is missing: ``a vcore``, ``512 MB of memory``, ``1 yarn.io/gpu``; nothing for what is not above 0."""
+    """The missing amounts: ``a vcore``, ``512 MB of memory``, ``1 yarn.io/gpu``; only those above 0."""
     found = [("a vcore" if short.vcores == 1 else vcores(short.vcores))] if short.vcores > 0 else []
     found += [f"{short.memory} MB of memory"] if short.memory > 0 else []
     return found + [f"{one.value} {one.name}" for one in short.others if one.value > 0]
 
 
 def _in_units(number: int, of: str) -> str:
-    """So much of memory (MB), of vcores, or of another type."""
+    """An amount of memory (MB), of vcores, or of another type, in words."""
     if of in (MEMORY, CONTAINERS, ""):
         return f"{number} MB" if of == MEMORY else vcores(number)
     return vcores(number) if of == VCORES else f"{number} {of}"
 
 
 def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
-    """What the words of a reason are filled with."""
+    """The values that are filled into the words of a reason."""
     number, needs, free, total = reason.number, reason.needs, reason.free, reason.total
     one, holders, used, of_type = len(reason.by) == 1, reason.holders, reason.used, reason.resource
     memory, other = of_type == MEMORY, of_type not in (MEMORY, VCORES, CONTAINERS, "")
@@ -202,8 +204,8 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
 
 
 def text(reason: Reason, now_ms: int = 0, of: str = "") -> str:
-    """A reason in full, without a full stop. Spans are counted to ``now_ms``; containers of application ``of`` are
-    named by the ends of their ids.
+    """A reason in full, without a full stop. Durations are counted to ``now_ms``; containers of application
+    ``of`` are named by the last part of their ids.
     """
     words = _WORDS[reason.kind].full
     if reason.resumed:
@@ -219,8 +221,8 @@ _ABOUT_NODE = (ReasonCode.NODE_LOST, ReasonCode.NODE_UNUSABLE, ReasonCode.NODE_D
 
 
 def briefly(reasons: Sequence[Reason], cells: int = 1 << 16) -> str:
-    """Why one container waits, in a few words without a full stop; in 16 cells at most where they take more than
-    ``cells``. "" where it does not wait.
+    """Why one container waits, in a few words without a full stop; in at most 16 cells if those need more
+    than ``cells``. "" if it does not wait.
     """
     if not reasons:
         return ""
@@ -245,7 +247,7 @@ def _in_a_word(of: str) -> str:
 
 
 def _short_of(reason: Reason) -> str:
-    """``a vcore (0 free)``, ``15.6 GB of memory (7680 MB free)``: what it needs, of which less is free."""
+    """``a vcore (0 free)``, ``15.6 GB of memory (7680 MB free)``: what the container needs, and what is free."""
     if reason.resource == VCORES:
         return f"{'a vcore' if reason.needs == 1 else vcores(reason.needs)} ({reason.free} free)"
     if reason.resource != MEMORY:
@@ -254,7 +256,7 @@ def _short_of(reason: Reason) -> str:
 
 
 def why(report: ContainerReport, picture: Picture, cells: int = 1 << 16) -> str:
-    """Why a container of a picture does not run, in a few words; "" for one that does not wait."""
+    """Why a container in ``picture`` does not run, in a few words; "" for one that does not wait."""
     if not is_waiting(report):
         return ""
     if report.state is ContainerState.RESUMING:

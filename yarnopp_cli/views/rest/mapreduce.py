@@ -1,8 +1,8 @@
 """A MapReduce job as the documents of Hadoop's MapReduce ApplicationMaster and of its history server. Pure.
 
-Nothing is invented: what a job of ours has not (a shuffle, a merge) took 0 ms, what is not measured is left out. A task
-succeeds with its container; an attempt that was preempted, shed, lost or ended by a user was KILLED and costs its
-task nothing, as in Hadoop.
+Nothing is invented: phases that yopp's jobs do not have (shuffle, merge) took 0 ms, and figures that are not
+measured are left out. A task succeeds with its container; an attempt that was preempted, shed, lost or killed
+by a user is KILLED and does not count as a failure of its task, as in Hadoop.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..applications import attempt_document
 NEW, SCHEDULED, STARTING, RUNNING = "NEW", "SCHEDULED", "STARTING", "RUNNING"
 SUCCEEDED, FAILED, KILLED = "SUCCEEDED", "FAILED", "KILLED"
 JOB_STATES: Final = (NEW, "INITED", RUNNING, SUCCEEDED, FAILED, "KILL_WAIT", KILLED, "ERROR", "REBOOT")
-"""Hadoop's; ours are never INITED, KILL_WAIT, ERROR or REBOOT."""
+"""Hadoop's states; yopp's jobs are never INITED, KILL_WAIT, ERROR or REBOOT."""
 _KILLED_BY_OTHERS = PREEMPTION_STATUSES | {
     ContainerExitStatus.KILLED_BY_RESOURCEMANAGER,
     ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
@@ -48,12 +48,12 @@ class Task(Record):
 
     @property
     def kind(self) -> str:
-        """Hadoop's word for it."""
+        """Hadoop's word for the kind of task."""
         return "REDUCE" if self.is_reduce else "MAP"
 
     @property
     def successful(self) -> TaskAttempt | None:
-        """The attempt that counts."""
+        """The attempt that succeeded."""
         return next((one for one in self.attempts if one.exit_status == 0), None)
 
     @property
@@ -63,18 +63,18 @@ class Task(Record):
 
     @property
     def started_ms(self) -> int:
-        """When its first attempt began to run."""
+        """When the task's first attempt began to run; 0 for never."""
         return min((one.started_at_ms for one in self.attempts if one.started_at_ms), default=0)
 
     @property
     def finished_ms(self) -> int:
-        """When it had ended."""
+        """When the task ended; 0 if it has not."""
         ended = self.chosen if self.state in (SUCCEEDED, FAILED, KILLED) else None
         return ended.finished_at_ms if ended is not None else 0
 
 
 class JobView:
-    """One job as it is at ``now_ms``. Raises nothing; what is not there is None."""
+    """One job at ``now_ms``. Raises nothing; missing facts are None."""
 
     def __init__(self, app: ApplicationReport, report: MapReduceReport, now_ms: int) -> None:
         self.app = app
@@ -116,7 +116,8 @@ class JobView:
             return SUCCEEDED
         if one.exit_status in _KILLED_BY_OTHERS:
             return KILLED
-        # The master stops its containers when the whole job ends; one that it stops earlier has failed.
+        # The master stops its containers when the whole job ends; an attempt that it stops earlier has
+        # failed.
         if one.exit_status == ContainerExitStatus.KILLED_BY_APPMASTER and self.state in (FAILED, KILLED):
             return KILLED
         return FAILED
@@ -126,7 +127,7 @@ class JobView:
         return self._by_id.get(task_id)
 
     def attempt(self, task: Task, attempt_id: str) -> TaskAttempt | None:
-        """One of its attempts by its id."""
+        """One attempt of a task by its id."""
         return next((one for one in task.attempts if self.attempt_id(task, one) == attempt_id), None)
 
     @staticmethod
@@ -135,7 +136,7 @@ class JobView:
         return f"{task.id.replace('task_', 'attempt_', 1)}_{one.number}"
 
     def _times(self, started: int, finished: int) -> dict[str, int]:
-        """When something began and ended, and how long it took, or has taken."""
+        """The start, the end and the duration so far."""
         end = finished or (0 if self.has_ended else self.now_ms) or started
         elapsed = max(0, end - started) if started else 0
         return {"startTime": started, "finishTime": finished, "elapsedTime": elapsed}
@@ -153,7 +154,7 @@ class JobView:
     # -- the job ---------------------------------------------------------------------------------------------
 
     def info(self) -> dict[str, Any]:
-        """``…/mapreduce/info`` of a living job's master."""
+        """``…/mapreduce/info`` of a live job's master."""
         app, times = self.app, self._times(self.app.started_at_ms, self.app.finished_at_ms)
         return {
             "info": {
@@ -166,7 +167,7 @@ class JobView:
         }
 
     def _overview(self) -> dict[str, Any]:
-        """What a living master and the history server tell of a job alike."""
+        """The fields of a job that a live master and the history server share."""
         found = {"id": self.id, "name": self.app.name, "user": self.app.user, "state": self.state}
         counts: dict[str, Any] = {"uberized": False, "diagnostics": self.app.diagnostics}
         for is_reduce, name, _ in _KINDS:
@@ -175,7 +176,7 @@ class JobView:
         return found | counts
 
     def job(self) -> dict[str, Any]:
-        """One job of a living master."""
+        """One job of a live master."""
         found = self._times(self.app.started_at_ms, self.app.finished_at_ms) | self._overview()
         for is_reduce, name, kind in _KINDS:
             states = Counter(one.state for one in self._of(is_reduce))
@@ -217,7 +218,7 @@ class JobView:
         return {"jobAttempts": {"jobAttempt": [{name: one[name] for name in told} for one in attempts]}}
 
     def conf(self) -> dict[str, Any]:
-        """``…/conf``: what the job used and what was set besides; it is in no file of its own."""
+        """``…/conf``: the properties that the job used or that were set; there is no file of them."""
         properties = [
             {"name": one.name, "value": one.value, "source": [one.source] if one.source else []}
             for one in self.report.job.properties
@@ -245,7 +246,7 @@ class JobView:
         return {"tasks": {"task": [self.task_document(one) for one in self.tasks if one.is_reduce in wanted]}}
 
     def attempt_document(self, task: Task, one: TaskAttempt) -> dict[str, Any]:
-        """One attempt; what YARN does not have, under ``yopp``."""
+        """One attempt; fields that YARN does not have are under ``yopp``."""
         state, found = self.attempt_state(one), self._times(one.started_at_ms, one.finished_at_ms)
         reduce = {}
         if task.is_reduce:
@@ -282,7 +283,9 @@ class JobView:
     # -- counters --------------------------------------------------------------------------------------------
 
     def attempt_counters(self, one: TaskAttempt) -> Counters:
-        """What was measured of an attempt, and the records of one that succeeded: those of others are not counted."""
+        """The measurements of an attempt, and the records of a successful one: those of others are not
+        counted.
+        """
         found: Counters = {}
         job = self.report.job
         if one.exit_status == 0 and one.is_reduce:
@@ -291,7 +294,7 @@ class JobView:
             found |= {"MAP_INPUT_RECORDS": 1, "MAP_OUTPUT_RECORDS": job.outputs_per_map}
         if is_measured(one):
             found["CPU_MILLISECONDS"] = one.cpu_ms
-            if not one.finished_at_ms:  # what is left in its cgroup afterwards is no process's
+            if not one.finished_at_ms:  # memory left in its cgroup after its end belongs to no process
                 found["PHYSICAL_MEMORY_BYTES"] = one.memory_bytes
             most = "REDUCE_PHYSICAL_MEMORY_BYTES_MAX" if one.is_reduce else "MAP_PHYSICAL_MEMORY_BYTES_MAX"
             found[most] = max(one.peak_bytes, one.memory_bytes)
@@ -348,12 +351,12 @@ class JobView:
 
 
 def is_measured(one: TaskAttempt) -> bool:
-    """Whether its node has measured an attempt: what runs has some memory."""
+    """Whether its node has measured an attempt: a running process uses some memory."""
     return bool(one.started_at_ms and (one.cpu_ms or one.memory_bytes or one.peak_bytes))
 
 
 def with_usage(report: MapReduceReport, usages: Mapping[str, ContainerUsage]) -> MapReduceReport:
-    """The report, with what was measured just now of the containers named."""
+    """The report, with these fresh measurements of its containers."""
     attempts = []
     for one in report.attempts:
         if (now := usages.get(one.container_id)) is not None:

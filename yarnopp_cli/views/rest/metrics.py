@@ -1,6 +1,7 @@
-"""Figures for programs that watch, declared once: Hadoop's beans (``/jmx``) and Prometheus' text (``/metrics``). Pure.
+"""Figures for monitoring programs, declared once: Hadoop's beans (``/jmx``) and Prometheus' text
+(``/metrics``). Pure.
 
-Beans have YARN's names, of which those are there that mean something on one host.
+Beans have YARN's names; only those that apply to one host exist.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ _RUNS = frozenset(
 
 
 class Figure(Record):
-    """One figure. ``attribute`` is its name in a bean, ``name`` the one in Prometheus, "" where there it is not.
+    """One figure. ``attribute`` is its name in a bean, ``name`` that in Prometheus; "" if it is not there.
 
-    ``kind`` is "gauge", "counter" or "summary"; by default the name tells which. ``help`` says what it is, in
-    Prometheus' unit, of which it has ``factor`` for each of the bean's. A summary's figures are its quantiles, and
-    their sum and count by the name with ``_sum`` and ``_count``.
+    ``kind`` is "gauge", "counter" or "summary"; by default it follows from the name. ``help`` describes the
+    figure; ``factor`` converts the bean's unit to Prometheus'. A summary's figures are its quantiles, and
+    their sum and count under the name with ``_sum`` and ``_count``.
     """
 
     attribute: str
@@ -45,7 +46,7 @@ class Figure(Record):
 
 
 class Figures:
-    """What a daemon tells of itself, in both forms."""
+    """The figures of a daemon in both forms."""
 
     def __init__(self, service: str) -> None:
         self.samples: list[Figure] = []
@@ -53,7 +54,7 @@ class Figures:
         self._service = service
 
     def add(self, figures: Sequence[Figure], bean: str = "", tag: str = "", value: str = "") -> None:
-        """Add figures: those of the bean of that name and tag, or of Prometheus alone."""
+        """Add figures: to Prometheus, and with ``bean`` as a bean of that name and tag."""
         self.samples += figures
         if bean:
             name = f"Hadoop:service={self._service},name={bean}"
@@ -61,7 +62,7 @@ class Figures:
             self.beans.append(found | {one.attribute: one.value for one in figures if one.attribute})
 
     def add_process(self, process: Mapping[str, float], labels: Mapping[str, str]) -> None:
-        """Add those of the daemon's own process."""
+        """Add the figures of the daemon's own process."""
         labels = {"daemon": self._service.lower(), **labels}
         seconds, resident = process["cpu_seconds"], process["resident_bytes"]
         found = _of_bean(ResidentMB=round(resident / _MB, 1), CpuSeconds=round(seconds, 3))
@@ -81,7 +82,9 @@ def _of_bean(**values: float) -> list[Figure]:
 def _by_label(
     name: str, text: str, label: str, rows: Iterable[tuple[str, str, float]], **others: str
 ) -> list[Figure]:
-    """One figure of Prometheus by the values of a label: ``rows`` are attribute, value of the label, and number."""
+    """One Prometheus figure for each value of a label: ``rows`` are attribute, value of the label, and
+    number.
+    """
     return [
         Figure(attribute, number, name, text, labels={**others, label: value})
         for attribute, value, number in rows
@@ -96,7 +99,7 @@ def of_cluster(
     busy_percent: int,
     process: Mapping[str, float],
 ) -> Figures:
-    """The ResourceManager's."""
+    """The figures of the ResourceManager."""
     document = metrics(info, applications, nodes, counted.pending, busy_percent, counted.assigned_per_second)
     told = document["clusterMetrics"]
     found = Figures("ResourceManager")
@@ -133,11 +136,11 @@ _QUEUE: tuple[tuple[str, ...], ...] = (
     ("PendingVCores", "pendingVirtualCores"),
     ("PendingContainers", "containersPending", "yopp_containers_pending", "Containers requested, not allocated."),
 )  # fmt: skip
-"""Attribute of the bean, key in ClusterMetricsInfo, name and help in Prometheus, "" where it is not there."""
+"""Attribute of the bean, key in ClusterMetricsInfo, and name and help in Prometheus if it is there."""
 
 
 def _told(told: Mapping[str, Any], rows: Sequence[tuple[str, ...]]) -> list[Figure]:
-    """The figures of a table. What is told in MB is in bytes in Prometheus."""
+    """The figures of a table. Values in MB are in bytes in Prometheus."""
     found = []
     for attribute, key, *named in rows:
         name, text = named or ("", "")
@@ -199,7 +202,7 @@ def _opportunistic(counted: GetSchedulerFiguresResponse) -> list[Figure]:
 
 
 def _nodes(nodes: Sequence[NodeReport]) -> list[Figure]:
-    """What the RM knows of each node."""
+    """The RM's figures of each node."""
     states = Counter(node.state for node in nodes)
     rows = [("", state.value, states[state]) for state in NodeState]
     found = _by_label("yopp_nodes", "Nodes by state.", "state", rows)
@@ -221,7 +224,9 @@ def of_node(
     counts: Mapping[str, int],
     process: Mapping[str, float],
 ) -> Figures:
-    """A NodeManager's. As in YARN allocatedGB is rounded up and availableGB down; both count guaranteed containers."""
+    """The figures of a NodeManager. As in YARN, allocatedGB is rounded up and availableGB down; both count
+    guaranteed containers.
+    """
     found = Figures("NodeManager")
     figures = [*_counts(statuses, counts, info.node_id), *_use(info, statuses)]
     found.add(figures, "NodeManagerMetrics", "Context", "yarn")
@@ -230,7 +235,7 @@ def of_node(
 
 
 def _counts(statuses: Sequence[ContainerStatus], counts: Mapping[str, int], node: str) -> list[Figure]:
-    """How many containers there were and are."""
+    """The numbers of containers, past and present."""
     states = Counter(one.state for one in statuses)
     live = Counter(
         (one.state, one.execution_type) for one in statuses if one.state is not ContainerState.DONE
@@ -255,7 +260,7 @@ def _counts(statuses: Sequence[ContainerStatus], counts: Mapping[str, int], node
 
 
 def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list[Figure]:
-    """What the node has, what is allocated of it, and what was measured."""
+    """The node's resources, allocated and measured."""
     guaranteed = [
         one.resource
         for one in statuses
@@ -306,7 +311,7 @@ def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list
 
 
 def prometheus(figures: Iterable[Figure]) -> str:
-    """All figures that have a name, in Prometheus' text format: those of one name together under one heading."""
+    """All figures with a name, in Prometheus' text format, grouped by name under one heading."""
     by_name: dict[str, list[Figure]] = {}
     for sample in figures:
         if not sample.name:
@@ -338,9 +343,11 @@ def _number(value: float) -> str:
 
 
 def query_beans(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[str, Any]]:
-    """Those whose name matches ``qry`` (``Hadoop:*``); with ``get`` (``NAME::ATTRIBUTE``) one attribute alone.
+    """The beans whose name matches ``qry`` (``Hadoop:*``); with ``get`` (``NAME::ATTRIBUTE``) only one
+    attribute.
 
-    With the status that Hadoop's servlet gives: 400 for a malformed ``get``, 404 for an attribute that does not exist.
+    Returned with the status of Hadoop's servlet: 400 for a malformed ``get``, 404 for an attribute that does
+    not exist.
     """
     if query and not get and ":" not in query:
         return _refused(400, "the query is not an object name; an object name looks like Hadoop:*")
@@ -360,7 +367,7 @@ def _refused(status: int, message: str, **more: Any) -> tuple[int, dict[str, Any
 
 
 def _like(text: str, pattern: str) -> bool:
-    """Whether ``pattern``, in which ``*`` stands for anything, fits all of ``text``. Linear in both."""
+    """Whether ``pattern``, in which ``*`` stands for anything, matches the whole ``text``. Linear in both."""
     first, *rest = pattern.split("*")
     if not rest:
         return text == pattern
@@ -377,7 +384,7 @@ def _like(text: str, pattern: str) -> bool:
 
 
 def _matches(name: str, query: str) -> bool:
-    """Object names are equal whatever the order of their properties; ``*`` stands for anything."""
+    """Whether an object name matches, in any order of the properties; ``*`` stands for anything."""
     if _like(name, query):
         return True
     domain, _, properties = query.partition(":")

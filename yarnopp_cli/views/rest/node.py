@@ -16,7 +16,7 @@ from ..text import timestamp
 
 
 def info(node: GetNodeInfoResponse, now_ms: int, settings: ExecutorSettings) -> dict[str, Any]:
-    """YARN's answer to ``GET /ws/v1/node/info``; totals are of what the node has for containers, as in YARN."""
+    """YARN's answer to ``GET /ws/v1/node/info``; totals are the node's resources for containers, as in YARN."""
     told = node.opportunistic
     return {
         "nodeInfo": {
@@ -103,7 +103,7 @@ def log_files(container_id: str, node_id: str, files: Sequence[tuple[str, int, i
 
 
 def resource(name: str, node: GetNodeInfoResponse, containers: Iterable[ContainerReport]) -> dict[str, Any]:
-    """YARN's NMGpuResourceInfo; of what is only counted, and of what there is not, nothing, as in YARN."""
+    """YARN's NMGpuResourceInfo; empty for types that are only counted or do not exist, as in YARN."""
     if name != GPU or not node.devices:
         return {}
     assigned = {

@@ -11,13 +11,13 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 def to_xml(document: dict[str, Any]) -> str:
-    """``document`` has one key, the root; beside it, an object ``yopp`` goes into the root."""
+    """The XML of ``document``, whose one key is the root; an object ``yopp`` beside it is put into the root."""
     items = dict(document)
     extra = items.pop("yopp", None) if len(items) > 1 else None
     if len(items) != 1:
         items = {"response": items}
     ((name, value),) = items.items()
-    if name == "container" and isinstance(value, list):  # which has an object around it in XML only
+    if name == "container" and isinstance(value, list):  # enclosed by an object only in XML
         name, value = "containers", {name: value}
     if isinstance(value, list):
         value = {"item": value}

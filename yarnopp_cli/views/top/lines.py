@@ -28,7 +28,7 @@ _SPARK_MOST = 40
 
 
 def counts(picture: Picture) -> list[Cell]:
-    """How many nodes and containers there are, each with its word or letter."""
+    """The numbers of nodes and containers, each with its word or letter."""
     info = picture.info
     guaranteed = sum(node.num_containers for node in picture.nodes)
     opportunistic = opportunistic_totals(node.opportunistic for node in picture.nodes)
@@ -64,7 +64,7 @@ def first_line(where: str, picture: Picture | None, right: list[Cell], cells: in
 
 
 def second_line(picture: Picture | None, history: History, cells: int) -> list[Cell]:
-    """The machine: CPU and memory as sparklines and figures, and pressure where the kernel tells it."""
+    """The machine: CPU and memory as sparklines and figures, and pressure if the kernel reports it."""
     if picture is None:
         return []
     host = picture.host
@@ -94,7 +94,7 @@ Told = tuple[Cell, ...]
 
 
 def of_node(node: NodeReport, picture: Picture) -> Told:
-    """Its state in full, since when it is silent, what its queue may hold, its health."""
+    """A node's state in full, since when it is silent, the capacity of its queue, its health."""
     told = [Cell(node.node_id, STRONG), Cell(" "), state_cell(state_text(node))]
     status = node.opportunistic
     if node.state is NodeState.DECOMMISSIONING:
@@ -121,7 +121,7 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
 
 
 def of_container(one: ContainerReport, picture: Picture) -> Told:
-    """Its id in full, why it waits or how it ended, and what it runs."""
+    """A container's id in full, why it waits or how it ended, and its command."""
     told = [Cell(one.container_id, STRONG)]
     if not is_live(one):
         good = one.exit_status == 0
@@ -140,7 +140,7 @@ def _why(one: ContainerReport, picture: Picture) -> Cell:
 
 
 def of_waiting(one: ContainerReport, picture: Picture) -> Told:
-    """Why it waits, first of all."""
+    """A waiting container: why it waits first."""
     node = picture.node(one.node_id)
     queued = f", number {one.position} in the queue of {one.node_id}" if one.position and node else ""
     return (
@@ -152,7 +152,7 @@ def of_waiting(one: ContainerReport, picture: Picture) -> Told:
 
 
 def of_application(app: ApplicationReport, picture: Picture) -> Told:
-    """Its id in full, whose it is, its containers in words, and how it ended."""
+    """An application's id in full, its user, its containers in words, and how it ended."""
     told = [
         Cell(app.application_id, STRONG),
         Cell(f" {app.name}", ACCENT),
@@ -178,11 +178,13 @@ def of_event(event: HistoryEvent, picture: Picture) -> Told:
 T = TypeVar("T")
 _PICTURES = ("spark", "bar")
 _ANY = 1 << 10
-"""Cells that are enough for everything."""
+"""More cells than any text needs."""
 
 
 def frame_lines(picture: Picture, history: History, rows: int | None = None) -> list[str]:
-    """The whole frame: the cluster in a line, nodes, live applications, containers; at most ``rows`` of each."""
+    """The whole frame: a line about the cluster, nodes, live applications, containers; at most ``rows`` of
+    each.
+    """
     host = picture.host
     memory = f"{host.memory_used / (1 << 30):.1f}/{host.memory_total / (1 << 30):.1f} GB"
     first = "  ".join(cell.text for cell in counts(picture))
@@ -209,7 +211,7 @@ def frame_lines(picture: Picture, history: History, rows: int | None = None) -> 
 
 
 def _in_full(column: TopColumn[NodeReport]) -> TopColumn[NodeReport]:
-    """States are not cut here, so they need not be short."""
+    """The column with full states: here they are not cut."""
     return replace(column, cell=lambda node: Cell(column.order(node))) if column.key == "state" else column
 
 
@@ -234,7 +236,7 @@ def _percent(value: float) -> float | None:
 
 
 def frame_document(picture: Picture, history: History) -> dict[str, Any]:
-    """The same as one JSON document, in the forms of the lists; measured CPU of this moment under ``top``."""
+    """The frame as one JSON document, in the forms of the lists; present CPU measurements are under ``top``."""
     now = picture.taken_at_ms
     return {
         "top": {

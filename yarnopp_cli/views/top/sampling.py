@@ -1,5 +1,6 @@
-"""What was measured lately: the last minute of each container's CPU and memory, out of pictures, and how it is drawn.
-Pure."""
+"""Recent measurements: the last minute of each container's CPU and memory, taken from pictures, and how it is
+drawn. Pure.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _FEW = 5
 
 @dataclass(slots=True)
 class _Trace:
-    """One container's: ``cpu`` in cores, ``memory`` in bytes, oldest first."""
+    """One container's measurements: ``cpu`` in cores, ``memory`` in bytes, oldest first."""
 
     last: ContainerUsage
     cpu: deque[float] = field(default_factory=lambda: deque(maxlen=SAMPLES))
@@ -30,9 +31,9 @@ class _Trace:
 class History:
     """Computes rates from successive pictures: a container's report has only the CPU seconds since its start.
 
-    A step lies between two measurements of the node (``sampled_at``), so its clock counts, not ours. Containers
-    that have ended are forgotten. ``host_cpu`` is the machine's CPU in percent of all cores, ``host_memory`` its memory
-    in use, in bytes.
+    A step lies between two measurements of the node (``sampled_at``), so the node's clock counts, not this
+    program's. Ended containers are forgotten. ``host_cpu`` is the machine's CPU in percent of all cores,
+    ``host_memory`` its memory in use, in bytes.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class History:
         self.host_memory: deque[float] = deque(maxlen=2 * SAMPLES)
 
     def add(self, picture: Picture) -> None:
-        """Take in one picture."""
+        """Add the measurements of one picture."""
         self.host_cpu.append(picture.host.cpu_percent)
         self.host_memory.append(float(picture.host.memory_used))
         live = {}
@@ -51,9 +52,10 @@ class History:
         self._traces = live
 
     def remember(self, traces: Mapping[str, Sequence[float]], machine: Sequence[float], cores: int) -> None:
-        """Take in what nodes measured earlier (numbers as in GetUsageTracesResponse), where nothing is known yet.
+        """Add earlier measurements of the nodes (numbers as in GetUsageTracesResponse) where there are none
+        yet.
 
-        ``cores`` is how many the machine has.
+        ``cores`` is the machine's number of cores.
         """
         for name, numbers in traces.items():
             trace = self._traces.get(name)
@@ -69,7 +71,7 @@ class History:
             at, cpu, memory = points[-1]
             seen = trace.last
             trace.last = ContainerUsage(cpu, int(memory), sampled_at=at)
-            if seen.sampled_at > at:  # it was measured once more before it was looked at
+            if seen.sampled_at > at:  # the picture has a later measurement than the trace
                 self._add(trace, seen)
         known = len(self.host_cpu)
         earlier = list(_triples(machine))[: -known or None]
@@ -80,7 +82,7 @@ class History:
     def _extended(self, report: ContainerReport) -> _Trace:
         usage = report.usage
         trace = self._traces.get(report.container_id)
-        if trace is None or usage.sampled_at < trace.last.sampled_at:  # new, or its node has begun a new life
+        if trace is None or usage.sampled_at < trace.last.sampled_at:  # new, or its node has restarted
             trace = _Trace(usage)
             trace.memory.append(float(usage.memory_bytes))
             return trace
@@ -112,7 +114,7 @@ class History:
 
 
 def _triples(numbers: Sequence[float]) -> Iterator[tuple[float, float, float]]:
-    """Three at a time."""
+    """The numbers in groups of three."""
     return zip(numbers[::3], numbers[1::3], numbers[2::3], strict=True)
 
 
@@ -131,8 +133,8 @@ def sparkline(values: Sequence[float], cells: int, highest: float) -> str:
 
 
 def shares(counts: Sequence[int], cells: int) -> list[int]:
-    """``cells`` cells divided among ``counts`` in proportion: each count above 0 has at least one cell, if there
-    are enough, and the sum is exact (largest remainder).
+    """``cells`` cells divided among ``counts`` in proportion: each count above 0 gets at least one cell, if
+    there are enough, and the sum is exact (largest remainder).
     """
     total = sum(counts)
     if total <= 0 or cells <= 0:

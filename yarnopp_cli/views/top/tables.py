@@ -1,6 +1,7 @@
-"""The tables of ``yopp top``: nodes, applications, containers, what waits, and events. Pure.
+"""The tables of ``yopp top``: nodes, applications, containers, waiting containers, and events. Pure.
 
-Columns are those that ``views`` declares for the noun, under shorter titles, and a few that only a screen has.
+The columns are those that ``views`` declares for the noun, under shorter titles, and a few that only a screen
+has.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _OF_NODE = nodes.BY_KEY
 
 
 def _short_state(node: NodeReport) -> Cell:
-    """Its state in nine cells, and in the tone of the state."""
+    """The node's state in nine cells, in the tone of the state."""
     state = nodes.state_text(node)
     return Cell(_SHORT_STATES.get(state, state), state_cell(state).tone)
 
@@ -60,11 +61,11 @@ NODE_COLUMNS: tuple[TopColumn[NodeReport], ...] = (
     _OF_NODE["cpuPercent"].top("CPU%", key="cpu"),
     _OF_NODE["memPercent"].top("Mem%", key="memory"),
 )
-"""What fits into 80 columns."""
+"""The columns that fit into 80 cells."""
 
 
 def node_columns(rows: Sequence[NodeReport]) -> tuple[TopColumn[NodeReport], ...]:
-    """``NODE_COLUMNS``, its queue as wide as the nodes' longest."""
+    """``NODE_COLUMNS``, with the queue column as wide as its longest text."""
     longest = max((len(nodes.queue_text(node)) for node in rows), default=0)
     return tuple(
         replace(column, width=max(column.width, longest)) if column.key == "queued" else column
@@ -73,7 +74,7 @@ def node_columns(rows: Sequence[NodeReport]) -> tuple[TopColumn[NodeReport], ...
 
 
 _NOT_ON_SCREEN = frozenset({"tags", "memory", "vcores"})
-"""Columns of YARN's Nodes page that say nothing new beside the others."""
+"""Columns of YARN's Nodes page that add nothing to the others."""
 _NODE_WIDTHS = {"rack": 14, "state": 15, "node": 18, "http": 18, "health": 16, "version": 8}
 
 
@@ -107,7 +108,7 @@ def _http(node: NodeReport) -> str:
 
 
 def _gigabytes(megabytes: int) -> Cell:
-    """As YARN's page has it: whole units, GB where they are."""
+    """Memory as on YARN's page: GB from 1 GB on, whole numbers without decimals."""
     if megabytes % 1024 == 0:
         return Cell(f"{megabytes // 1024} GB")
     return Cell(f"{megabytes} MB" if megabytes < 1024 else f"{megabytes / 1024:.2f} GB")
@@ -116,15 +117,15 @@ def _gigabytes(megabytes: int) -> Cell:
 # -- applications --------------------------------------------------------------------------------------------
 
 BAR = "█▒░·✗!"
-"""Running, paused, queued (and pending), done, preempted, failed."""
+"""The characters of running, paused, queued (and pending), done, preempted and failed containers."""
 _STEADY = 37
 """Cells of the columns whose width never changes, of the gaps, the gutter and a scrollbar."""
 _LEAST = 20
-"""Cells of name and bar, whatever the counts are."""
+"""The least cells of name and bar, however wide the counts are."""
 
 
 def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
-    """Its containers by state, in the order of the bar."""
+    """The application's containers by state, in the order of the bar."""
     return (
         (app.containers_running, "run"),
         (app.containers_paused, "paused"),
@@ -136,11 +137,11 @@ def counted(app: ApplicationReport) -> tuple[tuple[int, str], ...]:
 
 
 def _widths(rows: Sequence[ApplicationReport], cells: int) -> tuple[int, int, int, int]:
-    """Of id, name, bar and counts in ``cells``: what must be read first has its room, the bar what is left."""
+    """The widths of id, name, bar and counts in ``cells``: the bar has what the others leave."""
     id_width = max((len(suffix(app.application_id)) for app in rows), default=5)
     words = max((len(counts_cell(app).text) for app in rows), default=0)
     room = max(36, cells - _STEADY - id_width)
-    if words > room - _LEAST:  # then the bar's marks replace the words, and leave room for names
+    if words > room - _LEAST:  # then the bar's characters replace the words, which leaves room for names
         words = max((len(counts_cell(app, 0).text) for app in rows), default=0)
     counts = min(max(words, 14), room - _LEAST)
     name = min(max([10, *(width(app.name) for app in rows)]), max(10, room - counts - 10))
@@ -148,7 +149,7 @@ def _widths(rows: Sequence[ApplicationReport], cells: int) -> tuple[int, int, in
 
 
 def counts_cell(app: ApplicationReport, cells: int = 1 << 10) -> Cell:
-    """The counts in words, the empty ones left out; with the bar's characters for words where these have no room."""
+    """The counts above 0 in words; with the bar's characters instead of words where these do not fit."""
     text = " ".join(f"{number} {word}" for number, word in counted(app) if number)
     if len(text) > cells:
         marked = zip(BAR, counted(app), strict=True)
@@ -167,7 +168,7 @@ def _total(app: ApplicationReport) -> int:
 def application_columns(
     now_ms: int, rows: Sequence[ApplicationReport], cells: int
 ) -> tuple[TopColumn[ApplicationReport], ...]:
-    """What fits into ``cells``, which are 80 at least."""
+    """The columns that fit into ``cells``, at least 80."""
     id_width, name_width, bar_cells, counts_width = _widths(rows, cells)
     of = applications.by_key(now_ms)
 
@@ -210,34 +211,36 @@ def yarn_application_columns(now_ms: int) -> tuple[TopColumn[ApplicationReport],
 _OUT_OF_MEMORY = -104
 _REASON = 16
 _BESIDE_REASON = 44
-"""Cells of the Queue screen's columns whose width never changes, of the gaps, the gutter and a scrollbar."""
+"""Cells of the Queue screen's columns of fixed width, the gaps, the gutter and a scrollbar."""
 _NEEDS = 8
-"""Those of them that say what a container needs, where that is memory and vcores."""
+"""The part of these cells that shows what a container needs, if that is memory and vcores."""
 
 
 class Measured(NamedTuple):
-    """One container's measured use beside what it was given: percent of its quota, -1 for not known."""
+    """One container's measured use: CPU in percent of its quota, -1 if not known, and memory."""
 
     cpu_percent: float
     memory_bytes: int
 
 
 def quota_cores(report: ContainerReport, picture: Picture) -> float:
-    """Of how many of the machine's cores a container's CPU is a part: its vcores', or one vcore's if it has none."""
+    """The machine's cores that correspond to a container's vcores, or to one vcore if it has none."""
     node = picture.node(report.node_id)
     each = picture.host.cores / node.total.vcores if node is not None and node.total.vcores > 0 else 1.0
     return max(1, report.resource.vcores) * each
 
 
 def measured(report: ContainerReport, picture: Picture, history: History) -> Measured:
-    """Its use now: CPU from the last two measurements, in percent of its vcores' share of the machine."""
+    """A container's present use: CPU from the last two measurements, in percent of its vcores' share of the
+    machine.
+    """
     cores = history.cores(report.container_id)
     percent = -1.0 if cores is None else 100.0 * cores / quota_cores(report, picture)
     return Measured(percent, report.usage.memory_bytes if is_live(report) else report.usage.memory_peak_bytes)
 
 
 def container_state(report: ContainerReport) -> Cell:
-    """The state; a container that its memory limit killed says OOM."""
+    """The state; OOM for a container killed by its memory limit."""
     if report.state is ContainerState.DONE and report.exit_status == _OUT_OF_MEMORY:
         return Cell("OOM", BAD)
     state = shown_state(report)
@@ -247,7 +250,7 @@ def container_state(report: ContainerReport) -> Cell:
 
 
 def _type(report: ContainerReport) -> Cell:
-    """G or O."""
+    """G for guaranteed, O for opportunistic."""
     opportunistic = report.execution_type is ExecutionType.OPPORTUNISTIC
     return Cell("O" if opportunistic else "G", ACCENT if opportunistic else STRONG)
 
@@ -257,8 +260,9 @@ def _position(report: ContainerReport) -> Cell:
 
 
 def _common(picture: Picture, rows: Sequence[ContainerReport]) -> dict[str, TopColumn[ContainerReport]]:
-    """The columns that the Containers and the Queue screen both have, by their keys. ``age`` is for how long one has
-    been as it is."""
+    """The columns that the Containers and the Queue screen share, by their keys. ``age`` is how long a
+    container has been in its state.
+    """
     now = picture.taken_at_ms
     of = {column.key: column for column in containers.columns(now)}
     id_width = max((len(suffix(one.container_id)) for one in rows), default=0)
@@ -287,7 +291,7 @@ def _common(picture: Picture, rows: Sequence[ContainerReport]) -> dict[str, TopC
 def container_columns(
     picture: Picture, history: History, reports: Sequence[ContainerReport], spark_cells: int
 ) -> tuple[TopColumn[ContainerReport], ...]:
-    """The Containers screen; ``spark_cells`` is how wide the sparkline is."""
+    """The columns of the Containers screen; ``spark_cells`` is the width of the sparkline."""
     common = _common(picture, reports)
 
     def percent(report: ContainerReport) -> float:
@@ -324,7 +328,9 @@ def container_columns(
 def queue_columns(
     picture: Picture, rows: Sequence[ContainerReport], cells: int
 ) -> tuple[TopColumn[ContainerReport], ...]:
-    """The Queue screen in ``cells``: what waits where, its place, its age, and why, in short where it must be."""
+    """The columns of the Queue screen in ``cells``: what waits where, its position, its age, and why,
+    shortened if necessary.
+    """
     common = _common(picture, rows)
 
     def needs(report: ContainerReport) -> Cell:
@@ -354,7 +360,9 @@ def queue_columns(
 
 
 def queue_rows(picture: Picture) -> list[ContainerReport]:
-    """What waits, node by node: paused ones first, since they go on first, then the queue in its order."""
+    """The waiting containers, node by node: paused ones first, since they resume first, then the queue in its
+    order.
+    """
     waiting = [one for one in picture.containers if is_waiting(one)]
     return sorted(waiting, key=lambda one: (one.node_id, one.position or 0, one.queued_at_ms))
 
@@ -383,7 +391,7 @@ def clock(epoch_ms: int) -> str:
 
 
 def _short_subject(event: HistoryEvent) -> str:
-    """What it happened to, its id shortened; a container's as it can be typed."""
+    """What the event happened to, its id shortened; a container's id in the form that can be typed."""
     if event.container:
         return f"container {dotted(event.container)}"
     name = subject(event)
@@ -399,13 +407,13 @@ EVENT_COLUMNS: tuple[TopColumn[HistoryEvent], ...] = (
 
 
 def kinds_of(events: Sequence[HistoryEvent]) -> list[tuple[str, str]]:
-    """The kinds there are and how often each, by name."""
+    """The kinds of the events and the number of each, by name."""
     kinds = Counter(event.kind.value for event in events)
     return [(kind, f"{kind}  {number}") for kind, number in sorted(kinds.items())]
 
 
 def story(events: Sequence[HistoryEvent]) -> list[tuple[str, Cell, str]]:
-    """One container's history: when, what, and what else there is to say."""
+    """One container's history: time, kind and details of each event."""
     return [
         (clock(event.t), _kind_cell(event.kind.value.removeprefix("Container"), event), details(event))
         for event in events

@@ -42,13 +42,13 @@ NAVIGATION = (
 
 
 class ClusterPages:
-    """The pages, made of the answers that ``data`` gets."""
+    """The ResourceManager's pages, made from ``data``."""
 
     def __init__(self, data: ClusterData) -> None:
         self._data = data
 
     def routes(self) -> list[Route]:
-        """YARN's addresses."""
+        """The routes, at YARN's addresses."""
         return [*static_routes("/cluster"), *routes_of(self)]
 
     async def _tiles(self) -> Html:
@@ -77,7 +77,7 @@ class ClusterPages:
 
     @route("GET", "/cluster/nodes", "/cluster/nodes/{state}")
     async def nodes(self, request: web.Request) -> web.StreamResponse:
-        """YARN's Nodes page, of all that are part of the cluster or of those in one state."""
+        """YARN's Nodes page: all nodes that are part of the cluster, or those in one state."""
         info, every = await self._data.info(), await self._data.nodes()
         word = request.match_info.get("state", "")
         shown = nodes_in(word, every) if word else chosen_nodes(request, every, "states", "state")
@@ -217,7 +217,7 @@ def _state_filter(every: Sequence[ApplicationReport], word: str) -> Html:
 
 
 def _queue(queue: dict[str, Any]) -> Html:
-    """A queue and those below it."""
+    """A queue and its children."""
     used, most = queue["absoluteUsedCapacity"], queue["absoluteMaxCapacity"]
     words = f"{used:.1f}% used of {queue['absoluteCapacity']:.1f}% (at most {most:.1f}%)"
     parts: list[object] = [

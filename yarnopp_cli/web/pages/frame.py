@@ -16,20 +16,20 @@ from ..routes import Document, Route
 Links = Sequence[tuple[str, str]]
 """Titles and addresses."""
 FRAGMENT = "X-Fragment"
-"""With this header the script asks for the refreshed part of a page alone."""
+"""With this header the script requests only the refreshed part of a page."""
 REFRESH_MS = 1000
 _TYPES = {"yopp.css": "text/css", "yopp.js": "text/javascript"}
 
 
 def path(*parts: str) -> str:
-    """An absolute path of these parts, each quoted."""
+    """An absolute path made of these parts, each quoted."""
     return "/" + "/".join(quote(part, safe=":") for part in parts)
 
 
 def page(
     request: web.Request, navigation: Links, title: str, *parts: object, live: bool = True
 ) -> web.Response:
-    """A whole page, or its fresh part where the script asks for that."""
+    """A whole page, or only its refreshed part where the script requests that."""
     text: str = join([tag("h1", title), *parts])
     if not (request.headers.get(FRAGMENT) and live):
         text = document(title, Html(text), navigation, request.path, live=live)
@@ -65,7 +65,7 @@ def error_page(status: int, error: YoppError) -> str:
 
 
 def static_routes(home: str) -> list[Route]:
-    """``/`` leads to ``home``; the two static files."""
+    """The redirect from ``/`` to ``home``, and the two static files."""
 
     async def root(request: web.Request) -> Document:
         raise web.HTTPFound(home)

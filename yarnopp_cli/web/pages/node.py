@@ -35,22 +35,22 @@ NAVIGATION = (
     ("Applications", "/node/allApplications"),
 )
 TAIL_BYTES = 64 * 1024
-"""How much of a log's end is shown at first."""
+"""How much of a log's end is shown first."""
 CHUNK_BYTES = 256 * 1024
-"""How much of it is sent at once: a line of 50 MB comes in pieces."""
+"""How much of a log is sent at once: a line of 50 MB is sent in pieces."""
 ENDED = "X-Log-Ended"
 CACHE_SECONDS = 10.0
 
 
 class NodePages:
-    """The pages, made of the answers that ``data`` gets."""
+    """The NodeManager's pages, made from ``data``."""
 
     def __init__(self, data: NodeData) -> None:
         self._data = data
         self._cluster: tuple[float, str] = (float("-inf"), "")
 
     def routes(self) -> list[Route]:
-        """YARN's addresses."""
+        """The routes, at YARN's addresses."""
         return [*static_routes("/node"), *routes_of(self)]
 
     async def _page(
@@ -101,7 +101,7 @@ class NodePages:
 
     @route("GET", "/node/allApplications")
     async def applications(self, request: web.Request) -> web.StreamResponse:
-        """The applications that have, or had, containers here."""
+        """The applications that have or had containers here."""
         rows = []
         for name, found in reversed(by_application(await self._data.containers()).items()):
             live = sum(1 for one in found if container_view.is_live(one))
@@ -157,7 +157,7 @@ class NodePages:
 
     @route("GET", LOGS, LOGS + "/{user}")
     async def log_files(self, request: web.Request) -> web.StreamResponse:
-        """The end of each file of a container's output, kept fresh."""
+        """The end of each file of a container's output, refreshed continuously."""
         require_owner(request, "containers' output")
         container_id = request.match_info["container"]
         directory = await self._data.log_directory(container_id)
@@ -181,14 +181,16 @@ class NodePages:
 
     @route("GET", LOGS + "/{user}/{file}")
     async def log(self, request: web.Request) -> web.StreamResponse:
-        """What the page's script asks for: the log from ``start`` on, in harmless characters, and where that ends."""
+        """The answer to the page's script: the log from ``start`` on, in harmless characters, and the
+        position of its end.
+        """
         require_owner(request, "containers' output")
         container_id = request.match_info["container"]
         directory = await self._data.log_directory(container_id)
         try:
             ended = not container_view.is_live(await self._data.container(container_id))
         except YoppError:
-            ended = True  # its node has forgotten it
+            ended = True  # the node no longer knows it
         text, position, size = await asyncio.to_thread(
             _read_from, directory, request.match_info["file"], request.query.get("start", "0")
         )
@@ -209,7 +211,7 @@ def _read_from(directory: str, name: str, start: str) -> tuple[str, int, int]:
         os.close(descriptor)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(data, len(data) < CHUNK_BYTES).replace("\r\n", "\n")
-    unfinished, _ = decoder.getstate()  # a character's first bytes: it is sent whole next time
+    unfinished, _ = decoder.getstate()  # the first bytes of a character, which is sent whole next time
     return harmless(text, keep="\n\t"), begin + len(data) - len(unfinished), size
 
 

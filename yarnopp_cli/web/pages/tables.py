@@ -1,7 +1,8 @@
-"""Nodes, applications, containers, queues and tasks of MapReduce jobs as tables, and the tiles that both daemons have.
+"""Nodes, applications, containers, queues and tasks of MapReduce jobs as tables, and the tiles of both
+daemons' pages.
 
-Columns are those that ``views`` declares. A cell is drawn as its column's kind wants it, but for the few that are links
-or bars.
+The columns are those that ``views`` declares. A cell is drawn by its column's kind, except for the few that
+are links or bars.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ T = TypeVar("T")
 Titles = tuple[tuple[str, str], ...]
 """The titles of a table, each with the key of its column."""
 MOST_ROWS = 500
-"""Of applications and containers; of more the newest, or those that live."""
+"""The most applications or containers in a table; of more, the newest or the live ones are shown."""
 _PLAIN_NODES: Titles = tuple(
     (title.removesuffix(" (G)").removeprefix("Running ") if title.endswith(" (G)") else title, key)
     for title, key in nodes.PAGE
@@ -81,8 +82,9 @@ def listed(
     now: int = 0,
     **drawn: Callable[[T], object],
 ) -> Html:
-    """Rows in the columns that the titles name; ``drawn`` are cells that no kind draws. Of times of the day of ``now``
-    the date is left out."""
+    """Rows in the columns that the titles name; ``drawn`` are functions for cells that no kind draws. Times
+    on the day of ``now`` are shown without the date.
+    """
 
     def cell(row: T, key: str) -> object:
         if key in drawn:
@@ -154,7 +156,7 @@ def attempts_table(rows: Sequence[ApplicationAttemptReport]) -> Html:
 
 
 def master(report: ApplicationReport | ApplicationAttemptReport) -> object:
-    """A link to the container of a master, or where it is instead."""
+    """A link to the container of a master, or where a master without container runs."""
     if not (container_id := report.am_container_id):
         return applications.where_without_container(report)
     return link(path("cluster", "container", container_id), container_id)
@@ -163,9 +165,10 @@ def master(report: ApplicationReport | ApplicationAttemptReport) -> object:
 def containers_table(
     reports: Sequence[ContainerReport], empty: str, http_addresses: Mapping[str, str] | None = None
 ) -> Html:
-    """Containers in the order given; of too many, those that run, then those that wait, then the last that ended.
+    """Containers in the order given; of too many, the running ones, then the waiting ones, then the last that
+    ended.
 
-    ``http_addresses`` are those of their nodes by id; a page of their own node needs none.
+    ``http_addresses`` are those of the nodes by id; the page of a container's own node needs none.
     """
     shown, addresses = list(reports), http_addresses or {}
     if len(shown) > MOST_ROWS:
@@ -215,7 +218,7 @@ def kind(execution_type: ExecutionType) -> Html:
 def resource_tiles(
     guaranteed: Resource, opportunistic: Resource, total: Resource
 ) -> list[tuple[str, Html, str]]:
-    """What containers of both types have of memory, of vcores, and of each further type, as tiles."""
+    """The memory, vcores and further resource types that containers of both types hold, as tiles."""
     memory = of_megabytes(guaranteed.memory, total.memory)
     vcores = f"{guaranteed.vcores} of {total.vcores}"
     memory_bar = shares(guaranteed.memory, opportunistic.memory, total.memory, memory)
