@@ -87,10 +87,13 @@ class Daemon:
 
     def _answer(self, call: dict[str, Any]) -> bytes:
         method = call["method"]
-        request: Any = decode(self.methods[method], call["params"])
-        self.asked.append((method, request))
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": call["id"]}
         try:
+            if method not in self.handlers:
+                self.asked.append((method, call["params"]))
+                raise YoppError(f"this cluster has no answer to {method}")
+            request: Any = decode(self.methods[method], call["params"])
+            self.asked.append((method, request))
             answer["result"] = encode(self.handlers[method](request))
         except YoppError as error:
             data = {
