@@ -1,7 +1,7 @@
 """Daemons, masters in containers, launchers and shims are killed at random while 500 short tasks run, opportunistic and
 guaranteed: all end well, and none that did runs again.
 
-Each round is two jobs and some kills. ``YOPP_KILL_ROUNDS`` is how many rounds there are (6), ``YOPP_KILL_SEED`` the
+Each round is two jobs and some kills. ``YOPP_KILL_ROUNDS`` is how many rounds there are (4), ``YOPP_KILL_SEED`` the
 seed of their choices, which is printed, and ``YOPP_KILL_MODES`` the words of those modes that are to run.
 """
 
@@ -29,7 +29,7 @@ TASKS = {"-O": 300, "-G": 200}
 ALL = sum(TASKS.values())
 KILLS = 4
 """How often something is killed in a round; daemons twice, at most and mostly."""
-ROUNDS = int(os.environ.get("YOPP_KILL_ROUNDS", "6"))
+ROUNDS = int(os.environ.get("YOPP_KILL_ROUNDS", "4"))
 SEED = int(os.environ.get("YOPP_KILL_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 MODES = (
     "central pausing slots",
