@@ -62,6 +62,9 @@ def words_of(mode: str) -> list[str]:
         *words,
         "-Dyarn.resourcemanager.recovery.enabled=true",
         "-Dyarn.resourcemanager.am.max-attempts=100",
+        # tests beside this one are load outside, to which opportunistic containers would leave the CPU for minutes
+        "-Dyopp.nodemanager.group-weights=false",
+        "-Dyopp.nodemanager.pressure.enabled=false",
         "-Dyarn.nodemanager.sleep-delay-before-sigkill.ms=20000",
         f"-Dyarn.nodemanager.opportunistic-containers-use-pause-for-preemption={str(how == 'pausing').lower()}",
     ]
