@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -79,6 +80,11 @@ def is_pure(path: Path) -> bool:
 
 
 PURE = [path for path in SOURCES if is_pure(path)]
+
+
+def test_no_folder_has_more_modules_than_can_be_looked_over() -> None:
+    counts = Counter(path.parent.relative_to(ROOT) for path in SOURCES)
+    assert {str(folder): count for folder, count in counts.items() if count > 25} == {}
 
 
 def test_there_is_something_to_read() -> None:

@@ -36,7 +36,6 @@ from ..records import (
     ContainerUsage,
 )
 from ..settings import ExecutorSettings
-from .accounts import Accounts
 from .adoption import Finder
 from .cgroups.base import CgroupDriver, check_name
 from .cgroups.devices import DeviceGroups
@@ -46,6 +45,7 @@ from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
+from .owners.accounts import Accounts
 from .pausing import Pauser
 from .pool import Pool, most_slots
 from .preparing import Preparer, Ready

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from ..records import ContainerSpec
 from ..trees import remove_tree
-from .accounts import Account, Accounts, refuse_unreachable
 from .cgroups.slots import SLOT_PREFIX
-from .ownership import refuse_others, refuse_unsafe
+from .owners.accounts import Account, Accounts, refuse_unreachable
+from .owners.ownership import refuse_others, refuse_unsafe
 from .procfs import Traces
 from .shim import CannotLaunchError, claim_exit_file, shims_of
 

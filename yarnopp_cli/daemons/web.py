@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from executor.linux.accounts import user_id
+from executor.linux.owners.accounts import user_id
 from executor.settings import ExecutorSettings
 
 from ..cluster.resttoken import keep_token, read_token

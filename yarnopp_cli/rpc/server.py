@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Final
 
-from executor.linux.users import look_up
+from executor.linux.owners.users import look_up
 
 from ..errors import RemoteError, YoppError, reason_of
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError

@@ -15,10 +15,10 @@ import pytest
 from executor.core.commands import CleanUpContainer, LaunchContainer
 from executor.core.events import ContainerLaunchFailed
 from executor.light import replace
-from executor.linux.accounts import Account, Accounts, refuse_unreachable
 from executor.linux.cgroups.base import CgroupDriver
+from executor.linux.owners.accounts import Account, Accounts, refuse_unreachable
+from executor.linux.owners.users import look_up
 from executor.linux.shim import CannotLaunchError
-from executor.linux.users import look_up
 from executor.linux.watching.health import node_status, os_error_of
 from executor.records import CgroupLimits, ContainerExitStatus
 from executor.settings import ExecutorSettings

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from executor.linux.ownership import refuse_unsafe
+from executor.linux.owners.ownership import refuse_unsafe
 from executor.settings import ExecutorSettings
 
 from ...errors import YoppError, reason_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from executor.linux.accounts import Account, Accounts, refuse_unreachable
+from executor.linux.owners.accounts import Account, Accounts, refuse_unreachable
 from executor.linux.shim import CannotLaunchError
 from executor.settings import ExecutorSettings
 

@@ -15,9 +15,9 @@ import pwd
 import stat
 from collections.abc import Callable
 
-from ..light import Record
-from ..settings import ExecutorSettings
-from .shim import CannotLaunchError
+from ...light import Record
+from ...settings import ExecutorSettings
+from ..shim import CannotLaunchError
 from .users import look_up
 
 MOST_KNOWN = 1000
