@@ -36,10 +36,14 @@ def marked_below(directory: str) -> Iterator[Marked]:
     root, user = _identity("/"), os.getuid()
     mark, top = f"{MARK}=".encode(), f"{os.path.realpath(directory)}/"
     for name in filter(str.isdigit, os.listdir("/proc")):
+        environment = f"/proc/{name}/environ"
+        if mark not in read_bytes(environment):  # a third of the cost of a stat, and true of nearly all
+            continue
         found = read_stat(int(name))
         if found is None or found.state in "ZX":
             continue
-        for entry in read_bytes(f"/proc/{name}/environ").split(b"\0"):
+        # read again: the pid and start time are now known, and the process may be another one than before
+        for entry in read_bytes(environment).split(b"\0"):
             if not entry.startswith(mark):
                 continue
             state = os.fsdecode(entry.removeprefix(mark))

@@ -10,11 +10,11 @@ import pytest
 from executor.records import ExecutionType
 from yarnopp_cli.cli.jobs.joblog import HEADER, JobLog, Line, command_of, lines_of, still_to_run
 from yarnopp_cli.cli.jobs.kept import Kept
-from yarnopp_cli.cli.jobs.outputs import into_files, place_of
+from yarnopp_cli.cli.jobs.outputs import into_files
 from yarnopp_cli.errors import UsageError
 from yarnopp_cli.masters.commands import Tasks
 from yarnopp_cli.masters.sweeps import launch_of
-from yarnopp_cli.records.jobs import PhaseSpec, Sweep, TaskReport, TaskState
+from yarnopp_cli.records.jobs import Sweep, TaskReport, TaskState
 
 GUARANTEED = ExecutionType.GUARANTEED
 
@@ -136,9 +136,8 @@ def test_output_goes_into_files(tmp_path: Path, pattern: str, files: dict[str, s
         "the program is still looked for, and the job named after it"
     )
     assert run(tasks, 2, tmp_path) == 3
-    phase = PhaseSpec("run", tasks.command, (), sweep=tasks.sweep, working_directory=str(tmp_path))
-    place = place_of(phase, "application_1700000000000_0007")
-    shown = place.replace("{task}", "2").replace("{1}", "b c")
+    shown = tasks.results.replace("{job}", "application_1700000000000_0007").replace("{1}", "b c")
+    shown = shown.replace("{task}", "2").replace("{#}", "2")
     assert shown == str(tmp_path / next(one for one in files if not one.endswith((".err", "stderr"))))
     found = {str(one.relative_to(tmp_path)): one.read_text() for one in tmp_path.rglob("*") if one.is_file()}
     assert found == files

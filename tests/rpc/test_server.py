@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import socket
@@ -137,6 +138,31 @@ def test_calls_are_answered_in_any_order_with_the_callers_ids(tmp_path: Path) ->
             assert (first.uid, first.method) == (os.geteuid(), "getApplications")
             assert first.user
             assert world.server.unanswered == 0
+
+    run(test)
+
+
+def test_a_caller_whose_name_cannot_be_read_now_is_refused_and_served_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its uid as a name would be another user's, or nobody's: what it submits would fail for good."""
+
+    def short(uid: int) -> str:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async def test() -> None:
+        async with serving(tmp_path) as world:
+            with monkeypatch.context() as patched:
+                patched.setattr(server_module, "_name_of", short)
+                async with calling(world.path) as caller:
+                    refusal = await caller.hear()
+                    assert refusal["error"]["message"] == "the users of this host cannot be read now"
+                    assert refusal["error"]["data"]["because"] == "too many open files"
+                    assert await caller.hear() is None
+            async with calling(world.path) as caller:
+                caller.call(1, "getClusterNodes")
+                assert (await caller.hear())["id"] == 1
+            assert [type(event) for event in world.events].count(CallReceived) == 1
 
     run(test)
 

@@ -58,8 +58,8 @@ class CommandMaster:
         self._response_id = response.response_id
         return not response.command
 
-    def finish(self, code: int) -> bool:
-        """Report the exit code and unregister; whether the RM has accepted that."""
+    def finish(self, code: int) -> None:
+        """Report the exit code and unregister. If the RM does not accept that in time, say so on stderr."""
         succeeded = code == 0
         request = FinishApplicationMasterRequest(
             self._attempt_id,
@@ -69,13 +69,20 @@ class CommandMaster:
             summary=JobSummary(total=1, completed=1, failed=int(not succeeded), guaranteed=1, exit_code=code),
         )
         deadline = time.monotonic() + FINISH_SECONDS
+        why = ""
         while time.monotonic() < deadline:
             try:
-                return bool(self._connected().call(request).is_unregistered)
-            except YoppError:
+                if self._connected().call(request).is_unregistered:
+                    return
+                why = "it has not stored the end of the attempt yet"
+            except YoppError as error:
+                why = error.because or error.message
                 self._drop()
-                time.sleep(RETRY_SECONDS)  # the RM is unavailable: there is no event to wait for
-        return False
+            time.sleep(RETRY_SECONDS)  # there is no event to wait for: YARN's clients call again, too
+        sys.stderr.write(
+            f"error: exit code {code} was not reported to the ResourceManager within {FINISH_SECONDS:g} s\n"
+            f"  because: {why}\n"
+        )
 
     def _connected(self) -> Connection:
         if self._connection is None:

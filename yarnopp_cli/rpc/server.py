@@ -309,7 +309,11 @@ class _Connection(asyncio.Protocol):
         self._server._opened(self, pid)
         if not self._identify(uid):
             return
-        self.user = user_name(self.uid)
+        try:
+            self.user = "" if self.uid < 0 else _name_of(self.uid)
+        except OSError as error:  # the uid as a name would be another user's, or nobody's
+            self._refuse(RemoteError("the users of this host cannot be read now", because=reason_of(error)))
+            return
         if self.uid < 0:
             self.known = False
             self.address = str((transport.get_extra_info("peername") or ("an unknown address",))[0])

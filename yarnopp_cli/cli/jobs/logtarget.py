@@ -192,8 +192,6 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
 
 def elsewhere(target: Target) -> list[str]:
     """Where the output is that is in no log, as ``run --results`` named it; nothing where the cluster cannot tell."""
-    from .outputs import place_of
-
     if target.client is None:
         return []
     apps = [*target.application_ids, *map(application_of, target.container_ids)]
@@ -202,8 +200,8 @@ def elsewhere(target: Target) -> list[str]:
         with contextlib.suppress(YoppError):
             job = target.client.job(one).job
             for phase in () if job is None else job.phases:
-                if place := place_of(phase, one):
-                    places[place] = None
+                if phase.results:
+                    places[phase.results.replace("{job}", one)] = None
     return list(places)
 
 

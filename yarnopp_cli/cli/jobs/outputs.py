@@ -14,7 +14,6 @@ from executor.light import replace
 from ...errors import UsageError
 from ...masters.commands import Tasks
 from ...masters.sweeps import has_mark, highest_source, values_of, with_values
-from ...records.jobs import PhaseSpec
 
 _JOB = """job=${CONTAINER_ID#container_}; case $job in e*) job=${job#*_}; esac; job=application_${job%_*_*}"""
 _INTO = """case $out in */*) mkdir -p -- "${out%/*}" || exit 125; esac
@@ -22,7 +21,6 @@ exec "$@" >"$out" 2>"$err"
 """
 _LONGEST_NAME = 255 - len(".err")
 """Bytes of the name of a file of output (NAME_MAX), beside which there is one of stderr."""
-_FILLED = re.compile(r"^out=\$out\$(job|YOPP_TASK)\$1; shift$", re.MULTILINE)
 _OWN = re.compile(r"\{(job|task|#)\}")
 
 
@@ -32,28 +30,19 @@ def into_files(tasks: Tasks, pattern: str, directory: str) -> Tasks:
     """
     marked = has_mark(pattern) or _OWN.search(pattern) is not None
     _check(tasks, pattern, directory, marked=marked)
-    pieces = _OWN.split(pattern if marked else os.path.join(pattern, "{task}", "stdout"))
+    file = pattern if marked else os.path.join(pattern, "{task}", "stdout")
+    pieces = _OWN.split(file)
     literal, own = pieces[::2], pieces[1::2]
     # no ${1}, which would be a mark
     parts = ["out=$1; shift", *(f"out=$out${'job' if one == 'job' else 'YOPP_TASK'}$1; shift" for one in own)]
     err = "err=$out.err" if marked else "err=${out%/*}/stderr"
     script = "\n".join((_JOB, *parts, err, _INTO))
     prefix = ("/bin/sh", "-c", script, "yopp", *literal)
+    tasks = replace(tasks, results=os.path.join(directory, file))
     if tasks.sweep is not None:
         return replace(tasks, sweep=replace(tasks.sweep, prefix=prefix))
     name_of_job = tasks.name or tasks.command[0].rpartition("/")[2]
     return replace(tasks, command=(*prefix, *tasks.command), name=name_of_job)
-
-
-def place_of(phase: PhaseSpec, application_id: str) -> str:
-    """The files of output that ``into_files`` gave a job's tasks; marks of tasks and values stay. "" for none."""
-    words = phase.command if phase.sweep is None else phase.sweep.prefix
-    if len(words) < 5 or not (words[2].startswith(_JOB) and words[2].endswith(_INTO)):
-        return ""
-    marks = [application_id if one == "job" else "{task}" for one in _FILLED.findall(words[2])]
-    literal = words[4 : 5 + len(marks)]
-    name = "".join(one + mark for one, mark in zip(literal, (*marks, ""), strict=True))
-    return os.path.join(phase.working_directory or "", name)
 
 
 def _check(tasks: Tasks, pattern: str, directory: str, *, marked: bool) -> None:

@@ -459,6 +459,7 @@ def _planned(
         container_timeout_ms=round((containers.container_timeout or 0) * 1000),
         max_preemptions=client.settings.max_preemptions,
         exit_rule=application.exit_code.value,
+        results=tasks.results,
     )
 
 
