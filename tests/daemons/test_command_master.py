@@ -15,7 +15,9 @@ from yarnopp_cli.records.requests import Token
 def test_an_end_that_no_rm_accepts_is_told_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    master = CommandMaster(f"unix:{tmp_path}/rm.sock", "appattempt_1765400000000_0001_000001", Token("", "", ""))
+    master = CommandMaster(
+        f"unix:{tmp_path}/rm.sock", "appattempt_1765400000000_0001_000001", Token("", "", "")
+    )
     quick = mock.patch.multiple(commandmaster, FINISH_SECONDS=0.05, RETRY_SECONDS=0.01)
     with quick:
         master.finish(3)
