@@ -308,7 +308,7 @@ def test_the_containers_of_another_cluster_are_no_load_outside(yopp: Yopp) -> No
     """One loop outside: two clusters have what it leaves, as they do not both pause for the other's containers.
 
     The kernel now and then takes more from the loop than may be, while it moves it between the cores: then one pauses
-    for a while, and the other has all.
+    for a while, and the other has all. At the worst both do, for some 2 s: so much is a part of 8 s.
     """
     in_a_quiet_moment()
     yopp.watch_pressure()
@@ -325,7 +325,7 @@ def test_the_containers_of_another_cluster_are_no_load_outside(yopp: Yopp) -> No
             wait_until(lambda: cpu_seconds(loop) > 2, 60, what="pressure had time to be felt")
             every = [loop, *spinners]
             begun, before = time.monotonic(), [cpu_seconds(one) for one in every]
-            wait_until(lambda: cpu_seconds(loop) > 6, 60, what="4 s of the loop")
+            wait_until(lambda: cpu_seconds(loop) > 10, 60, what="8 s of the loop")
             elapsed = time.monotonic() - begun
             outside, *inside = [cpu_seconds(one) - then for one, then in zip(every, before, strict=True)]
     left = elapsed * (psutil.cpu_count() or 1) - outside
