@@ -72,9 +72,10 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
 
 
 def test_they_end_with_the_cluster(cluster: Yopp) -> None:
-    job = cluster("run", "-q", "-d", "sleep", "100").stdout.strip()
+    job = cluster("run", "-q", "-d", "sh", "-c", "echo here; exec sleep 100").stdout.strip()
     events, logs = cluster.start("events", "-f"), cluster.start("logs", "-f", job)
     assert events.stdout is not None and events.stdout.readline()
+    assert logs.stdout is not None and logs.stdout.readline() == "here\n"
     cluster("down", "-y")
     assert "the cluster has ended" in events.communicate(timeout=10)[1] and events.returncode == 69
     assert "the cluster has ended" in logs.communicate(timeout=10)[1]
