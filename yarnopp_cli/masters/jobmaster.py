@@ -50,7 +50,7 @@ from .amrmclient import AMRMClient, update_request
 from .ends import RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
 from .resuming import resume, settled
-from .tasks import Tally, Task, exit_code_of
+from .tasks import Tally, Task, Waiting, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for its containers to end before it leaves them to the RM.
@@ -99,7 +99,7 @@ class JobMaster:
         self._ahead: Iterator[Task] = iter(())
         self._unmade = 0
         self._unfinished = 0
-        self._waiting: list[Task] = []
+        self._waiting = Waiting()
         self._by_container: dict[str, Task] = {}
         self._seen: set[str] = set()
         self._launches = 0
@@ -156,7 +156,7 @@ class JobMaster:
         if self.stage is Stage.WORKING and self._rm.registered:  # otherwise nothing is requested or started
             times.append(self._starts.next_deadline())
             if self._room > 0:
-                times += [task.not_before for task in self._waiting]
+                times.append(self._waiting.next_time())
         return earliest(times)
 
     def advance(self, now: float) -> list[m.Command]:
@@ -232,7 +232,7 @@ class JobMaster:
         self._ahead = Task.all_of(self._phase_index, phase)
         self._unfinished = self._unmade = phase.size
         self._tasks = []
-        self._waiting = []
+        self._waiting.clear()
         self._launches = 0
         if (past := self._past.pop(self._phase_index, None)) is not None:
             self._take_up(past, now)
@@ -251,7 +251,7 @@ class JobMaster:
             elif state in ENDED:
                 self._close(task, state)
             else:
-                self._waiting.append(task)
+                self._waiting.add((task,))
         failed = next((task for task, state in known if state is TaskState.FAILED), None)
         if failed is not None:
             self._mind_failure(failed, now)
@@ -264,7 +264,7 @@ class JobMaster:
             made = list(islice(self._ahead, MOST_ASKED - open_asks))
             self._unmade -= len(made)
             self._tasks += made
-            self._waiting += made
+            self._waiting.add(made)
 
     @property
     def _room(self) -> int:
@@ -275,13 +275,9 @@ class JobMaster:
 
     def _ask(self, now: float) -> None:
         self._make_tasks()
-        if not self._waiting or self._room <= 0:
-            return
-        due = [task for task in self._waiting if task.not_before <= now][: self._room]
+        due = self._waiting.take(now, self._room)
         if not due:
             return
-        taken = set(due)
-        self._waiting = [task for task in self._waiting if task not in taken]
         for task in due:
             self._move(task, TaskState.ASKED)
         self._rm.asks.add(due, now)
@@ -496,9 +492,8 @@ class JobMaster:
         if self._halted:
             self._close(task, TaskState.KILLED)
             return
-        task.not_before = not_before
         task.promoted = False
-        self._waiting.append(task)
+        self._waiting.add_later(task, not_before)
         self._move(task, TaskState.WAITING)
 
     def _fail(self, task: Task, now: float) -> None:

@@ -16,6 +16,7 @@ from yarnopp_cli.errors import (
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.ends import PATIENCE_SECONDS
 from yarnopp_cli.masters.jobmaster import JobMaster
+from yarnopp_cli.masters.tasks import Task, Waiting
 from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
@@ -37,6 +38,7 @@ from yarnopp_cli.records.master_protocol import (
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, UpdatedContainer
 
+from ...steps import steps
 from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, rm_answered, tasks
 
 FULL = Cause(CauseKind.QUEUE_FULL)
@@ -563,6 +565,35 @@ def test_no_more_than_may_run_at_once_are_asked_for() -> None:
     again = asks_of(script.news(completed=(ended(ids[1], 1),)))
     assert [one.num_containers for one in again] == [1], "one that is tried again counts, too"
     assert script.master.tally.counts[TaskState.ASKED] == 2
+
+
+def lines_of_turns(waiting: int) -> int:
+    """Lines executed in 50 turns of a job of which two containers run, and so many tasks wait."""
+    script, ids = begin(replace(job(waiting), max_running=2))
+    script.master.validate = lambda: None  # type: ignore[method-assign]
+
+    def turns() -> None:
+        for _ in range(50):
+            new, _ = script.grant(asks_of(script.news(completed=(ended(ids.pop(0), 0),))))
+            ids.extend(new)
+
+    return steps(turns)
+
+
+def test_a_turn_costs_the_same_however_many_tasks_wait_for_their_turn() -> None:
+    few, many = lines_of_turns(100), lines_of_turns(2000)
+    assert many < 1.1 * few, f"50 turns: {few} lines with 100 tasks, {many} with 2,000"
+
+
+def test_one_that_is_tried_again_later_comes_after_those_that_are_due() -> None:
+    waiting = Waiting()
+    first, second, third = Task.all_of(0, job(3).phases[0])
+    waiting.add_later(first, 5.0)
+    waiting.add((second, third))
+    assert waiting.next_time() == 5.0 and len(waiting) == 3
+    assert waiting.take(4.0, 1) == [second] and waiting.take(4.0, -1) == []
+    assert waiting.take(5.0, 9) == [third, first]
+    assert waiting.next_time() is None and not len(waiting)
 
 
 def halted(now: bool) -> tuple[Script, list[str], list[m.Command]]:
