@@ -25,14 +25,11 @@ from ..masters.jobmaster import JobMaster
 from ..masters.pi import last_lines
 from ..records.ids import ApplicationAttemptId
 from ..records.jobs import JobSpec, TaskReport, TaskState
-from ..records.master_protocol import SCHEDULER_ADDRESS_VARIABLE
+from ..records.master_protocol import AM_TOKEN_FILE, ATTEMPT_VARIABLE, SCHEDULER_ADDRESS_VARIABLE
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Token
 from ..rpc.blocking import Connection
 from ..rpc.plain import MessageError, decode
-
-TOKEN_FILE = "am-token.json"
-ATTEMPT_VARIABLE = "APPLICATION_ATTEMPT_ID"
 
 
 class LogObserver:
@@ -68,9 +65,9 @@ def read_job(path: str) -> JobSpec:
     return decode(JobSpec, _read_json(path))
 
 
-def read_token(path: str) -> Token:
-    """A master's token from its file. Raises YoppError."""
-    return decode(Token, _read_json(path))
+def read_token() -> Token:
+    """A master's token from the file in this directory. Raises YoppError."""
+    return decode(Token, _read_json(AM_TOKEN_FILE))
 
 
 def _read_json(path: str) -> object:
@@ -132,7 +129,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     started = time.monotonic()
     try:
         job = read_job(argv[0])
-        token = read_token(TOKEN_FILE)
+        token = read_token()
         # A node with an AMRMProxy puts the proxy's token into the file, and its address into a variable.
         scheduler = environ.get(SCHEDULER_ADDRESS_VARIABLE, "")
         end = run_job(job, environ[ATTEMPT_VARIABLE], token, observer, scheduler)
