@@ -47,7 +47,7 @@ from ..records.requests import Container, ContainerUpdateType, TaskAssignment, T
 from ..records.state import StoredTask
 from . import messages as m
 from .amrmclient import AMRMClient, update_request
-from .ends import RETRY_SECONDS, retrying
+from .ends import PATIENCE_SECONDS, RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
 from .resuming import resume, settled
 from .tasks import Tally, Task, Waiting, exit_code_of
@@ -81,11 +81,18 @@ class JobMaster:
     """The machine of one job (``Machine[Event, Command]``). The first event is ``MasterStarted``.
 
     A ``hosted`` master runs in the ResourceManager, which sends its starts to the nodes. It
-    keeps its counts in ``tally``.
+    keeps its counts in ``tally``. It tries a lost RM again for ``patience`` seconds.
     """
 
     def __init__(
-        self, job: JobSpec, attempt_id: str, token: Token, *, hosted: bool = False, tally: Tally | None = None
+        self,
+        job: JobSpec,
+        attempt_id: str,
+        token: Token,
+        *,
+        hosted: bool = False,
+        tally: Tally | None = None,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.job = job
         self._hosted = hosted
@@ -103,7 +110,7 @@ class JobMaster:
         self._by_container: dict[str, Task] = {}
         self._seen: set[str] = set()
         self._launches = 0
-        self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms)
+        self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms, patience)
         self._rm.tasks_matter = job.map_reduce is not None  # otherwise sent only with other news
         self._starts = Starts(self._by_container.__contains__, hosted=hosted)
         self._noticed: set[str] = set()
@@ -573,7 +580,7 @@ class JobMaster:
             self._error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
         elif self._rm.loss.worth_telling(now):
-            self._notice(retrying(error))
+            self._notice(retrying(error, self._rm.loss.patience))
 
     def _on_end_untold(self, error: YoppError, now: float) -> None:
         """The RM was not told of the job's end, or its answer was lost: tell it again, which is harmless. A
@@ -581,7 +588,7 @@ class JobMaster:
         """
         if self._reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
             self._notice(f"the job's end could not be reported to the ResourceManager: {error.message}")
-            self._end()
+            self._end(told=False)
         elif self._rm.loss.worth_telling(now):
             self._notice(
                 f"the job has ended, but its ResourceManager is unavailable: {error.message}: retrying"
@@ -601,7 +608,7 @@ class JobMaster:
     def _stop(self, reason: str, exit_code: int | None, status: FinalApplicationStatus, now: float) -> None:
         """Stop live containers, then unregister. ``exit_code`` None means that of the failed tasks."""
         if self.stage is Stage.FINISHING and self._rm.retry_at is not None:
-            self._end()  # the RM cannot be reached, and no container runs any more
+            self._end(told=False)  # the RM cannot be reached, and no container runs any more
         if self.stage in (Stage.STOPPING, Stage.FINISHING, Stage.ENDED):
             return
         self._reason, self._exit_code, self._final_status = reason, exit_code, status
@@ -672,11 +679,13 @@ class JobMaster:
             f"failed={summary.failed}; task {first.number}: {why}"
         )
 
-    def _end(self) -> None:
+    def _end(self, *, told: bool = True) -> None:
         if self.stage is Stage.ENDED:
             return
         self.stage = Stage.ENDED
         code = self._exit_code if self._exit_code is not None else 1
         self._out.append(
-            m.EndMaster(code, self._final_status, self._diagnostics(), self.tally.summary(code), self._error)
+            m.EndMaster(
+                code, self._final_status, self._diagnostics(), self.tally.summary(code), self._error, told
+            )
         )

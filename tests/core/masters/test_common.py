@@ -16,6 +16,7 @@ from yarnopp_cli.errors import (
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.ends import PATIENCE_SECONDS
 from yarnopp_cli.masters.jobmaster import JobMaster
+from yarnopp_cli.masters.resuming import stored_task
 from yarnopp_cli.masters.tasks import Task, Waiting
 from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
@@ -37,6 +38,7 @@ from yarnopp_cli.records.master_protocol import (
 )
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, UpdatedContainer
+from yarnopp_cli.records.state import StoredTask
 
 from ...steps import steps
 from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, rm_answered, tasks
@@ -427,7 +429,61 @@ def test_an_rm_that_stays_away_is_given_up() -> None:
     commands = script.at(script.now + 5.1)
     (finish,) = only(FinishApplicationMasterRequest, commands)
     (end,) = only(m.EndMaster, script.tell(m.CallFailed(finish, ConnectionFailedError("lost"))))
-    assert end.exit_code == 69 and end.error is not None
+    assert end.exit_code == 69 and end.error is not None and not end.told
+
+
+def given_up(script: Script, call: m.CallRM) -> list[m.Command]:
+    """All that a master says from the first call that a lost RM did not answer, until it has ended without it."""
+    lost, said = ConnectionFailedError("lost the connection"), list[m.Command]()
+    unheard: list[m.CallRM] = [call]
+    while not any(isinstance(command, m.EndMaster) for command in said):
+        for one in unheard:
+            said += script.tell(m.CallFailed(one, lost))
+        due = script.master.next_deadline()
+        commands = [] if due is None else script.at(due)
+        unheard = [command for command in commands if isinstance(command, m.CallRM)]
+        said += commands
+    return said
+
+
+def test_the_next_attempt_runs_what_one_killed_that_lost_the_rm() -> None:
+    spec = job(4)
+    script, ids = begin(replace(spec, max_running=2))
+    records: dict[int, StoredTask] = {}
+
+    def note(commands: list[m.Command]) -> None:
+        for command in commands:
+            if isinstance(command, m.TaskChanged):
+                records[command.task.number] = stored_task("application_1_0001", command.task)
+
+    note(script.news(completed=(ended(ids[0], 0),)))
+    (held,) = only(AllocateRequest, script.news())
+    commands = given_up(script, held)
+    note(commands)
+    (end,) = only(m.EndMaster, commands)
+    assert (end.exit_code, end.told) == (69, False)
+    assert [records[number].state for number in (3, 4)] == [TaskState.KILLED] * 2, "so it recorded them"
+    second = JobMaster(spec, ATTEMPT, TOKEN)
+    second.handle(m.MasterStarted(tuple(records.values())), 0.0)
+    commands = second.handle(registered(), 0.0)
+    second.validate()
+    assert not only(FinishApplicationMasterRequest, commands)
+    assert [ask.num_containers for ask in asks_of(commands)] == [3]
+
+
+def test_a_job_that_a_failure_ended_ends_with_its_next_attempt_too() -> None:
+    script, ids = begin(job(2, fail_fast=True))
+    (failed,) = only(m.TaskChanged, script.news(completed=(ended(ids[0], 4),)))[:1]
+    records = [stored_task("application_1_0001", failed.task)]
+    killed = only(m.TaskChanged, script.news(completed=(ended(ids[1], -105),)))
+    records += [stored_task("application_1_0001", command.task) for command in killed]
+    assert [one.state for one in records] == [TaskState.FAILED, TaskState.KILLED]
+    second = JobMaster(job(2, fail_fast=True), ATTEMPT, TOKEN)
+    second.handle(m.MasterStarted(tuple(records)), 0.0)
+    commands = second.handle(registered(), 0.0)
+    second.validate()
+    assert not asks_of(commands)
+    assert finish_of(commands).request.final_status is FinalApplicationStatus.FAILED
 
 
 def test_who_is_not_known_any_more_ends_at_once() -> None:
