@@ -13,8 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
+from yarnopp_cli.cluster import starting
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
-from yarnopp_cli.cluster.rundir import RunDir
+from yarnopp_cli.cluster.rundir import STAY, RunDir, running_configuration
+from yarnopp_cli.records.client_protocol import WaitForNodesRequest
+from yarnopp_cli.rpc.blocking import Connection
 
 from .conftest import Yopp, wait_until
 
@@ -111,6 +114,27 @@ def test_of_two_nodes_one_starts_the_rm_and_the_rm_the_other_node(yopp: Yopp) ->
     back(run_dir, "rm")
     back(run_dir, NM)
     wait_until(lambda: yopp("status", code=None).returncode == 0, what="all serve")
+
+
+def test_a_node_that_dies_while_up_waits_for_it_is_restarted_meanwhile(
+    yopp: Yopp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_dir = up(yopp, "--nodes", "2")
+    stopped, configuration = run_dir.daemon("nm-45455"), running_configuration(run_dir)
+    assert stopped is not None and configuration is not None
+    stopped.process.send(signal.SIGSTOP)
+    kill(run_dir, "rm")
+    back(run_dir, "rm")  # and this RM does not know the stopped node
+
+    class Deadly(Connection):
+        def call(self, request: Any, **more: Any) -> Any:
+            if isinstance(request, WaitForNodesRequest):
+                kill(run_dir, "nm-45455")
+                back(run_dir, "nm-45455")
+            return super().call(request, **more)
+
+    monkeypatch.setattr(starting, "Connection", Deadly)
+    assert starting.ensure_cluster(configuration, run_dir, lifetime=STAY).info.nodes_running == 2
 
 
 def test_one_that_was_stopped_stays_so(yopp: Yopp) -> None:

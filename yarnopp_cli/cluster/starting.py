@@ -102,12 +102,15 @@ def ensure_cluster(
     run_dir.prepare()
     set_aside(run_dir)
     deadline = time.monotonic() + timeout
+    start = _Start(configuration, run_dir, lifetime, wish, deadline, supervised)
     with run_dir.lock(timeout):
-        return _Start(configuration, run_dir, lifetime, wish, deadline, supervised).run()
+        plan, started = start.run()
+    # Without the lock, by which a node that has died meanwhile is restarted.
+    return start.result(plan, started)
 
 
 class _Start:
-    """One run of ``ensure_cluster`` under the lock."""
+    """One call of ``ensure_cluster``: ``run`` under the lock, then ``result`` without it."""
 
     def __init__(
         self,
@@ -126,8 +129,8 @@ class _Start:
         self.rm_arguments = () if supervised else (WATCHED,)
         self.warnings: list[str] = []
 
-    def run(self) -> ClusterHandle:
-        """Find the running daemons, start the missing ones, and return the resulting cluster."""
+    def run(self) -> tuple[Plan, tuple[str, ...]]:
+        """Find the running daemons, and start the missing ones. Returns the plan, and what was started."""
         rm_runs = self._rm_runs()
         if not rm_runs:
             # NMs of a cluster that shut down cleanly end now; those whose RM was killed keep running.
@@ -140,8 +143,7 @@ class _Start:
         missing = [node for node in plan.nodes if node.port not in present]
         self.run_dir.remove_stale_files()
         self._clear_forgotten_nodes(plan, present)
-        started = self._start(plan, alive, rm_runs, missing)
-        return self._result(plan, started)
+        return plan, self._start(plan, alive, rm_runs, missing)
 
     def _left(self) -> float:
         return max(0.1, self.deadline - time.monotonic())
@@ -240,7 +242,8 @@ class _Start:
             undo.pop_all()
         return tuple(order.name for order in orders)
 
-    def _result(self, plan: Plan, started: tuple[str, ...]) -> ClusterHandle:
+    def result(self, plan: Plan, started: tuple[str, ...]) -> ClusterHandle:
+        """Wait for all nodes of the plan, and return the resulting cluster."""
         wanted = len(plan.nodes)
         with Connection(self.run_dir.rm_socket) as connection:
             request = WaitForNodesRequest(wanted, int(self._left() * 1000))
