@@ -148,12 +148,14 @@ def write_crash_report(
     import json
     import traceback
 
+    from .trees import make_again
+
     path = Path(directory) / f"crash-{time.strftime('%Y%m%dT%H%M%S')}-{os.getpid()}.jsonl"
     lines = [json.dumps({"at": at, "event": repr(event)}) for at, event in history]
     story = "".join(traceback.format_exception(error))
     lines.append(json.dumps({"error": type(error).__name__, "message": str(error), "traceback": story}))
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_again(os.fspath(path.parent), 0o700)
         path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     except OSError as failed:
         _log().error("cannot write %s: %s", path, failed)

@@ -1,4 +1,6 @@
-"""Removes directory trees that containers made, and reads their times, however deep they are nested."""
+"""Removes directory trees that containers made, and reads their times, however deep they are nested. Makes directories
+again that somebody has removed.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,19 @@ from collections.abc import Iterator
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _DEEPEST = 64
+
+
+def make_again(path: str, mode: int) -> None:
+    """Make a directory, unless it exists, with its parents. These are closed to others: a run directory may be among
+    those that somebody has removed, and no command accepts an open one. Raises OSError."""
+    parent = os.path.dirname(path)
+    if parent and not os.path.isdir(parent):
+        make_again(parent, 0o700)
+    try:
+        os.mkdir(path, mode)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
 
 
 def remove_tree(path: str) -> list[OSError]:

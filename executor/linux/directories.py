@@ -19,7 +19,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from ..records import ContainerSpec
-from ..trees import remove_tree
+from ..trees import make_again, remove_tree
 from .cgroups.slots import SLOT_PREFIX
 from .owners.accounts import Account, Accounts, refuse_unreachable
 from .owners.ownership import refuse_others, refuse_unsafe
@@ -59,7 +59,8 @@ class Directories:
         #: each with the mode that it is made with
         self.modes = {self.work: 0o755, self.logs: 0o755, self.state: 0o700}
         for path, mode in self.modes.items():
-            make_safe(path, mode)
+            refuse_unsafe(path)
+            os.makedirs(path, mode=mode, exist_ok=True)
         self._reachable: set[tuple[int, int]] = set()
         self._spares: list[str] = []
         self._numbers = itertools.count(1)
@@ -323,9 +324,10 @@ def _normal(path: str) -> str:
 
 
 def make_safe(path: str, mode: int) -> None:
-    """Make a directory that no other user can change. Raises PermissionError if one can, else OSError."""
+    """Make a directory again that somebody may have removed. Raises PermissionError if another user can change it, else
+    OSError."""
     refuse_unsafe(path)
-    os.makedirs(path, mode=mode, exist_ok=True)
+    make_again(path, mode)
 
 
 def _properties(directory: str) -> tuple[object, ...]:

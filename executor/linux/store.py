@@ -30,6 +30,7 @@ from ..errors import StateStoreError
 from ..light import names_of, replace
 from ..records import ContainerRecord, ContainerState
 from ..regular import NotRegularError, read_regular
+from ..trees import make_again
 from .journal import Contents, Journal, NewerVersionError, line
 from .procfs import boot_id, read_bytes
 
@@ -269,7 +270,7 @@ class StateStore:
             _line(container_id, number, b"record", record)
             for container_id, (record, number) in self._known.items()
         ]
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)  # in case somebody has removed it
+        make_again(os.fspath(self.directory), 0o700)
         self._journal.begin_anew(b"".join(lines))
         self._owed.clear()
         self._past, self._most = 0, MOST_PAST + 4 * len(lines)

@@ -33,6 +33,25 @@ def test_daemons_whose_files_were_removed_end_with_their_containers(cluster: Yop
     assert not list(cluster.run_dir.glob("*.pid")) and not list(cluster.run_dir.glob("*.watched"))
 
 
+@pytest.mark.parametrize("groups", ["-1", "0"])
+def test_where_containers_start_in_a_run_directory_that_was_removed_the_next_cluster_starts(
+    yopp: Yopp, groups: str
+) -> None:
+    up = ("up", "--vcores", "2", "--memory", "1024", f"-Dyopp.nodemanager.pooled-groups={groups}")
+    yopp(*up)
+    job = yopp("run", "-q", "-d", "-O", "-n", "2000", "--memory", "64", "true").stdout.strip()
+    wait_until(lambda: len(list((yopp.run_dir / "state" / "logs" / job).glob("*"))) > 5)
+    processes = [one.process for one in RunDir.of(str(yopp.run_dir)).daemons()]
+    # In one step: its owners still write to it.
+    yopp.run_dir.rename(yopp.home / "removed")
+    assert not wait_for_end(processes, 20)
+    assert (yopp.run_dir / "state" / "logs" / job).exists(), "those that started have made their directories"
+    assert yopp.run_dir.stat().st_mode & 0o077 == 0
+    yopp(*up)
+    assert yopp("run", "-O", "echo", "there").stdout == "there\n"
+    yopp("down", "-y")
+
+
 @pytest.mark.parametrize("change", ["remove", "garble", "fifo"])
 @pytest.mark.parametrize("name", ["rm", NM])
 def test_a_pid_file_that_was_changed_is_written_again(cluster: Yopp, name: str, change: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Container, Iterator
 import msgspec
 
 from executor.linux.store import StateStore
-from executor.trees import last_written, remove_tree
+from executor.trees import last_written, make_again, remove_tree
 
 from ..cluster.rundir import RunDir, write_whole
 from ..errors import InvalidIdError
@@ -93,7 +93,7 @@ class HistoryFiles:
         if if_missing and os.path.lexists(path):
             return
         try:
-            os.makedirs(self._run_dir.history_dir, mode=0o700, exist_ok=True)
+            make_again(self._run_dir.history_dir, 0o700)
             write_whole(path, msgspec.json.encode(history))
             self._remove_oldest()
         except OSError as error:
