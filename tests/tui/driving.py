@@ -9,6 +9,7 @@ from typing import Any
 
 import textual.app
 import textual.pilot
+from textual.command import CommandPalette
 from textual.pilot import Pilot
 
 from yarnopp_cli.tui.app import YoppTop
@@ -87,9 +88,18 @@ class Driver:
         """Have the next picture taken, and wait for it."""
         taken = self.source.taken
         self.app.wake()
-        await self.until(lambda: self.source.taken > taken, "another picture")
+        # A thread takes it; the app has it once it waits for the next one to be wanted.
+        await self.until(lambda: self.source.taken > taken and self.app._wake._waiters, "another picture")
         await self.pilot.pause(0.02)
         await self.pilot.pause()
+
+    async def searched(self) -> None:
+        """Wait until the palette has found all that it finds for what was typed."""
+        group = CommandPalette._GATHER_COMMANDS_GROUP
+        await self.until(
+            lambda: all(one.is_finished for one in self.app.workers if one.group == group), "the search"
+        )
+        await self.settle()
 
     async def acts(self, *expected: tuple[str, ...]) -> None:
         """Wait until exactly these acts have been done."""

@@ -224,7 +224,7 @@ def test_the_palette_finds_what_was_typed_before_what_is_like_it(wanted: str) ->
         await driver.press("2", "colon")
         await driver.type(wanted)
         await driver.sees(container_id(1, 10))
-        await driver.pilot.pause(0.3)
+        await driver.searched()
         await driver.press("enter")
         await driver.until(lambda: isinstance(driver.app.screen, DetailScreen))
         assert driver.app.screen.report.container_id == container_id(1, 10)
@@ -239,7 +239,7 @@ def test_the_palette_goes_to_nodes_and_applications(wanted: str, title: str) -> 
     async def body(driver: Driver) -> None:
         await driver.press("colon")
         await driver.type(wanted)
-        await driver.pilot.pause(0.3)
+        await driver.searched()
         await driver.press("enter")
         await driver.sees(title)
 

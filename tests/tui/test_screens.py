@@ -225,7 +225,7 @@ def test_readonly_has_no_keys_that_change_anything() -> None:
         assert "READONLY" in driver.text
         await driver.press("colon")
         await driver.type("kill")
-        await driver.pilot.pause(0.3)
+        await driver.searched()
         await driver.press("enter", "y")
         assert driver.source.acts == []
 
@@ -237,13 +237,13 @@ def test_the_palette_knows_every_action_and_every_id() -> None:
         await driver.press("2", "ctrl+p")
         await driver.type("pause")
         await driver.sees("Pause")
-        await driver.pilot.pause(0.3)
+        await driver.searched()
         await driver.press("enter")
         await driver.acts(("pause", container_id(2, 1)))
         await driver.press("colon")
         await driver.type("go to container 000009")
         await driver.sees(container_id(2, 9))
-        await driver.pilot.pause(0.3)
+        await driver.searched()
         await driver.press("enter")
         await driver.until(lambda: isinstance(driver.app.screen, DetailScreen))
         assert driver.app.screen.report.container_id == container_id(2, 9)
