@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import psutil
 import pytest
 
 from tests.live.conftest import Yopp
+from tests.ports import free_port
 
 pytestmark = pytest.mark.live
 
@@ -60,9 +60,7 @@ NO_PAGES = "-Dyarn.nodemanager.webapp.address="
 def test_the_proxy_is_there_where_it_is_enabled_and_listens_where_it_is_told(
     yopp: Yopp, loopback: str, address: str
 ) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     proxy = "yarn.nodemanager.amrmproxy"
     yopp(
         "up", "--vcores", "1", "--memory", "256", f"-D{proxy}.enabled=true", f"-D{proxy}.address=0.0.0.0:{port}",

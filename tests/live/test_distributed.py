@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ..ports import free_port
 from .conftest import ROOT, Yopp, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
@@ -26,9 +27,7 @@ FIRST_REMOTE = 1 << 39
 @pytest.fixture
 def port() -> int:
     """A TCP port of loopback that is free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_port()
 
 
 def up(yopp: Yopp, port: int, *more: str, env: dict[str, str] | None = None) -> None:

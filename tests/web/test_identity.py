@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.conftest import Yopp, wait_until
+from tests.ports import free_port
 from tests.strangers import HANG_UPS, NOBODY_UID, OWN_UID, Stranger, http_request, rpc_request
 
 from .conftest import WebCluster
@@ -55,11 +56,6 @@ def attack(pid: int, host: str, port: int, request: str, before_accept: bool = T
                 late.enter_context(stopped(pid))
             stranger.send()
         stranger.answer()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
 
 
 @pytest.mark.parametrize("before_accept", [True, False])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ports import free_port
 from yarnopp_cli.errors import InvalidPropertyError, YoppError
 from yarnopp_cli.web.listening import WebListener, listen, parse
 
@@ -53,8 +54,7 @@ def test_a_taken_port_is_refused_or_gives_way() -> None:
 
 
 def test_the_next_node_has_the_next_port() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port()
     listener = listen(f"localhost:{port - 3}", NAME, loopback_only=True, offset=3)
     assert listener.address == f"localhost:{port}"
     asyncio.run(listener.close())
