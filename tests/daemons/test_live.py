@@ -44,10 +44,12 @@ def test_a_job_from_submission_to_shutdown(cluster: Cluster) -> None:
     rm, nm = cluster.up()
     job = Job(cluster)
     containers = job.grant(4, OPPORTUNISTIC)
-    ids = job.launch(containers, "sh", "-c", "echo out-$CONTAINER_ID; sleep 0.3; exit 3")
+    script = 'echo out-$CONTAINER_ID; until [ -e "$RUN_DIR/go" ]; do sleep 0.02; done; exit 3'
+    ids = job.launch(containers, "sh", "-c", script)
     node = cluster.node()
     statuses = node.call(GetContainerStatusesRequest(tuple(ids))).statuses
     assert sorted(status.position for status in statuses) == [0, 0, 1, 2]
+    Path(cluster.run_dir.path, "go").touch()
     ends = job.until_completed(ids)
     assert [end.exit_status for end in ends] == [3, 3, 3, 3]
     assert all(end.started_at_ms >= end.queued_at_ms > 0 for end in ends)

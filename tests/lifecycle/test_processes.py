@@ -77,7 +77,7 @@ def test_ending_in_order_and_by_force(
     sleeper: subprocess.Popen[bytes], stubborn: subprocess.Popen[str]
 ) -> None:
     processes = [known(sleeper), known(stubborn)]
-    assert end_processes(processes, grace=0.2, force=False) == (processes[1],)
+    assert end_processes(processes, grace=1.0, force=False) == (processes[1],)
     assert end_processes(processes, grace=0.05, force=True) == ()
     assert end_processes(processes, grace=0.05, force=True) == ()
 
