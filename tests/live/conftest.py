@@ -167,9 +167,13 @@ class Yopp:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
             process.communicate()
+        said = ""
         if self.run_dir.exists():  # else nothing was ever started
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self("down", "-y", "--force", code=None, timeout=30)
+            try:
+                ended = self("down", "-y", "--force", code=None, timeout=30)
+                said = f"down said: {ended.stdout}{ended.stderr}"
+            except subprocess.TimeoutExpired:
+                said = "down did not end"
         deadline = time.monotonic() + 3
         while (left := self.leftovers()) and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -177,7 +181,7 @@ class Yopp:
             if line.startswith("process "):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(int(line.split()[1].rstrip(":")), signal.SIGKILL)
-        return left
+        return [*left, said] if left else []
 
 
 YoppT = TypeVar("YoppT", bound=Yopp)

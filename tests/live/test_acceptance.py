@@ -173,7 +173,7 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("rmadmin service-state", shape={"serviceState": {"state": "active", "pid": int}})
 
     own_container = "-Dyopp.resourcemanager.hosted-masters=false"
-    words = ("-d", "-n", "6", "-O", "--memory", "32", "sleep", "60")
+    words = ("-d", "-n", "6", "-O", "--memory", "32", "sleep", "600")
     first = say("run", own_container, *words, shape=app)["app"]["id"]
     wait_until(lambda: len(yopp.containers("--app", first)) == 7, what="its containers are there")
     wait_until(lambda: len(yopp.containers("--app", first, "--state", "RUNNING")) == 5, what="five run")
@@ -408,7 +408,7 @@ def test_who_is_preempted_for_good_gets_75(yopp: Yopp) -> None:
 
 def test_a_pipe_gets_all_without_escapes_unless_they_are_forced(cluster: Yopp) -> None:
     text = "a-rather-long-word-that-no-terminal-of-eighty-columns-has-room-for-" * 3
-    cluster.start("run", "-n", "3", "-O", "--memory", "32", "sh", "-c", "sleep 60; :", text)
+    cluster.start("run", "-n", "3", "-O", "--memory", "32", "sh", "-c", "sleep 600; :", text)
     wait_until(lambda: len(cluster.containers("--state", "RUNNING")) == 2, what="two run")
     wait_until(lambda: len(cluster.containers("--state", "QUEUED")) == 1, what="one waits")
     plain = cluster("ps").stdout

@@ -102,6 +102,7 @@ def test_reading_prints_the_bytes_of_rest(remote: Remote) -> None:
 
 def test_tables_are_those_of_this_host(remote: Remote) -> None:
     remote("run", "true")
+    wait_until(lambda: not remote("ps", "-q").stdout, what="its master has ended, too")
     here = {"YOPP_RM": "", "YOPP_RUN_DIR": str(remote.run_dir)}
     for words in (
         ("app", "list", "-a", "--columns", "id,name,state,final,exit,containers"),

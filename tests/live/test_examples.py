@@ -120,7 +120,7 @@ class Stage:
         if not self.jobs_known and len(self._running()) != 4:
             self.yopp("app", "kill", "all", "-y", code=None)
             jobs = [
-                self.yopp.start("run", "-d", "-n", "2", "-O", "--memory", "32", "sleep", "600")
+                self.yopp.start("run", "-d", "-n", "2", "-O", "--memory", "32", "sleep", "6000")
                 for _ in range(2)
             ]
             assert [job.wait(30) for job in jobs] == [0, 0]

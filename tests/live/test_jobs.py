@@ -218,7 +218,7 @@ def test_pi_leaves_no_files_and_clears_those_of_a_killed_client(cluster: Yopp) -
     assert len(list(cluster.home.rglob("part39"))) == 1
     job.kill()
     job.communicate()
-    wait_until(lambda: not cluster.containers(), timeout=15, what="its containers are gone")
+    wait_until(lambda: not cluster.containers(), what="its containers are gone")
     ended = cluster("pi", "--json", "4", "10")
     assert json.loads(ended.stdout)["app"]["yopp"]["pi"] == {
         "estimate": "3.40000000000000000000",
@@ -253,10 +253,10 @@ def test_jobs_without_a_cluster_share_one_and_leave_nothing(yopp: Yopp) -> None:
     results = [job.communicate(timeout=60) for job in jobs]
     assert [(job.returncode, out) for job, (out, _) in zip(jobs, results, strict=True)] == [(0, "done\n")] * 3
     assert 1 <= sum("started one for this job" in err for _, err in results) <= 2
-    wait_until(lambda: not yopp.leftovers(), timeout=10, what="all of it is gone")
+    wait_until(lambda: not yopp.leftovers(), what="all of it is gone")
     again = [yopp("run", "-q", "true") for _ in range(2)]
     assert all(ended.stdout.startswith("application_") for ended in again)
-    assert not yopp.leftovers()
+    wait_until(lambda: not yopp.leftovers(), what="it is gone again")
 
 
 def test_starting_a_cluster_can_be_forbidden(yopp: Yopp) -> None:
@@ -275,7 +275,7 @@ def test_ctrl_c_while_a_cluster_is_started_leaves_nothing(yopp: Yopp) -> None:
         job.send_signal(signal.SIGINT)
         job.communicate(timeout=30)
         assert job.returncode in (130, -signal.SIGINT)
-        wait_until(lambda: not yopp.leftovers(), timeout=15, what="all of it is gone")
+        wait_until(lambda: not yopp.leftovers(), what="all of it is gone")
 
 
 def test_on_a_terminal_the_last_word_begins_a_line_of_its_own(cluster: Yopp) -> None:

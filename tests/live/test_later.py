@@ -40,14 +40,16 @@ def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: P
         assert cluster.json("app", "status", following[1])["app"]["name"] == f"on the end of {name}"
 
 
-def test_a_chain_a_time_and_a_deadline(cluster: Yopp) -> None:
-    first = cluster("run", "-q", "-d", "--", "sh", "-c", "sleep 1; exit 3").stdout.strip()
+def test_a_chain_a_time_and_a_deadline(cluster: Yopp, tmp_path: Path) -> None:
+    script = f"until [ -e {tmp_path}/go ]; do sleep 0.05; done; exit 3"
+    first = cluster("run", "-q", "-d", "--", "sh", "-c", script).stdout.strip()
     never = cluster("run", "-q", "-d", "--after", first, "--", "true").stdout.strip()
     behind = cluster("run", "-q", "-d", "--after", never, "--", "true").stdout.strip()
     cleanup = cluster("run", "-q", "-d", "--after", f"{first}:failed", "--", "true").stdout.strip()
     waits = cluster.json("app", "status", behind)["app"]
     assert waits["state"] == "ACCEPTED" and waits["yopp"]["after"] == [f"{never}:ok"]
     assert f"It waits for {never} to succeed" in cluster("explain", behind).stdout
+    (tmp_path / "go").touch()
     cluster("wait", never, behind, code=125)
     cluster("wait", cleanup)
     begun = time.time()

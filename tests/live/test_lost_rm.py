@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,9 @@ def connections(yopp: Yopp) -> int:
 
 @pytest.mark.parametrize("restart", ["kill", "stop"])
 def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) -> None:
+    begun = time.monotonic()
     yopp("up", "--vcores", "1", "--memory", "512", KEPT)
+    limit = 6 + 4 * (time.monotonic() - begun)  # the RM is there again before, however slow this machine is
     go = yopp.home / "go"
     script = f"echo first; until [ -e {go} ]; do sleep 0.02; done; echo last"
     job = yopp("run", "-q", "-d", "--", "sh", "-c", script).stdout.strip()
@@ -39,7 +42,7 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
         for words in (
             ("wait", job),
             ("logs", "-f", job),
-            ("events", "-f", "--timeout", "8"),
+            ("events", "-f", "--timeout", f"{limit:.0f}"),
             ("ps", "-w", "0.2"),
         )
     ]
@@ -65,7 +68,7 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
     assert (wait.returncode, out) == (0, f"{job} FINISHED SUCCEEDED, exit 0\n") and err.count(AGAIN) == 1
     out, err = logs.communicate(timeout=30)
     assert (logs.returncode, out) == (0, "first\nlast\n"), err
-    assert AGAIN in events_.communicate(timeout=30)[1] and events_.returncode == 124
+    assert AGAIN in events_.communicate(timeout=30 + limit)[1] and events_.returncode == 124
     assert ps.poll() is None
     ps.send_signal(signal.SIGINT)
     ps.communicate(timeout=30)
@@ -136,9 +139,12 @@ def test_an_rm_that_stands_still_is_told_within_seconds_by_every_command(cluster
 
 
 def test_a_job_in_the_foreground_ends_with_its_time_though_the_rm_stands_still(cluster: Yopp) -> None:
-    job = cluster.start("run", "--timeout", "2s", "sleep", "100")
-    wait_until(lambda: cluster.containers(), what="it runs")
+    begun = time.monotonic()
+    cluster("ps")
+    limit = 1.5 + 3 * (time.monotonic() - begun)  # the RM stands still before, however slow this machine is
+    job = cluster.start("run", "--timeout", f"{limit:.1f}s", "sleep", "100")
     rm = daemon(cluster, "rm")
+    wait_until(lambda: cluster.containers(), what="it runs")
     os.kill(rm, signal.SIGSTOP)
     try:
         err = job.communicate(timeout=30)[1]

@@ -34,10 +34,14 @@ PAUSES = "yarn.nodemanager.opportunistic-containers-use-pause-for-preemption"
 """The calm of other tests asks for killing."""
 
 
+PATIENT = "-Dyarn.nodemanager.sleep-delay-before-sigkill.ms=10000"
+"""Who is told to end has its say on a slow machine, too."""
+
+
 def start(mechanism: str) -> tuple[str, ...]:
     """What starts a node of 2 vcores and 1024 MB that makes room by this kind of pausing."""
     sizes = ("--vcores", "2", "--memory", "1024")
-    return "up", "--conf", PAUSE, f"-D{MECHANISM}={mechanism}", f"-D{PAUSES}=true", *sizes
+    return "up", "--conf", PAUSE, f"-D{MECHANISM}={mechanism}", f"-D{PAUSES}=true", PATIENT, *sizes
 
 
 @pytest.fixture(params=["signal", "freezer"])
@@ -311,9 +315,11 @@ def test_used_memory_costs_the_container_its_life(pausing: Yopp) -> None:
 def test_the_shipped_site_makes_room_by_pausing(yopp: Yopp) -> None:
     yopp.watch_pressure()
     yopp("up", "--vcores", "1", "--memory", "512", "-Dyopp.nodemanager.pressure.enabled=false")
-    job = yopp.start("run", "-O", "--memory", "64", "sh", "-c", "sleep 2; echo whole")
+    over = yopp.home / "over"
+    job = yopp.start("run", "-O", "--memory", "64", "sh", "-c", f"{UNTIL}; echo whole", str(over))
     wait_until(lambda: yopp.containers("--state", "RUNNING", "--type", "O"), what="it runs")
     assert yopp("run", "-G", "--memory", "64", "echo", "at once").stdout == "at once\n"
+    over.touch()
     out, said = job.communicate(timeout=60)
     assert (job.returncode, out) == (0, "whole\n"), said
     summary = yopp.json("app", "list", "-a", "--sort", "id")["apps"]["app"]

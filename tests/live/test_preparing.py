@@ -40,8 +40,10 @@ def fill(yopp: Yopp) -> None:
     yopp.start("run", "-O", "-n", "6", "--memory", "100", "sh", "-c", SCRIPT)
     wait_until(lambda: len(began(yopp)) == 2, what="two run")
     wait_until(lambda: len(ready(yopp)) == 4, what="four are made ready")
-    queued = [item for item in yopp.containers() if item["yopp"]["state"] == "QUEUED"]
-    assert len(queued) == 4 and not any(item["yopp"]["pid"] for item in queued), "they have not begun"
+    queued = wait_until(
+        lambda: len(found := yopp.containers("--state", "QUEUED")) == 4 and found, what="the RM knows of them"
+    )
+    assert not any(item["yopp"]["pid"] for item in queued), "they have not begun"
 
 
 def test_a_node_that_dies_starts_none_and_its_next_life_each_once(yopp: Yopp) -> None:

@@ -73,7 +73,7 @@ def test_the_documents_dshell_command_verbatim(cluster: Yopp) -> None:
     )  # fmt: skip
     cluster.started.append(job)
     wait_until(lambda: counted(cluster) == {"RUNNING": 2, "QUEUED": 8}, what="2 run and 8 queue")
-    listing = cluster("ps").stdout
+    listing = cluster.look("ps")
     assert listing.count("QUEUED") == 8
     assert listing.count("RUNNING") == 2
     node = cluster.json("node", "list")["nodes"]["node"][0]
@@ -150,7 +150,7 @@ def test_kill_of_the_client_ends_its_job(cluster: Yopp) -> None:
     wait_until(lambda: counted(cluster) == {"RUNNING": 2, "QUEUED": 2}, what="the job is under way")
     job.kill()
     job.communicate()
-    wait_until(lambda: not cluster.containers(), timeout=15, what="its containers are gone")
+    wait_until(lambda: not cluster.containers(), what="its containers are gone")
     app = cluster.json("app", "list", "-a")["apps"]["app"][0]
     assert app["finalStatus"] in ("FAILED", "KILLED")
     assert "client" in app["diagnostics"]

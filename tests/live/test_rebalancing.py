@@ -90,13 +90,18 @@ def test_two_hundred_mixed_while_guaranteed_jobs_come_and_go_and_a_node_restarts
     guaranteed = ("run", "--json", "-G", "-n", "2", "--memory", "32", "--", "sleep", "0.1")
     halves = [yopp.start(*shell, "-G", "--", "sleep", "0.2")]
     wait_until(yopp.containers, what="the guaranteed half has begun")
+    gate = (
+        yopp.home / "gate"
+    )  # none of the other half ends before the third node is there, however long that takes
+    script = f"until [ -e {gate} ]; do sleep 0.02; done; sleep 0.2"
     halves.append(
-        yopp.start(*shell, "-O", "--", "sleep", "0.2")
-    )  # which is held back until the other is through
+        yopp.start(*shell, "-O", "--shell-command", script)
+    )  # it is held back until the first is through
     come_and_go = [yopp.start(*guaranteed)]
     yopp("nm", "restart", "45455")
     wait_until(lambda: queued(yopp) >= 50, what="the queues of two nodes are long", timeout=40)
     yopp("nm", "start", "--vcores", "1", "--memory", "1024")
+    gate.touch()
     come_and_go += [yopp.start(*guaranteed) for _ in range(2)]
     for job in come_and_go:
         ended(job, 40)

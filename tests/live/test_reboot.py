@@ -73,7 +73,8 @@ def test_what_waited_begins_and_what_ran_is_lost_with_the_machine_and_runs_again
     some = f"echo $YOPP_TASK >> {log}; [ $YOPP_TASK -le 2 ] || {until}"
     work = run("-n", "6", "--max-running", "2", "--retries", "0", "--", "sh", "-c", some)
     gpu = run("--gpus", "1", "--", "sh", "-c", f"{until}; echo device $CUDA_VISIBLE_DEVICES")
-    half = f"[ {{}} != a ] || touch {yopp.home}/half; [ {{}} = a ] || {until}; echo {{}}"
+    # b begins after the end of a has been heard of
+    half = f"[ {{}} != b ] || touch {yopp.home}/half; [ {{}} = a ] || {until}; echo {{}}"
     sweep = run("--from", str(values), "--max-running", "1", "--retries", "0", "--", "sh", "-c", half)
     small = ("-Dmapreduce.map.memory.mb=64", "-Dmapreduce.reduce.memory.mb=64")
     pi = yopp("pi", "-q", "-d", *small, "3", "3000000").stdout.strip()

@@ -94,7 +94,7 @@ def test_an_rm_that_is_killed_is_back_and_says_what_it_knows(yopp: Yopp) -> None
     kill(run_dir, "rm")
     back(run_dir, "rm")
     assert yopp("wait", job, timeout=60).returncode == 0
-    (told,) = events(yopp, "DaemonRestarted")
+    (told,) = wait_until(lambda: events(yopp, "DaemonRestarted"), what="it is told")
     assert (told["data"]["daemon"], "are lost" in told["why"]) == ("rm", False)
     assert "rm (process" in Path(run_dir.log_file(NM)).read_text()
 
@@ -179,9 +179,9 @@ def test_stopping_one_that_is_being_started_again_takes_that_back(yopp: Yopp) ->
 def test_a_run_directory_that_was_wiped_gets_nothing_back(yopp: Yopp) -> None:
     run_dir = up(yopp)
     nodes = [daemon.process for daemon in run_dir.daemons()]
-    for name in os.listdir(run_dir.path):
-        if not os.path.isdir(os.path.join(run_dir.path, name)):
-            os.unlink(os.path.join(run_dir.path, name))
+    for path in Path(run_dir.path).iterdir():
+        if not path.is_dir():
+            path.unlink(missing_ok=True)  # a daemon may just replace it
     nodes[0].send(signal.SIGKILL)
     assert not wait_for_end(nodes[:1], 10)
     nodes[1].send(signal.SIGTERM)

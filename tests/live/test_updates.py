@@ -100,6 +100,7 @@ def test_a_promoted_container_is_never_preempted(cluster: Yopp) -> None:
     assert after[older]["exitCode"] == -108
     wait_until(lambda: len(running(cluster)) == 2, what="another takes the place of the one that went")
     refused = cluster.start("run", "--memory", "100", "--vcores", "2", "true")
+    wait_until(lambda: len(cluster.json("app", "list")["apps"]["app"]) == 2, what="it is submitted")
     refused.send_signal(signal.SIGINT)
     refused.communicate(timeout=20)
     assert documents(cluster)[newest]["yopp"]["state"] == "RUNNING"

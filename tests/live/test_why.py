@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -18,7 +19,8 @@ from .conftest import Yopp, a_yopp, wait_until
 pytestmark = pytest.mark.live
 
 TOLERANCE_MS = 1200
-"""By how much an estimate of equal tasks may be wrong: starting takes its time, and other tests run beside this one."""
+"""By how much an estimate of equal tasks may be wrong: starting takes its time, and other tests run beside this one.
+By as much as the tasks themselves took longer it may be wrong, too."""
 
 
 @pytest.fixture(scope="module")
@@ -60,12 +62,6 @@ def queueing(yopp: Yopp, app: str, number: int) -> list[str]:
     return [one["id"] for one in sorted(found, key=lambda one: one["yopp"]["position"])]
 
 
-def starts_of(yopp: Yopp, app: str) -> list[int]:
-    """When its containers started, but for its master, in order."""
-    found = [one["yopp"] for one in yopp.containers("-a", "--app", app) if not one["yopp"]["am"]]
-    return sorted(one["startedAt"] for one in found)
-
-
 @pytest.mark.parametrize("basis", ["declared", "median-task-time"])
 def test_the_first_and_the_last_start_when_it_was_said(cluster: Yopp, basis: str) -> None:
     """Six equal tasks of 3 s on two vcores: by what was declared before any has ended, by what was learned after.
@@ -76,15 +72,19 @@ def test_the_first_and_the_last_start_when_it_was_said(cluster: Yopp, basis: str
     app = submit(cluster, "-n", "6", "-O", *declared, "sleep", "3")
     ahead = 2 if declared else 4
     last = full(cluster, app, 4)[-1] if declared else queueing(cluster, app, 2)[-1]
-    found, one = (cluster.json("explain", name)["explain"] for name in (app, last))
+    found, one = (json.loads(cluster.look("explain", name, "--json"))["explain"] for name in (app, last))
     assert found["estimate"] == basis and found["outlived"] == []
     assert (found["queueLength"], found["position"]) == (6 - ahead, 1)
     cluster("wait", app)
-    starts = starts_of(cluster, app)
-    assert abs(starts[ahead] - found["estimatedStart"]) < TOLERANCE_MS
-    assert abs(starts[-1] - found["estimatedLast"]) < TOLERANCE_MS
-    assert abs(starts[-1] - one["estimatedStart"]) < TOLERANCE_MS
     waited = [one["yopp"] for one in cluster.containers("-a", "--app", app) if not one["yopp"]["am"]]
+    starts = sorted(times["startedAt"] for times in waited)
+    longest = sorted(times["finishedAt"] - times["startedAt"] for times in waited)[
+        -2:
+    ]  # the last one waits for two
+    tolerance = TOLERANCE_MS + sum(longest) - 2 * 3000
+    assert abs(starts[ahead] - found["estimatedStart"]) < tolerance
+    assert abs(starts[-1] - found["estimatedLast"]) < tolerance
+    assert abs(starts[-1] - one["estimatedStart"]) < tolerance
     for times in waited:
         assert times["waitedSinceEligibleMs"] == times["startedAt"] - times["eligibleAt"]
         assert times["waitedSinceSubmitMs"] == times["startedAt"] - times["submittedAt"]
@@ -176,10 +176,11 @@ def test_pause_says_beforehand_who_starts_then(cluster: Yopp) -> None:
 def test_a_drained_node_says_how_it_is_used_again(cluster: Yopp) -> None:
     cluster("node", "drain", "45454")
     app = submit(cluster, "true")
-    found = wait_until(
-        lambda: [one["code"] for one in cluster.json("explain", app)["explain"]["reasons"]], what="it waits"
-    )
-    assert found == ["NODE_DRAINING"]
+
+    def reasons() -> list[str]:
+        return [one["code"] for one in cluster.json("explain", app)["explain"]["reasons"]]
+
+    wait_until(lambda: reasons() == ["NODE_DRAINING"], what="it waits for the node")
     command = cluster.json("explain", app)["explain"]["actions"][0]["command"].split()
     assert command[:3] == ["yopp", "node", "resume"]
     cluster(*command[1:])

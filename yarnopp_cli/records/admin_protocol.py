@@ -28,13 +28,10 @@ class DrainNodesRequest(Request["NodesResponse"]):
 
 
 class NodesResponse(Record):
-    """The nodes as they are now. ``containers`` is the number of live containers on the nodes being drained.
-    ``warnings`` of a resize are for its user, a line each.
-    """
+    """The nodes as they are now. ``containers`` is the number of live containers on the nodes being drained."""
 
     nodes: tuple[NodeReport, ...]
     containers: int = 0
-    warnings: tuple[str, ...] = ()
 
 
 class ResumeNodesRequest(Request["NodesResponse"]):
@@ -44,14 +41,14 @@ class ResumeNodesRequest(Request["NodesResponse"]):
     dry_run: bool = False
 
 
-class UpdateNodeResourceRequest(Request["NodesResponse"]):
-    """Change the sizes of nodes, by their ids, until the NodeManagers' processes end: all of them, or none.
+class UpdateNodeResourceRequest(Request["NodeReport"]):
+    """Change the size of a node (``updateNodeResource``), until its NodeManager's process ends.
 
-    What opportunistic containers hold beyond the new size is reclaimed; guaranteed containers are left alone. More
-    memory than the host has is refused.
+    What opportunistic containers hold beyond the new size is reclaimed; guaranteed containers are left alone.
     """
 
-    sizes: dict[str, Resource]
+    node_id: str
+    resource: Resource
     dry_run: bool = False
 
 
