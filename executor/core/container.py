@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..causes import Cause, CauseKind, of_kind, paused_for
-from ..light import Record, replace
+from ..light import Record, maker, replace
 from ..records import (
     SUB_STATES,
     ContainerExitStatus,
@@ -342,55 +342,32 @@ class Container:
     def status(self, position: int = 0) -> ContainerStatus:
         """The status that its node reports; ``position`` in its queue, 1 for the head, 0 for none."""
         spec = self.spec
-        return ContainerStatus(
-            container_id=spec.container_id,
-            state=self.state,
-            execution_type=spec.execution_type,
-            resource=spec.resource,
-            exit_status=self.exit_status,
-            exit_code=self.exit_code,
-            diagnostics=self.diagnostics,
-            application_id=spec.application_id,
-            user=spec.user,
-            command=spec.command,
-            pid=self.pid,
-            position=position,
-            queued_at_ms=self.queued_at_ms,
-            started_at_ms=self.started_at_ms,
-            finished_at_ms=self.finished_at_ms,
-            paused_at_ms=self.paused_at_ms,
-            version=spec.version,
-            log_directory=spec.log_directory or "",
-            cgroup=self.cgroup,
-            usage=self.usage,
-            waiting_since_ms=spec.waiting_since_ms or self.queued_at_ms,
-            duration_hint_ms=spec.duration_hint_ms,
-            stood_ms=self.stood_ms,
-            resumed_at_ms=self.resumed_at_ms,
-            cause=self.cause,
-            refusal=self.refusal,
-            stood_for="" if self.paused_for is None else paused_for(self.paused_for),
-            devices=spec.devices,
+        return _status(
+            self,
+            spec,
+            position,
+            spec.log_directory or "",
+            spec.waiting_since_ms or self.queued_at_ms,
+            "" if self.paused_for is None else paused_for(self.paused_for),
         )
 
     def record(self) -> ContainerRecord:
         """Its record for the store."""
-        return ContainerRecord(
-            spec=self.spec,
-            state=self.state,
-            pid=self.pid,
-            process_start=self.process_start,
-            queued_at_ms=self.queued_at_ms,
-            started_at_ms=self.started_at_ms,
-            exit_status=self.exit_status if self.killed_as is None else self.killed_as,
-            diagnostics=self.diagnostics,
-            sequence=self.sequence,
-            exit_code=self.exit_code,
-            finished_at_ms=self.finished_at_ms,
-            ran_ms=round(self.ran_before_state * 1000),
-            state_since_ms=self.state_since_ms,
-            held=self.held,
-            paused_memory=self.allocated.memory if self.gave_memory else -1,
-            cause=self.cause,
-            passing_diagnostics=self.passing,
+        return _record(
+            self,
+            self.exit_status if self.killed_as is None else self.killed_as,
+            round(self.ran_before_state * 1000),
+            self.allocated.memory if self.gave_memory else -1,
+            self.passing,
         )
+
+
+_status = maker(
+    ContainerStatus,
+    Container,
+    ContainerSpec,
+    given=("position", "log_directory", "waiting_since_ms", "stood_for"),
+)
+_record = maker(
+    ContainerRecord, Container, given=("exit_status", "ran_ms", "paused_memory", "passing_diagnostics")
+)

@@ -8,15 +8,17 @@ Decisions: minimal-preemption.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from ..records import Resource
 
 EXACT_EFFORT = 40_000
 """Table cells up to which the best set is searched exactly, some ten milliseconds; beyond that, greedily."""
 
-
 _NOTHING = Resource()
+Sum = TypeVar("Sum")
+"""A sum of gains: memory and vcores, which takes a third of the time, or all types of resources."""
 
 
 def newest_first(gains: Sequence[Resource], short: Resource) -> list[int]:
@@ -58,45 +60,48 @@ def _cheapest_of_all(
     many containers of few sizes have few sums.
     """
     if short.others:
-        return _cheapest_of_any_types(gains, costs, short, known)
-    wanted = short.memory, short.vcores
-    best: dict[tuple[int, int], Found] = {(0, 0): (0.0, 0, ())}
+        return _by_sums(gains, costs, known, _NOTHING, short, _sum, EXACT_EFFORT // 10)
+    return _by_sums(gains, costs, known, (0, 0), (short.memory, short.vcores), _sum_of_two, EXACT_EFFORT)
+
+
+def _by_sums(
+    gains: Sequence[Resource],
+    costs: Sequence[float],
+    known: Sequence[int],
+    nothing: Sum,
+    wanted: Sum,
+    add: Callable[[Sum, Resource, Sum], Sum],
+    most: int,
+) -> list[int] | None:
+    """The best set for the sum ``wanted``; None if that takes more than ``most`` cells. ``add`` makes the sums."""
+    best: dict[Sum, Found] = {nothing: (0.0, 0, ())}
     # sums of the same costs in another order may differ by a rounding
     limit = sum(costs[index] for index in known) * (1 + 1e-9)
     effort = 0
     for index, gain in enumerate(gains):
         effort += len(best) * len(known)
-        if effort > EXACT_EFFORT:
+        if effort > most:
             return None
+        more = costs[index]
         for had, (cost, count, members) in list(best.items()):
-            if had == wanted or cost + costs[index] > limit:
+            if had == wanted or cost + more > limit:
                 continue
-            total = min(had[0] + gain.memory, wanted[0]), min(had[1] + gain.vcores, wanted[1])
-            found = (cost + costs[index], count + 1, (*members, index))
+            total = add(had, gain, wanted)
+            found: Found = (cost + more, count + 1, (*members, index))
             if total not in best or found < best[total]:
                 best[total] = found
     return list(best[wanted][2])
 
 
-def _cheapest_of_any_types(
-    gains: Sequence[Resource], costs: Sequence[float], short: Resource, known: Sequence[int]
-) -> list[int] | None:
-    """The same where more than memory and vcores are short, which is rare, and takes longer."""
-    best: dict[Resource, Found] = {Resource(): (0.0, 0, ())}
-    limit = sum(costs[index] for index in known) * (1 + 1e-9)
-    effort = 0
-    for index, gain in enumerate(gains):
-        effort += len(best) * len(known)
-        if effort > EXACT_EFFORT // 10:
-            return None
-        for had, (cost, count, members) in list(best.items()):
-            if had == short or cost + costs[index] > limit:
-                continue
-            total = (had + gain).lesser(short)
-            found = (cost + costs[index], count + 1, (*members, index))
-            if total not in best or found < best[total]:
-                best[total] = found
-    return list(best[short][2])
+def _sum_of_two(had: tuple[int, int], gain: Resource, most: tuple[int, int]) -> tuple[int, int]:
+    """Memory and vcores together with a gain, of each at most what is wanted."""
+    memory, vcores = had[0] + gain.memory, had[1] + gain.vcores
+    return memory if memory < most[0] else most[0], vcores if vcores < most[1] else most[1]
+
+
+def _sum(had: Resource, gain: Resource, most: Resource) -> Resource:
+    """The same of all types of resources."""
+    return (had + gain).lesser(most)
 
 
 def _cheap(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -> list[int]:

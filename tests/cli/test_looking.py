@@ -560,20 +560,15 @@ def test_a_container_by_the_name_of_its_job(cli: Cli, cluster: Cluster) -> None:
     assert cli("container", "status", "train.py.1", "-q").out.split() == [container_id(2, 1)]
     assert cli("container", "status", "train.9").code == 66
     assert cli("container", "status", "other.1").code == 66
+    for word in ("train.2", "1.2", "1.1-2"):
+        assert cli("app", "status", word, "-q").out.split() == [app_id(1)], "the application of the container"
+    assert cli("app", "status", "train.9").code == 66
+    assert cli("app", "kill", "train.2").code == 66, "a change does not guess"
     cluster.applications += [application(3, name="train.2"), application(4, name="train")]
     exact = cli("app", "status", "train.2", "-q")
     assert exact.out.split() == [app_id(3)], "an exact name of a job is that job"
     ambiguous = cli("container", "status", "train.1")
     assert ambiguous.code == 2 and "is the name of 2 applications" in ambiguous.err
-
-
-def test_a_node_gets_no_more_memory_than_the_machine_has(cli: Cli, cluster: Cluster) -> None:
-    refused = cli("node", "resize", "last", "--memory", "5000T", "--dry-run")
-    assert refused.code == 1 and "1 node of 5242880000 MB cannot be promised" in refused.err, refused.err
-    assert cli("rmadmin", "-updateNodeResource", "45454", "5242880000", "1").code == 1
-    assert not cluster.asked("updateNodeResource")
-    shared = cli("node", "resize", "last", "--vcores", "9000", "--dry-run")
-    assert "vcores are promised on" in shared.err
 
 
 def test_help_says_from_when_the_time_of_a_job_counts(cli: Cli) -> None:

@@ -265,7 +265,7 @@ def test_what_is_too_big_for_every_node_and_a_larger_node_helps() -> None:
     )
     [command] = [one for one in commands(found) if "resize" in one]
     assert command == "yopp node resize --memory 1000 --vcores 4 h1:1"
-    cluster.ask(UpdateNodeResourceRequest("h1:1", Resource(1000, 4)))
+    cluster.ask(UpdateNodeResourceRequest({"h1:1": Resource(1000, 4)}))
     small.beat()
     assert len(master.allocate().allocated) + len(other.allocate().allocated) == 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from executor.records import Resource
+from yarnopp_cli.allocation.host_capacity import HostCapacity
 from yarnopp_cli.errors import InvalidResourceRequestError, InvalidStateError, NodeNotFoundError
 from yarnopp_cli.records.admin_protocol import (
     DrainNodesRequest,
@@ -112,7 +113,7 @@ def test_dry_runs_change_nothing() -> None:
     before = cluster.context.history.last
     answer = cluster.ask(DrainNodesRequest((node.name,), dry_run=True))
     assert (answer.nodes[0].state, answer.containers) == (NodeState.DECOMMISSIONING, 1)
-    resized = cluster.ask(UpdateNodeResourceRequest(node.name, Resource(2000, 9), dry_run=True))
+    (resized,) = cluster.ask(UpdateNodeResourceRequest({node.name: Resource(2000, 9)}, dry_run=True)).nodes
     assert resized.total == Resource(2000, 9)
     cluster.ask(UpdateApplicationPriorityRequest(master.app_id, 7, dry_run=True))
     assert state(cluster, node) is NodeState.RUNNING
@@ -129,12 +130,12 @@ def test_a_node_of_another_size_is_told_and_allocated_to_by_it() -> None:
     assert len(master.allocate(asks(4, ONE)).allocated) == 2
     node.beat()  # is told that guaranteed asks wait
     held = node.send(wait_ms=5000)
-    cluster.ask(UpdateNodeResourceRequest(node.name, Resource(1000, 4)))
+    cluster.ask(UpdateNodeResourceRequest({node.name: Resource(1000, 4)}))
     response = node.take(held)
     assert response is not None and response.resource == Resource(1000, 4)
     assert len(master.allocate().allocated) == 2
     assert cluster.ask(GetClusterInfoRequest()).total == Resource(1000, 4)
-    cluster.ask(UpdateNodeResourceRequest(node.name, Resource(100, 1)))
+    cluster.ask(UpdateNodeResourceRequest({node.name: Resource(100, 1)}))
     assert node.beat().resource == Resource(100, 1), "also if more than that is in use"
     assert master.allocate(asks(1, ONE, allocation_request_id=3)).allocated == ()
 
@@ -146,7 +147,29 @@ def test_a_node_of_nothing_or_of_more_than_can_be_is_refused(size: Resource) -> 
     cluster = Cluster()
     node = cluster.node()
     with pytest.raises(InvalidResourceRequestError):
-        cluster.ask(UpdateNodeResourceRequest(node.name, size))
+        cluster.ask(UpdateNodeResourceRequest({node.name: size}))
+
+
+def test_nodes_get_no_more_memory_together_than_the_host_has_and_all_change_or_none() -> None:
+    cluster = Cluster(host=HostCapacity(3000, 4, 200, ("a cgroup has a memory limit",)))
+    first = cluster.node("h1:1", total=Resource(1000, 2))
+    second = cluster.node("h2:2", total=Resource(1500, 2))
+
+    def resize(one: Resource, other: Resource, **more: bool) -> tuple[str, ...]:
+        return cluster.ask(UpdateNodeResourceRequest({first.name: one, second.name: other}, **more)).warnings
+
+    for dry_run in (True, False):
+        with pytest.raises(InvalidResourceRequestError) as refused:
+            resize(Resource(1200, 3), Resource(2000, 3), dry_run=dry_run)
+        assert "3200 MB" in refused.value.message
+        assert "3000 MB (a cgroup has a memory limit)" in refused.value.because
+        assert "200 MB less" in refused.value.hint
+    sizes = [cluster.context.nodes[one.name].total for one in (first, second)]
+    assert sizes == [Resource(1000, 2), Resource(1500, 2)]
+    assert resize(Resource(1700, 2), Resource(1000, 2)) == (), "one may take what the other gives"
+    cores, memory = resize(Resource(1900, 2), Resource(1000, 3))
+    assert "5 vcores are promised on 4 cores" in cores and "less than 200 MB is left" in memory
+    assert resize(Resource(1900, 2), Resource(900, 3)) == (), "what does not grow is not examined again"
 
 
 def test_priority_decides_who_is_served_first() -> None:

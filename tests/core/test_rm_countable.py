@@ -136,7 +136,7 @@ def test_the_token_says_what_the_node_is_to_give() -> None:
 def test_a_resized_node_keeps_its_gpus() -> None:
     cluster = a_cluster()
     cluster.node("h1:1", of(4096, 8, gpus=2))
-    report = cluster.ask(UpdateNodeResourceRequest("h1:1", Resource(2048, 4)))
+    (report,) = cluster.ask(UpdateNodeResourceRequest({"h1:1": Resource(2048, 4)})).nodes
     assert report.total == of(2048, 4, gpus=2)
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import msgspec
 import pytest
 
-from executor.light import Record, field, made_of, names_of, notes_of, replace
+from executor.light import Record, field, made_of, maker, names_of, notes_of, replace
 
 pytestmark = pytest.mark.pure
 
@@ -126,6 +126,11 @@ class _Size(Record):
     name: str = ""
 
 
+class _Listed(Record):
+    kind: str
+    items: list[int] = field(default_factory=list)
+
+
 class _Shown(Record):
     memory: int
     vcores: int = 0
@@ -142,3 +147,11 @@ def test_a_record_is_made_of_what_others_have_under_the_same_names() -> None:
         made_of(_Shown, None)
     with pytest.raises(TypeError):
         made_of(_Shown, _Size(5), colour="red")
+    make = maker(_Shown, _Size, given=("title",))
+    assert make(_Size(5, 2), "t") == made_of(_Shown, _Size(5, 2), title="t")
+    with pytest.raises(TypeError):
+        maker(_Shown, _Size, given=("colour",))
+    with pytest.raises(TypeError):
+        maker(_Shown, given=("title",))
+    one, other = made_of(_Listed, kind="x"), made_of(_Listed, kind="x")
+    assert one == _Listed("x") and one.items == [] and one.items is not other.items

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,7 +86,8 @@ def test_a_live_job_is_seen_and_steered(there: Yopp) -> None:
     there("wait", app, "--timeout", "0.2", code=124)
     assert "GRACEFUL_SHUTDOWN" in there("container", "signal", "-s", "TERM", running[0]).stdout
     wait_until(lambda: running[0] not in of("RUNNING"), what="it has ended")
-    assert there("app", "kill", "--dry-run", "all").stdout == f"{app} would be killed\n"
+    would = there("app", "kill", "--dry-run", "all").stdout
+    assert re.fullmatch(rf"{app} would be killed: \d running\n", would)
     assert there("app", "kill", app).stdout == f"{app} KILLED\n"
     there("wait", app, code=143)
     assert "App in KILLED state cannot be moved" in there("app", "queue", app, "default", code=1).stderr

@@ -87,6 +87,22 @@ def test_a_job_from_its_first_call_to_its_last(directory: Path) -> None:
     assert ends == {1: 0, 2: 7, 3: 0}
 
 
+def test_an_rm_that_is_not_running_yet_is_tried_again(directory: Path) -> None:
+    clusters: list[FakeCluster] = []
+
+    class Starter(Recorder):
+        def tick(self, now: float) -> float | None:
+            if not clusters:  # the first call has failed by now
+                clusters.append(FakeCluster(directory, [0, 0]))
+            return None
+
+    loop = MasterLoop(master(2), f"unix:{directory}/rm.sock", Starter(), validate=True)
+    assert loop.run().exit_code == 0
+    assert loop.rm is not None
+    loop.rm.close()
+    clusters[0].close()
+
+
 def test_a_preempted_container_comes_again(directory: Path) -> None:
     cluster = FakeCluster(directory, [-108, -100, 0])
     end = run(cluster, 1, Recorder())

@@ -126,6 +126,20 @@ def test_an_open_directory_of_ours_is_closed_if_empty_and_refused_if_not(tmp_pat
     assert f"chmod 700 {path}" in refused.value.hint
 
 
+def test_a_check_changes_no_mode(tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    path.chmod(0o755)
+    RunDir.of(str(path)).check()  # nothing is there, and nobody else can put anything there
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
+    path.chmod(0o775)
+    with pytest.raises(YoppError, match="refused"):
+        RunDir.of(str(path)).check()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o775
+    RunDir.of(str(path)).check(closing=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 def test_root_may_look_at_anybodys_and_does_nothing_else_there(tmp_path: Path) -> None:
     path = tmp_path / "run"
@@ -136,6 +150,8 @@ def test_root_may_look_at_anybodys_and_does_nothing_else_there(tmp_path: Path) -
         with pytest.raises(YoppError, match="refused"):
             use(RunDir.of(str(path)))
     path.chmod(0o755)
+    RunDir.of(str(path)).check(guest=True)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o755
     (path / "x").touch()
     with pytest.raises(YoppError, match="refused"):
         RunDir.of(str(path)).check(guest=True)

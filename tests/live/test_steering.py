@@ -123,6 +123,12 @@ def test_a_drain_waits_for_what_runs_and_a_resume_takes_new_work(cluster: Yopp) 
     assert waiting.wait(30) == 0
     cluster("node", "resize", "--vcores", "1", "45454")
     assert cluster.json("node", "status", "45454")["node"]["totalResource"]["vCores"] == 1
+    assert (
+        cluster("node", "resize", "--vcores", "9000", "45454", "--dry-run").stderr.count("promised on") == 1
+    )
+    for words in (("node", "resize", "--memory", "999T"), ("rmadmin", "-updateNodeResource")):
+        more = ("1047527424", "1") if words[0] == "rmadmin" else ()
+        assert "cannot be promised" in cluster(*words, "45454", *more, code=1).stderr
     assert cluster("rmadmin", "-getServiceState").stdout == "active\n"
 
 

@@ -89,6 +89,14 @@ def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(cluster: Yopp, tm
     for more in ((), ("-f",)):
         silent = cluster("logs", detached, *more)
         assert silent.stdout == "" and f"the output is in {tmp_path}/d/{{task}}/stdout" in silent.stderr
+    assert (
+        cluster.json("app", "status", detached)["app"]["yopp"]["results"] == f"{tmp_path}/d/{{task}}/stdout"
+    )
+    cluster("down", "-y")
+    container = detached.replace("application", "container") + "_01_000001"
+    for named in (detached, container):
+        silent = cluster("logs", named)
+        assert silent.stdout == "" and f"the output is in {tmp_path}/d/{{task}}/stdout" in silent.stderr
 
 
 def test_a_job_is_run_again_or_what_failed_of_it_or_some_tasks(cluster: Yopp, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from yarnopp_cli.rpc import server, tcp_peers
 from yarnopp_cli.rpc.blocking import Connection
 from yarnopp_cli.rpc.tcp import TcpCaller
 from yarnopp_cli.rpc.tcp_peers import NOBODY, Peer, peer_in
+from yarnopp_cli.settings.rules import RM_ADDRESS
 from yarnopp_cli.web import http
 from yarnopp_cli.web.listening import listen
 
@@ -209,7 +210,7 @@ def test_who_hangs_up_calls_no_daemon(tmp_path: Path, uid: int, how: str, early:
 
     async def test() -> None:
         async with serving(tmp_path) as world:
-            address = await world.server.listen_tcp("127.0.0.1:0", loopback_only=not anybody)
+            address = await world.server.listen_tcp("127.0.0.1:0", RM_ADDRESS, loopback_only=not anybody)
             host, _, port = address.rpartition(":")
             stranger = Stranger(host, int(port), rpc_request("getClusterNodes"), how, uid)
             if not early:
@@ -230,7 +231,7 @@ def test_who_hangs_up_calls_no_daemon(tmp_path: Path, uid: int, how: str, early:
 def test_who_stays_is_served_if_he_is_the_own_user(tmp_path: Path, uid: int) -> None:
     async def test() -> None:
         async with serving(tmp_path) as world:
-            address = await world.server.listen_tcp("127.0.0.1:0")
+            address = await world.server.listen_tcp("127.0.0.1:0", RM_ADDRESS)
             stranger = Stranger(
                 "127.0.0.1", int(address.rpartition(":")[2]), rpc_request("getClusterNodes"), "stay", uid
             )

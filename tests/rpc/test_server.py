@@ -31,6 +31,7 @@ from yarnopp_cli.rpc import tcp
 from yarnopp_cli.rpc.client import RpcClient
 from yarnopp_cli.rpc.methods import RM_METHODS
 from yarnopp_cli.rpc.server import RpcServer
+from yarnopp_cli.settings.rules import RM_ADDRESS
 
 DEADLINE = 10.0
 
@@ -380,7 +381,7 @@ def test_closing_leaves_a_socket_that_is_not_its_own(tmp_path: Path) -> None:
 def test_loopback_tcp_serves_the_own_user(tmp_path: Path) -> None:
     async def test() -> None:
         async with serving(tmp_path) as world:
-            address = await world.server.listen_tcp("localhost:0")
+            address = await world.server.listen_tcp("localhost:0", RM_ADDRESS)
             host, _, port = address.rpartition(":")
             assert host == "localhost"
             reader, writer = await asyncio.open_connection("127.0.0.1", int(port))
@@ -392,9 +393,9 @@ def test_loopback_tcp_serves_the_own_user(tmp_path: Path) -> None:
             assert call.uid == os.geteuid()
             writer.close()
             with pytest.raises(YoppError, match=f"port {port} is taken") as caught:
-                await RpcServer(RM_METHODS, world.post).listen_tcp(address)
+                await RpcServer(RM_METHODS, world.post).listen_tcp(address, RM_ADDRESS)
             assert str(os.getpid()) in caught.value.because
-            assert "yarn.resourcemanager.address" in caught.value.hint
+            assert RM_ADDRESS in caught.value.hint
 
     run(test)
 
@@ -404,7 +405,7 @@ def test_loopback_tcp_serves_the_own_user(tmp_path: Path) -> None:
 )
 def test_tcp_beyond_this_host_is_refused(address: str) -> None:
     with pytest.raises(InvalidPropertyError, match="refused"):
-        tcp.loopback_address(address)
+        tcp.loopback_address(address, RM_ADDRESS)
 
 
 @pytest.mark.parametrize(
@@ -412,7 +413,7 @@ def test_tcp_beyond_this_host_is_refused(address: str) -> None:
 )
 def test_an_address_needs_host_and_port(address: str) -> None:
     with pytest.raises(InvalidPropertyError, match="is not an address"):
-        tcp.loopback_address(address)
+        tcp.loopback_address(address, RM_ADDRESS)
 
 
 # -- the client ----------------------------------------------------------------------------------------------

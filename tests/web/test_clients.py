@@ -131,6 +131,9 @@ def test_yarn_api_client_resource_manager_writes(web: WebCluster) -> None:
     larger = {"resource": {"memory": 2048, "vCores": 3}, "overCommitTimeout": -1}
     assert rm.cluster_node_update_resource(node["id"], larger).data == {"memory": 2048, "vCores": 3}
     assert rm.cluster_metrics().data["clusterMetrics"]["totalVirtualCores"] == 3
+    beyond = {"resource": {"memory": 2**30, "vCores": 3}, "overCommitTimeout": -1}
+    with pytest.raises(APIError, match=r"status: 400.*InvalidResourceRequestException"):
+        rm.cluster_node_update_resource(node["id"], beyond)
     job = web.yopp("run", "-d", "-q", "sleep", "60").stdout.split()[-1]
     container = wait_until(lambda: web.yopp.containers("--app", job, "--state", "RUNNING")[-1:])[0]
     rm.cluster_container_signal(container["id"], "GRACEFUL_SHUTDOWN")

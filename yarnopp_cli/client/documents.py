@@ -143,6 +143,7 @@ def application(document: Document) -> ApplicationReport:
         memory_seconds=_whole(document, "memorySeconds"),
         vcore_seconds=_whole(document, "vcoreSeconds"),
         log_directory=_text(ours, "logDirectory") or _text(document, "amContainerLogs"),
+        results=_text(ours, "results"),
         command_line=_text(ours, "command"),
         summary=_summary(ours, _text(document, "diagnostics")),
         opportunistic_allocated_total=_whole(opportunistic, "allocated"),

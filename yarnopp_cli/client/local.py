@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
 from executor.hints import TYPE_CHECKING
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from executor.settings import ExecutorSettings
 
     from ..records import container_protocol as nm
+    from ..records.admin_protocol import NodesResponse
     from ..records.explanation import Explanation
     from ..records.history import GetEventsRequest, GetEventsResponse
     from ..views.containers import NodeFacts
@@ -231,11 +232,12 @@ class LocalClient:
 
         return self.ask(admin.ResumeNodesRequest(tuple(node_ids), dry_run)).nodes
 
-    def resize_node(self, node_id: str, size: Resource, *, dry_run: bool = False) -> NodeReport:
-        """Resize a node. Raises InvalidResourceRequestError for a size that can run nothing."""
+    def resize_nodes(self, sizes: Mapping[str, Resource], *, dry_run: bool = False) -> NodesResponse:
+        """Resize nodes, all of them or none. Raises InvalidResourceRequestError for a size that can run nothing, and
+        for more memory than the host has."""
         from ..records import admin_protocol as admin
 
-        return self.ask(admin.UpdateNodeResourceRequest(node_id, size, dry_run))
+        return self.ask(admin.UpdateNodeResourceRequest(dict(sizes), dry_run))
 
     # -- containers --------------------------------------------------------------------------------------------
 

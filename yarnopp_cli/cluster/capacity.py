@@ -1,8 +1,6 @@
-"""Shares one machine between the nodes of a cluster.
+"""Shares one machine between the nodes of a cluster (``allocation/host_capacity.py`` says what may be promised twice).
 
-Memory is never promised twice: otherwise a container would be killed because another one was promised the
-same memory. Vcores may be promised twice on request, since sharing a core only makes work slower. All
-functions are pure except ``plan_capacity`` and ``threads_per_core``, which read the machine's limits.
+``plan_capacity``, ``capacity_of_host`` and ``threads_per_core`` read the machine's limits; the others are pure.
 """
 
 from __future__ import annotations
@@ -11,6 +9,7 @@ from executor.hints import TYPE_CHECKING
 from executor.light import Record
 from executor.records import Resource
 
+from ..allocation.host_capacity import HostCapacity
 from ..errors import EXIT_CONFIGURATION, UsageError, YoppError
 from ..records.admin_protocol import SMALLEST_NODE_MB
 from ..settings.declarations import HardwareSettings, NodeManagerSettings
@@ -38,10 +37,6 @@ class Machine(Record):
     memory_mb: int
     cores: float
     because: tuple[str, ...] = ()
-
-    def told(self, amount: str) -> str:
-        """``amount``, followed by the reasons why it is not more."""
-        return amount + (f" ({'; '.join(self.because)})" if self.because else "")
 
 
 class Wish(Record):
@@ -74,6 +69,17 @@ def reserve_mb(memory_mb: int, configured: int) -> int:
     return min(tenth, memory_mb // 2)
 
 
+def promised_of(machine: Machine, reserved_memory_mb: int = -1, cpu_percentage: int = 100) -> HostCapacity:
+    """What may be promised of a machine, with the properties
+    ``yarn.nodemanager.resource.system-reserved-memory-mb`` and ``….percentage-physical-cpu-limit``."""
+    return HostCapacity(
+        machine.memory_mb,
+        max(1, int(machine.cores * cpu_percentage / 100)),
+        reserve_mb(machine.memory_mb, reserved_memory_mb),
+        machine.because,
+    )
+
+
 def plan(
     machine: Machine,
     wish: Wish,
@@ -84,10 +90,9 @@ def plan(
 ) -> CapacityPlan:
     """Share the machine between ``wish.nodes`` nodes (None: one).
 
-    ``reserved_memory_mb`` and ``cpu_percentage`` are the properties
-    ``yarn.nodemanager.resource.system-reserved-memory-mb`` and ``….percentage-physical-cpu-limit``; ``taken``
-    is what existing nodes have been promised. Raises UsageError for a size below 1, and YoppError if the
-    machine has less than requested, with a hint what to type instead.
+    The two properties are as in ``promised_of``; ``taken`` is what existing nodes have been promised. Raises
+    UsageError for a size below 1, and YoppError if the machine has less than requested, with a hint what to
+    type instead.
     """
     nodes = 1 if wish.nodes is None else wish.nodes
     for option, value in (("--nodes", nodes), ("--memory", wish.memory_mb), ("--vcores", wish.vcores)):
@@ -95,13 +100,13 @@ def plan(
             raise UsageError(
                 f"{option} {value} is refused",
                 because="it must be at least 1",
-                hint=f"name at least 1, or leave {option} out for the default",
+                hint=f"{option} 1, or leave it out for the default",
             )
-    memory_told = machine.told(f"{machine.memory_mb} MB")
+    host = promised_of(machine, reserved_memory_mb, cpu_percentage)
     if nodes > 1 and nodes * DAEMON_MB > machine.memory_mb:
         raise YoppError(
             f"{nodes} nodes do not fit on this machine",
-            because=f"their {nodes} NodeManagers alone would use about {nodes * DAEMON_MB} MB of its {memory_told}",
+            because=f"their NodeManagers alone would use about {nodes * DAEMON_MB} MB of its {host.memory_told}",
             hint=f"yopp up --nodes {max(1, min(int(machine.cores), machine.memory_mb // DAEMON_MB))}",
         )
     if wish.memory_mb is not None and wish.memory_mb < SMALLEST_NODE_MB and not wish.configured:
@@ -110,67 +115,50 @@ def plan(
             because=f"a node of less than {SMALLEST_NODE_MB} MB cannot hold a useful container",
             hint=f"--memory {SMALLEST_NODE_MB} at least, or leave it out for the default",
         )
-    warnings: list[str] = []
-    cores = max(1, int(machine.cores * cpu_percentage / 100))
-    vcores = _vcores(wish, nodes, cores, machine.told(number_of(cores, "core")), taken.vcores, warnings)
-    reserve = reserve_mb(machine.memory_mb, reserved_memory_mb)
-    memory = _memory(wish, nodes, machine.memory_mb, reserve, memory_told, taken.memory, warnings)
-    return CapacityPlan(tuple(Resource(memory, one) for one in vcores), tuple(warnings))
+    vcores = _vcores(wish, nodes, host, taken.vcores)
+    memory = _memory(wish, nodes, host, taken.memory)
+    shared = tuple(Resource(memory, one) for one in vcores)
+    return CapacityPlan(shared, host.warnings(sum(shared, Resource(taken.memory, taken.vcores))))
 
 
-def _vcores(
-    wish: Wish, nodes: int, cores: int, told: str, taken: int, warnings: list[str]
-) -> tuple[int, ...]:
+def _vcores(wish: Wish, nodes: int, host: HostCapacity, taken: int) -> tuple[int, ...]:
     """Vcores of each node: as requested, or the cores divided evenly, with the remainder for the
     first nodes."""
     if wish.vcores is not None:
-        promised = wish.vcores * nodes + taken
-        if promised > cores:
-            warnings.append(
-                f"{promised} vcores are promised on {told}: containers share cores and run slower"
-            )
         return (wish.vcores,) * nodes
-    if nodes > cores - taken:
+    if nodes > host.cores - taken:
         raise YoppError(
             f"there is not one core for each of {number_of(nodes, 'node')}",
-            because=f"yopp can use {told}" + (f", other nodes use {taken}" if taken else ""),
-            hint=f"yopp up --nodes {cores}, or share the cores: yopp up --nodes {nodes} --vcores 1"
+            because=f"yopp can use {host.cores_told}" + (f", other nodes use {taken}" if taken else ""),
+            hint=f"yopp up --nodes {host.cores}, or share the cores: yopp up --nodes {nodes} --vcores 1"
             if not taken
-            else "name the size of the new node: --vcores 1 --memory MB",
+            else "to share cores, give the new node a size: --vcores 1 --memory MB",
         )
-    each, more = divmod(cores - taken, nodes)
+    each, more = divmod(host.cores - taken, nodes)
     return tuple(each + 1 if index < more else each for index in range(nodes))
 
 
-def _memory(
-    wish: Wish, nodes: int, machine_mb: int, reserve: int, told: str, taken: int, warnings: list[str]
-) -> int:
+def _memory(wish: Wish, nodes: int, host: HostCapacity, taken: int) -> int:
     """Memory of each node, in MB."""
-    largest = max(0, (machine_mb - reserve - taken) // nodes)
+    largest = max(0, (host.memory_mb - host.reserve_mb - taken) // nodes)
     if wish.memory_mb is None:
         if largest < SMALLEST_NODE_MB:
             raise YoppError(
                 f"no memory is left for {number_of(nodes, 'node')}",
-                because=f"yopp can use {told}, of which {reserve} MB are reserved"
+                because=f"yopp can use {host.memory_told}, of which {host.reserve_mb} MB are reserved"
                 + (f" and {taken} MB promised to other nodes" if taken else ""),
                 hint="start fewer nodes, or lower -Dyarn.nodemanager.resource.system-reserved-memory-mb=MB",
             )
         return largest
-    promised = wish.memory_mb * nodes + taken
-    if promised > machine_mb:
+    if wish.memory_mb * nodes + taken > host.memory_mb:
         hint = f"--memory {largest}, or leave it out"
         if wish.configured:
             hint = f"lower yarn.nodemanager.resource.memory-mb to {largest} or less"
         raise YoppError(
             f"{number_of(nodes, 'node')} of {wish.memory_mb} MB cannot be promised",
-            because=f"yopp can use {told}" + (f", other nodes use {taken} MB" if taken else ""),
+            because=f"yopp can use {host.memory_told}" + (f", other nodes use {taken} MB" if taken else ""),
             hint=hint if largest >= SMALLEST_NODE_MB else "stop another node first",
             exit_code=EXIT_CONFIGURATION if wish.configured else None,
-        )
-    if promised > machine_mb - reserve:
-        warnings.append(
-            f"{promised} MB are promised of {told}: less than {reserve} MB is left, which should be reserved for "
-            "the rest of the machine"
         )
     return wish.memory_mb
 
@@ -222,13 +210,20 @@ def share_host(
         memory = size_of_node(node.memory_mb, hardware, UNDETECTED_MB)
     if vcores is None:
         vcores = size_of_node(node.vcores, hardware, UNDETECTED_VCORES)
-    machine = Machine(host.memory_bytes >> 20, host.cores, host.because)
     return plan(
-        counted_machine(machine, hardware, 1.0 if hardware.count_logical_processors else threads_per_core()),
+        _counted(host, hardware),
         Wish(wish.nodes, memory, vcores, configured=wish.memory_mb is None and memory is not None),
         reserved_memory_mb=node.system_reserved_memory_mb,
         cpu_percentage=node.percentage_physical_cpu_limit,
         taken=taken,
+    )
+
+
+def _counted(host: HostLimits, hardware: HardwareSettings) -> Machine:
+    """The part of the host that yopp may use, with its processors counted as vcores."""
+    machine = Machine(host.memory_bytes >> 20, host.cores, host.because)
+    return counted_machine(
+        machine, hardware, 1.0 if hardware.count_logical_processors else threads_per_core()
     )
 
 
@@ -240,17 +235,10 @@ def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource =
     return share_host(host_limits(), node, hardware, wish, taken=taken)
 
 
-def warnings_of_resize(
-    configuration: Configuration, before: Resource, after: Resource, others: Resource
-) -> tuple[str, ...]:
-    """What is to be known before a node gets another size beside the ``others``. What it has already is not examined
-    again. Raises YoppError, as ``plan`` does, for more memory than the machine has."""
-    warnings: tuple[str, ...] = ()
-    if after.memory > before.memory:
-        warnings = plan_capacity(configuration, Wish(1, after.memory, after.vcores), taken=others).warnings
-    elif after.vcores > before.vcores:
-        cores_alone = Resource(0, others.vcores)
-        warnings = plan_capacity(
-            configuration, Wish(1, SMALLEST_NODE_MB, after.vcores), taken=cores_alone
-        ).warnings
-    return warnings
+def capacity_of_host(configuration: Configuration) -> HostCapacity:
+    """What the nodes on this machine may be promised together."""
+    from executor.linux.watching.host import host_limits
+
+    node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)
+    machine = _counted(host_limits(), hardware)
+    return promised_of(machine, node.system_reserved_memory_mb, node.percentage_physical_cpu_limit)

@@ -31,29 +31,29 @@ _PATIENCE = 20.0
 def gpus_of_machine(configuration: Configuration) -> tuple[str, ...]:
     """The GPUs that containers may use, as ``index:minor``; none if GPUs are not known individually.
 
-    Raises YoppError if they are to be detected, and that fails.
+    Raises YoppError if they cannot be detected.
     """
     allowed = str(configuration.value(ALLOWED_GPUS))
     if allowed != AUTO:
         return gpu_devices(allowed)
     path = _nvidia_smi(str(configuration.value(DISCOVERY)))
     if path is None:
-        raise _not_found("nvidia-smi is not installed")
+        raise _undetected("nvidia-smi is not installed")
     import subprocess
 
     try:
         answer = subprocess.run([path, "-q", "-x"], capture_output=True, timeout=_PATIENCE, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise _not_found(f"{path} cannot be run: {error}") from None
+        raise _undetected(f"{path} cannot be run: {error}") from None
     if answer.returncode != 0:
         said = (
             answer.stderr.decode(errors="replace").strip() or answer.stdout.decode(errors="replace").strip()
         )
-        raise _not_found(f"{path} ended with {answer.returncode}: {said[:200]}")
+        raise _undetected(f"{path} ended with {answer.returncode}: {said[:200]}")
     try:
         return discovered(answer.stdout.decode(errors="replace"))
     except ValueError as error:
-        raise _not_found(f"{path}: {error}") from None
+        raise _undetected(f"{path}: {error}") from None
 
 
 def discovered(text: str) -> tuple[str, ...]:
@@ -79,11 +79,11 @@ def _nvidia_smi(named: str) -> str | None:
     return next((one for one in candidates if os.path.isfile(one) and os.access(one, os.X_OK)), None)
 
 
-def _not_found(because: str) -> YoppError:
+def _undetected(because: str) -> YoppError:
     return YoppError(
-        "the GPUs of this machine cannot be found",
+        "cannot detect the GPUs of this machine",
         because=because,
-        hint=f"list them: {ALLOWED_GPUS} = 0:0,1:1 (index:minor), or leave it empty",
+        hint=f"list them: -D{ALLOWED_GPUS}=0:0,1:1 (index:minor); or use none: -D{ALLOWED_GPUS}=",
         exit_code=EXIT_CONFIGURATION,
     )
 
@@ -109,13 +109,13 @@ class Claims:
         self._sockets: list[socket.socket] = []
 
     def take(self, devices: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Claim these GPUs: returns those that were free, and those that another NodeManager of this
+        """Claim these GPUs. Returns those that were free, and those that another NodeManager of this
         machine holds.
 
-        The names are in the kernel's abstract socket namespace, one per network namespace:
-        they end with the process.
+        The names are in the kernel's abstract socket namespace, of which each network namespace has its own.
+        They vanish with the process.
         """
-        import socket  # only in a NodeManager with GPUs: clients start faster without
+        import socket  # only in a NodeManager with GPUs: clients start faster without it
 
         mine, held = [], []
         for device in devices:

@@ -17,13 +17,11 @@ _SOCKET = pattern(r"(rm|nm-\d{1,5}|am-\d{1,5})\.sock")
 ASIDE = ".aside"
 
 
-def set_aside(run_dir: RunDir) -> tuple[str, ...]:
-    """Rename entries that are neither a file nor a socket, as their names require, to
-    ``<name>.aside-<time>``; returns their original paths.
+def set_aside(run_dir: RunDir) -> None:
+    """Rename entries that are neither a file nor a socket, as their names require, to ``<name>.aside-<time>``.
 
     Nothing is removed: it may be a user's. Links are left alone: the code that opens the file refuses them.
     """
-    moved = []
     for directory in dict.fromkeys((run_dir.path, run_dir.socket_dir)):
         try:
             names = os.listdir(directory)
@@ -38,5 +36,3 @@ def set_aside(run_dir: RunDir) -> tuple[str, ...]:
                     _SOCKET.fullmatch(name) and not (fits or stat.S_ISSOCK(mode))
                 ):
                     os.rename(path, f"{path}{ASIDE}-{time.time_ns()}")
-                    moved.append(path)
-    return tuple(moved)

@@ -50,6 +50,7 @@ def start_again(
 
     ``unwatched``: no daemon would restart ``by``.
     """
+    died: Watched | None = None
     try:
         # The lock file is created with the directory: a directory that was removed must not be created again.
         if not os.path.exists(run_dir.lock_file) or has_died(run_dir, name) is None:

@@ -206,16 +206,18 @@ class RunDir(Record):
         except OSError as error:
             raise _unusable(self.state_dir, "the state directory", error) from None
 
-    def check(self, *, guest: bool = False) -> None:
-        """Raise YoppError for a directory with the wrong owner or mode. Creates nothing; a missing one
-        is accepted."""
+    def check(self, *, guest: bool = False, closing: bool = False) -> None:
+        """Raise YoppError for a directory with the wrong owner or mode. Creates nothing; a missing one is accepted.
+
+        ``closing``: a cluster may be started here, so an empty directory of ours is closed to others.
+        """
         with contextlib.suppress(FileNotFoundError):
-            _check_private(self.path, "the run directory", guest=guest)
+            _check_private(self.path, "the run directory", guest=guest, closing=closing)
         if self.socket_dir != self.path:
             # It is in /tmp, where any user may have created it to impersonate our daemons.
             with contextlib.suppress(FileNotFoundError):
-                _check_private(os.path.dirname(self.socket_dir), "the directory of the sockets")
-                _check_private(self.socket_dir, "the directory of the sockets")
+                for directory in (os.path.dirname(self.socket_dir), self.socket_dir):
+                    _check_private(directory, "the directory of the sockets", closing=closing)
 
     def write(self, name: str, text: str) -> None:
         """Write a file of the run directory, mode 0600, atomically: readers see the old text or the new."""
@@ -374,14 +376,14 @@ def _make_private(path: str, what: str) -> None:
         with contextlib.suppress(FileExistsError):
             os.mkdir(path, 0o700)
             os.chmod(path, 0o700)  # whatever the umask
-        _check_private(path, what)
+        _check_private(path, what, closing=True)
     except OSError as error:
         raise _unusable(path, what, error) from None
 
 
-def _check_private(path: str, what: str, *, guest: bool = False) -> None:
+def _check_private(path: str, what: str, *, guest: bool = False, closing: bool = False) -> None:
     """Raise unless ``path`` is a directory, not a link, owned by this user (for a ``guest`` who is root: by
-    any user), and closed to others. An empty directory of ours is closed with chmod.
+    any user), and closed to others. An empty one needs only be closed to their writing; ``closing`` closes it.
     """
     facts = os.lstat(path)
     mode, me = stat.S_IMODE(facts.st_mode), os.geteuid()
@@ -396,8 +398,9 @@ def _check_private(path: str, what: str, *, guest: bool = False) -> None:
         hint = "name your own directory with --run-dir or YOPP_RUN_DIR"
     elif not mode & 0o077:
         return
-    elif not os.listdir(path):
-        os.chmod(path, 0o700)  # ours and empty: `mkdir d; yopp --run-dir d up` must work
+    elif not os.listdir(path) and (closing or not mode & 0o022):
+        if closing:
+            os.chmod(path, 0o700)  # `mkdir d; yopp --run-dir d up` must work
         return
     else:
         because, hint = (

@@ -95,7 +95,7 @@ def ensure_cluster(
     nodes do. Raises YoppError; a call that fails ends the daemons that it started.
     """
     if lifetime == ON_DEMAND:
-        run_dir.check()
+        run_dir.check(closing=True)
         joined = join(run_dir)
         if joined is not None and joined.info.nodes_running:
             return joined

@@ -35,6 +35,7 @@ from ..rpc.methods import PROXY_METHODS
 from ..rpc.plain import MessageError, decode, encode
 from ..rpc.server import RpcServer
 from ..settings.declarations import NodeManagerSettings, ResourceManagerSettings
+from ..settings.rules import AMRM_PROXY
 
 LOG = logging.getLogger(__name__)
 
@@ -90,7 +91,7 @@ class AMRMProxyShell:
         if loopback_only and host.strip("[]") in ("0.0.0.0", "::"):
             address = f"127.0.0.1:{port}"
         try:
-            bound = await self._server.listen_tcp(address, loopback_only=loopback_only)
+            bound = await self._server.listen_tcp(address, AMRM_PROXY, loopback_only=loopback_only)
         except YoppError as error:
             # Masters in containers use the Unix socket; only masters in clients need a port, and one per host
             # is enough.

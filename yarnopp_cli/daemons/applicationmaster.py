@@ -21,18 +21,15 @@ from ..jobs.loop import MasterLoop
 from ..jobs.pifiles import read_result
 from ..jobs.taskrecords import TaskRecords
 from ..masters import messages as m
+from ..masters.ends import CONTAINER_PATIENCE_SECONDS
 from ..masters.jobmaster import JobMaster
 from ..masters.pi import last_lines
 from ..records.ids import ApplicationAttemptId
 from ..records.jobs import JobSpec, TaskReport, TaskState
-from ..records.master_protocol import SCHEDULER_ADDRESS_VARIABLE
+from ..records.master_protocol import AM_TOKEN_FILE, ATTEMPT_VARIABLE, SCHEDULER_ADDRESS_VARIABLE
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Token
-from ..rpc.blocking import Connection
 from ..rpc.plain import MessageError, decode
-
-TOKEN_FILE = "am-token.json"
-ATTEMPT_VARIABLE = "APPLICATION_ATTEMPT_ID"
 
 
 class LogObserver:
@@ -68,9 +65,9 @@ def read_job(path: str) -> JobSpec:
     return decode(JobSpec, _read_json(path))
 
 
-def read_token(path: str) -> Token:
-    """A master's token from its file. Raises YoppError."""
-    return decode(Token, _read_json(path))
+def read_token() -> Token:
+    """A master's token from the file in this directory. Raises YoppError."""
+    return decode(Token, _read_json(AM_TOKEN_FILE))
 
 
 def _read_json(path: str) -> object:
@@ -84,25 +81,23 @@ def _read_json(path: str) -> object:
 def run_job(
     job: JobSpec, attempt_id: str, token: Token, observer: LogObserver, scheduler_address: str = ""
 ) -> m.EndMaster:
-    """Run a job to its end. Raises YoppError if the RM cannot be reached at the start.
+    """Run a job to its end. An RM or an AMRMProxy that is not running is tried again, also at the start.
 
     SIGTERM has its default effect: it means the end of the container, not of the job. The RM starts another
     attempt, which continues from the records of this one.
     """
-    with Connection(job.rm_address) as connection:
-        master = JobMaster(job, attempt_id, token)
-        logs, application = (
-            os.environ.get("LOG_DIRS"),
-            str(ApplicationAttemptId.parse(attempt_id).application_id),
-        )
-        end = MasterLoop(
-            master,
-            connection,
-            observer,
-            scheduler_address=scheduler_address,
-            records=TaskRecords(os.path.dirname(logs), application) if logs else None,
-            crash_dir=logs,
-        ).run()
+    logs, application = os.environ.get("LOG_DIRS"), str(ApplicationAttemptId.parse(attempt_id).application_id)
+    loop = MasterLoop(
+        JobMaster(job, attempt_id, token, patience=CONTAINER_PATIENCE_SECONDS),
+        job.rm_address,
+        observer,
+        scheduler_address=scheduler_address,
+        records=TaskRecords(os.path.dirname(logs), application) if logs else None,
+        crash_dir=logs,
+    )
+    end = loop.run()
+    if loop.rm is not None:
+        loop.rm.close()
     observer.notice(
         f"{end.final_status.value}, exit code {end.exit_code}: {end.diagnostics or 'no diagnostics'}"
     )
@@ -120,7 +115,8 @@ def report_pi(job: JobSpec, end: m.EndMaster, attempt_id: str, seconds: float) -
 
 
 def main(argv: list[str], environ: Mapping[str, str]) -> int:
-    """Run the master; 0 if the job has ended, with whatever result, 1 after an error."""
+    """Run the master; 0 if the job has ended, with whatever result, 1 after an error, or if the RM could not be told of
+    the end. Then another attempt continues the job, and needs its files."""
     observer = LogObserver()
     if len(argv) != 1 or ATTEMPT_VARIABLE not in environ:
         observer.notice(
@@ -132,10 +128,12 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
     started = time.monotonic()
     try:
         job = read_job(argv[0])
-        token = read_token(TOKEN_FILE)
+        token = read_token()
         # A node with an AMRMProxy puts the proxy's token into the file, and its address into a variable.
         scheduler = environ.get(SCHEDULER_ADDRESS_VARIABLE, "")
         end = run_job(job, environ[ATTEMPT_VARIABLE], token, observer, scheduler)
+        if not end.told:
+            return EXIT_FAILURE
         ended = True
         if job.pi is not None:
             report_pi(job, end, environ[ATTEMPT_VARIABLE], time.monotonic() - started)

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 
 from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
 from ..records.master_protocol import (
+    ATTEMPT_VARIABLE,
     SCHEDULER_ADDRESS_VARIABLE,
     AllocateRequest,
     FinishApplicationMasterRequest,
@@ -26,7 +27,7 @@ from ..records.master_protocol import (
 from ..records.reports import FinalApplicationStatus, JobSummary
 from ..records.requests import Token
 from ..rpc.blocking import Connection
-from .applicationmaster import ATTEMPT_VARIABLE, TOKEN_FILE, read_token
+from .applicationmaster import read_token
 
 HEARTBEAT_SECONDS = 10.0
 RETRY_SECONDS = 1.0
@@ -131,7 +132,7 @@ def main(argv: list[str], environ: Mapping[str, str]) -> int:
         return EXIT_USAGE
     try:
         address = environ.get(SCHEDULER_ADDRESS_VARIABLE, "") or argv[0]
-        return run(CommandMaster(address, environ[ATTEMPT_VARIABLE], read_token(TOKEN_FILE)), argv[1])
+        return run(CommandMaster(address, environ[ATTEMPT_VARIABLE], read_token()), argv[1])
     except YoppError as error:
         sys.stderr.write(f"{error}\n")
         return EXIT_FAILURE

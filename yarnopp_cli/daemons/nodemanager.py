@@ -369,10 +369,16 @@ def _size(asked: Resource, host: HostLimits, configuration: Configuration) -> Re
 def main(argv: Sequence[str]) -> int:
     """Run the daemon; its exit code."""
     parser = argument_parser("nodemanager")
-    parser.add_argument("--port", type=_port, required=True, help="the node's own, among those of its host")
-    parser.add_argument("--memory", type=int, default=-1, metavar="MB", help="-1: what the machine has")
-    parser.add_argument("--vcores", type=int, default=-1, metavar="N", help="-1: what the machine has")
-    parser.add_argument("--gpus", default="", metavar="I:M,...", help="its own, of those of its host")
+    parser.add_argument(
+        "--port", type=_port, required=True, help="the node's port, which names it on this host"
+    )
+    parser.add_argument(
+        "--memory", type=int, default=-1, metavar="MB", help="the node's memory; -1: the machine's"
+    )
+    parser.add_argument(
+        "--vcores", type=int, default=-1, metavar="N", help="the node's vcores; -1: the machine's"
+    )
+    parser.add_argument("--gpus", default="", metavar="I:M,...", help="the node's GPUs, as index:minor")
     arguments = parser.parse_args(argv)
     return run(f"nm-{arguments.port}", arguments, NodeManagerDaemon)
 

@@ -55,16 +55,18 @@ EXIT_CRASHED: Final = 70
 def argument_parser(name: str) -> argparse.ArgumentParser:
     """The parser for the arguments of all daemons."""
     parser = argparse.ArgumentParser(prog=f"python -m yarnopp_cli.daemons {name}", allow_abbrev=False)
-    parser.add_argument("--run-dir", required=True, metavar="DIR", help="where its site.json is")
-    parser.add_argument("--ready-fd", type=int, default=-1, metavar="FD", help="tell there when serving")
-    parser.add_argument("--log-to-stderr", action="store_true", help="log to standard error, to no file")
-    parser.add_argument("--announce", action="store_true", help="say in JSON on standard output when serving")
+    parser.add_argument("--run-dir", required=True, metavar="DIR", help="the run directory, with site.json")
+    parser.add_argument(
+        "--ready-fd", type=int, default=-1, metavar="FD", help="write to this descriptor when serving"
+    )
+    parser.add_argument("--log-to-stderr", action="store_true", help="log to standard error, not to a file")
+    parser.add_argument("--announce", action="store_true", help="print a line of JSON when serving")
     parser.add_argument("--validate", action="store_true", help="check every invariant after each step")
-    parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="the cluster's")
-    parser.add_argument("--watched", action="store_true", help="others start it again if it dies")
-    parser.add_argument("--restarted-by", default="", metavar="NAME", help="the daemon that starts it again")
-    parser.add_argument("--died", type=int, default=0, metavar="PID", help="its earlier process, which died")
-    parser.add_argument("--tries", type=int, default=0, metavar="N", help="how often it was started again")
+    parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="of the cluster")
+    parser.add_argument("--watched", action="store_true", help="other daemons restart it if it dies")
+    parser.add_argument("--restarted-by", default="", metavar="NAME", help="the daemon that restarted it")
+    parser.add_argument("--died", type=int, default=0, metavar="PID", help="its previous process, which died")
+    parser.add_argument("--tries", type=int, default=0, metavar="N", help="how often it has been restarted")
     return parser
 
 

@@ -21,6 +21,7 @@ from executor.linux.watching.wall_clock import WallClock, wall_offset
 from executor.runner import write_crash_report
 
 from .. import __version__
+from ..cluster.capacity import capacity_of_host
 from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from ..machine.restarts import DaemonRestarted
@@ -44,6 +45,7 @@ from ..settings.declarations import DaemonSettings, NodeManagerSettings, Resourc
 from ..settings.ipc import IpcSettings
 from ..settings.loading import Configuration, read_queues
 from ..settings.queues import CapacitySchedulerSettings
+from ..settings.rules import RM_ADDRESS
 from .event_log import EventLog
 from .process import DaemonProcess, argument_parser, bounds_of, run
 from .retention import HistoryFiles
@@ -92,6 +94,7 @@ class ResourceManagerDaemon:
             distributed=node_settings.distributed_scheduling_enabled,
             capacity=configuration.settings(CapacitySchedulerSettings),
             queues=configuration.queues(),
+            host=capacity_of_host(configuration),
         )
         self._machine = ResourceManager(context, read_queues)
         self._driver: Driver[Event, Command] = Driver(
@@ -198,7 +201,7 @@ class ResourceManagerDaemon:
         try:
             await self._server.listen_unix(self._process.run_dir.rm_socket)
             if self._settings.address:
-                await self._server.listen_tcp(self._settings.address)
+                await self._server.listen_tcp(self._settings.address, RM_ADDRESS)
             if self._lifetime == "stay":
                 self._web.open(self._process.run_dir, self._configuration)
             # The deadlines of the machine count from here, before the first call.

@@ -1,8 +1,8 @@
-"""A job's connection to its cluster: find the cluster or start one, submit, and leave no cluster behind.
+"""A job's connection to its cluster, which it joins or starts.
 
-A job joins the cluster of its run directory. If there is none, it starts an on-demand cluster, which ends
-itself with its last job. A cluster that is ending refuses the job: the client waits for its end and starts
-another one.
+A job joins the cluster of its run directory. If none is running, it starts an on-demand cluster, which ends
+with its last job. A cluster that is ending refuses the job: the client waits for its end and starts another.
+A job that could not be submitted leaves no cluster behind.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ LINGER = "yopp.on-demand.linger-ms"
 ATTEMPTS = 3
 ENDING_SECONDS = 15.0
 NODES_SECONDS = 2.0
-"""How long a job waits for the first node before it checks whether there is none."""
+"""How long a job waits for the first node before it checks whether one can come."""
 START_SECONDS = 30.0
-"""How long it continues to wait while daemons are being started."""
+"""How long it waits in all while daemons are being started."""
 GONE_SECONDS = 3.0
 """How long the command waits for the end of an on-demand cluster."""
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
@@ -91,7 +91,7 @@ class JobClient:
         """Connect, after starting a cluster if there is none. Raises YoppError."""
         if self.connection is not None:
             return self.connection
-        self.run_dir.check()
+        self.run_dir.check(closing=True)
         try:
             self.connection = Connection(self.run_dir.rm_socket)
         except ConnectionFailedError:
@@ -105,7 +105,7 @@ class JobClient:
         return self.connection
 
     def _undo_start(self) -> None:
-        """The start of the cluster was interrupted: end at once the daemons that have started."""
+        """End the daemons of an interrupted start at once."""
         try:
             self.connection = Connection(self.run_dir.rm_socket)
         except ConnectionFailedError:
@@ -133,8 +133,8 @@ class JobClient:
     def submit(
         self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
     ) -> SubmitApplicationResponse:
-        """Submit; a cluster that is ending is waited for and replaced. ``otherwise`` makes the request if the
-        RM hosts no masters, the job is too large for one message, or ``request`` is None. Raises YoppError.
+        """Submit the job; if the cluster is ending, to the next one. ``otherwise`` makes the request if the RM hosts
+        no masters, the job is too large for one message, or ``request`` is None. Raises YoppError.
         """
         for attempt in range(1, ATTEMPTS + 1):
             try:
@@ -160,15 +160,15 @@ class JobClient:
             try:
                 return self.open().call(request)
             except (MastersNotHostedError, TooLargeError):
-                pass  # then the RM does not host its master
+                pass  # its master runs elsewhere
         return self.open().call(otherwise())
 
     def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
         """Wait for the first node: the RM serves before its nodes register, and another command may just be
         starting the cluster.
 
-        The user is told that there is none only once that is certain: no command is starting daemons, and the
-        RM knows every running NodeManager.
+        Warn that there is no node only if that is certain: no command is starting daemons, and the RM knows
+        every running NodeManager.
         """
         connection = self.open()
         request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
@@ -188,7 +188,7 @@ class JobClient:
         return replace(response, info=info)
 
     def abandon(self) -> None:
-        """End the cluster that was started for the job, which was not submitted, unless another job uses it."""
+        """The job was not submitted: end the cluster that was started for it, unless another job uses it."""
         info = self._ask(GetClusterInfoRequest(), GONE_SECONDS) if self.started_here else None
         if info is not None and info.lifetime == ON_DEMAND:
             busy = info.applications_running + info.applications_pending
@@ -211,10 +211,7 @@ class JobClient:
             self.run_dir.wait_until_gone(ENDING_SECONDS)
 
     def find_node(self, name: str) -> str:
-        """The node id that ``name`` means:
-
-        an id, a host, a port, or the end of an id. Raises NodeNotFoundError.
-        """
+        """The node named by its id, its host, its port, or the end of its id. Raises NodeNotFoundError."""
         if name == ANY:
             return name
         response = self.open().call(GetClusterNodesRequest())
@@ -263,7 +260,7 @@ class JobClient:
         return self._ask(ExplainRequest(application_id))
 
     def leave(self, info: ClusterInfo) -> None:
-        """Disconnect; wait for a limited time for the end of an on-demand cluster that ends with this job."""
+        """Disconnect. If an on-demand cluster ends with this job, wait up to GONE_SECONDS for its end."""
         ends = info.lifetime == ON_DEMAND and not int(info.properties.get(LINGER, "0") or 0)
         if ends and (now := self._ask(GetClusterInfoRequest(), GONE_SECONDS)) is not None:
             ends = now.lifetime == ON_DEMAND and not now.applications_running

@@ -26,7 +26,8 @@ _LONGEST_WAIT = 60.0
 
 
 class MasterLoop:
-    """Runs one master to its end. ``rm`` is the connection over which the application was submitted.
+    """Runs one master to its end. ``rm`` is the connection over which the application was submitted, or the address of
+    the RM, which need not be running yet.
 
     ``scheduler_address`` is the address of its scheduler, "" for the RM itself. ``records`` are read for what
     earlier attempts wrote, and written by this one. ``crash_dir`` and ``validate`` are as in
@@ -36,7 +37,7 @@ class MasterLoop:
     def __init__(
         self,
         master: JobMaster,
-        rm: Connection,
+        rm: Connection | str,
         observer: Observer,
         signals: SignalWatch | None = None,
         scheduler_address: str = "",
@@ -45,8 +46,8 @@ class MasterLoop:
         crash_dir: str | None = None,
         validate: bool = False,
     ) -> None:
-        self.rm: Connection | None = rm
-        self._rm_address = rm.address
+        self.rm: Connection | None = None if isinstance(rm, str) else rm
+        self._rm_address = rm if isinstance(rm, str) else rm.address
         self._scheduler_address = scheduler_address
         self._scheduler: Connection | None = None
         self._observer = observer

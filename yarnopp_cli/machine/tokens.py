@@ -27,9 +27,6 @@ AMRM_TOKEN = "AMRMToken"
 YARN's own kind is ``YARN_AM_RM_TOKEN``; here kinds name the class of token, as the container's does.
 """
 
-AM_TOKEN_FILE = "am-token.json"
-"""The file in a master's private directory that holds its AMRMToken, as the JSON of the Token record."""
-
 AMRM_PROXY_TOKEN = "AMRMProxyToken"
 """The kind of the tokens that a node's AMRMProxy gives to masters instead of the RM's; the RM does not
 accept them."""

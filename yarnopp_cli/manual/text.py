@@ -72,12 +72,12 @@ COMMON = (
 IDS: tuple[Block, ...] = (
     Paragraph(
         """An ID is any of these: YARN's full id; `last`, the newest; a number (`3` is application 3, `3.2`
-        container 2 of application 3, `45455` the node of that port); or a suffix (`_0003`) that no other id has."""
+        container 2 of application 3, `45455` the node of that port); the name of an application (`train`, or
+        `train.2` for its container 2); or a suffix (`_0003`) that no other id has."""
     ),
     Paragraph(
-        """Several things are named by ranges (`1-3,7`, `3.2-5`: those of them that exist), by `all`, which means
-        everything that is running and needs a confirmation for changes, and by `-`, for the ids on standard
-        input."""
+        """A range names several, as far as they exist: `1-3,7`, `3.2-5`. `all` names everything that is running;
+        before a change it asks for a confirmation. `-` reads ids from standard input."""
     ),
 )
 

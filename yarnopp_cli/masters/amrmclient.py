@@ -39,7 +39,7 @@ from ..records.requests import (
     UpdateContainerRequest,
 )
 from . import messages as m
-from .ends import RETRY_SECONDS, Loss
+from .ends import PATIENCE_SECONDS, RETRY_SECONDS, Loss
 from .tasks import Task
 
 
@@ -147,7 +147,9 @@ class AMRMClient:
     allocate calls.
     """
 
-    def __init__(self, attempt_id: str, token: Token, heartbeat_ms: int) -> None:
+    def __init__(
+        self, attempt_id: str, token: Token, heartbeat_ms: int, patience: float = PATIENCE_SECONDS
+    ) -> None:
         self.asks = Asks()
         self.releases: list[str] = []
         self.updates: list[UpdateContainerRequest] = []
@@ -164,7 +166,7 @@ class AMRMClient:
         self._token = token
         self._heartbeat_ms = heartbeat_ms
         self._response_id = 0
-        self.loss = Loss()
+        self.loss = Loss(patience)
 
     def register(self) -> m.CallRM:
         """Register, for the first time or again."""

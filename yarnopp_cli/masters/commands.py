@@ -33,7 +33,8 @@ FOR_EVER = 2**31
 class Tasks(Record):
     """What the containers of ``yopp run`` run: a command, or a template with its values, and the numbers of
     the tasks. ``name`` is the default name of the job, "" for that of the command. ``max_running`` is from
-    --array (``5-50%4``), 0 for none. ``results`` is as in ``PhaseSpec``."""
+    --array (``5-50%4``), 0 for none. ``results`` is as in
+    ``ApplicationSubmissionContext``."""
 
     command: tuple[str, ...]
     numbers: tuple[range, ...]
@@ -71,13 +72,12 @@ def plan_run(
     numbers: Sequence[range] = (),
     max_running: int = 0,
     halt: Halt | None = None,
-    results: str = "",
 ) -> JobSpec:
     """The job of ``containers`` tasks like ``task``. ``retries`` is how often a failing container is run again.
 
     ``numbers`` are the numbers of the tasks instead of 1, 2, 3 …; ``sweep`` makes ``command`` a template.
-    ``max_running`` and ``halt`` are those of the job, ``results`` is that of its phase. ``timeout_ms`` limits
-    the whole job, ``container_timeout_ms`` the run time of each container (without paused time).
+    ``max_running`` and ``halt`` are those of the job. ``timeout_ms`` limits the whole job,
+    ``container_timeout_ms`` the run time of each container (without paused time).
     """
     numbers = numbers or (range(1, containers + 1),)
     phase = PhaseSpec(
@@ -93,7 +93,6 @@ def plan_run(
         number_variable=NUMBER_VARIABLE,
         promote=promote,
         resource_name=node,
-        results=results,
     )
     return JobSpec(
         name=name or command[0].rsplit("/", 1)[-1],

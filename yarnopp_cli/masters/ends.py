@@ -12,23 +12,29 @@ from ..records.reports import FinalApplicationStatus, JobSummary
 
 RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 20.0
-"""The pause between calls to a lost RM, and the time after which the job gives up."""
+"""The pause between calls to a lost RM, and the time after which a client gives up."""
+CONTAINER_PATIENCE_SECONDS = 300.0
+"""The time after which a master in a container gives up: nobody waits in front of it, and with it the work of all its
+running containers would end. By then a node has been restarted, if it can be, and the RM does not yet count it as lost.
+"""
 TELL_SECONDS = 1.0
 """The time after which the loss of the RM is reported to the user."""
 
 
 class Loss:
-    """Since when the ResourceManager is lost (None: it is not), and whether the user was told."""
+    """Since when the ResourceManager is lost (None: it is not), and whether the user was told. ``patience``: for how
+    long, in seconds, it is tried again."""
 
-    def __init__(self) -> None:
+    def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
+        self.patience = patience
         self.since: float | None = None
         self.told = False
 
     def lasts(self, now: float) -> bool:
-        """Note that the RM could not be reached. Whether to try again: False after PATIENCE_SECONDS."""
+        """Note that the RM could not be reached. Whether to try again: False after ``patience``."""
         if self.since is None:
             self.since = now
-        return now - self.since < PATIENCE_SECONDS
+        return now - self.since < self.patience
 
     def worth_telling(self, now: float) -> bool:
         """Whether the user must be told now; true once per loss."""
@@ -41,9 +47,9 @@ class Loss:
         self.since, self.told = None, False
 
 
-def retrying(error: YoppError) -> str:
+def retrying(error: YoppError, patience: float = PATIENCE_SECONDS) -> str:
     """The notice for the user about a loss."""
-    return f"{error.message}: retrying for {PATIENCE_SECONDS:g} s (`yopp up` starts what is missing)"
+    return f"{error.message}: retrying for {patience:g} s (`yopp up` starts what is missing)"
 
 
 class StopRequested(Record):
@@ -55,9 +61,10 @@ class StopRequested(Record):
 
 
 class EndMaster(Record):
-    """The job has ended, and the RM knows (or is unavailable).
+    """The job has ended. ``error`` is the fatal error.
 
-    ``error`` is the fatal error.
+    ``told`` is false if the RM could not be told: it starts another attempt of a master in a container, and that one
+    continues the job.
     """
 
     exit_code: int
@@ -65,3 +72,4 @@ class EndMaster(Record):
     diagnostics: str
     summary: JobSummary
     error: YoppError | None = None
+    told: bool = True

@@ -47,10 +47,10 @@ from ..records.requests import Container, ContainerUpdateType, TaskAssignment, T
 from ..records.state import StoredTask
 from . import messages as m
 from .amrmclient import AMRMClient, update_request
-from .ends import RETRY_SECONDS, retrying
+from .ends import PATIENCE_SECONDS, RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
 from .resuming import resume, settled
-from .tasks import Tally, Task, exit_code_of
+from .tasks import Tally, Task, Waiting, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for its containers to end before it leaves them to the RM.
@@ -81,11 +81,18 @@ class JobMaster:
     """The machine of one job (``Machine[Event, Command]``). The first event is ``MasterStarted``.
 
     A ``hosted`` master runs in the ResourceManager, which sends its starts to the nodes. It
-    keeps its counts in ``tally``.
+    keeps its counts in ``tally``. It tries a lost RM again for ``patience`` seconds.
     """
 
     def __init__(
-        self, job: JobSpec, attempt_id: str, token: Token, *, hosted: bool = False, tally: Tally | None = None
+        self,
+        job: JobSpec,
+        attempt_id: str,
+        token: Token,
+        *,
+        hosted: bool = False,
+        tally: Tally | None = None,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.job = job
         self._hosted = hosted
@@ -99,11 +106,11 @@ class JobMaster:
         self._ahead: Iterator[Task] = iter(())
         self._unmade = 0
         self._unfinished = 0
-        self._waiting: list[Task] = []
+        self._waiting = Waiting()
         self._by_container: dict[str, Task] = {}
         self._seen: set[str] = set()
         self._launches = 0
-        self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms)
+        self._rm = AMRMClient(attempt_id, token, job.heartbeat_ms, patience)
         self._rm.tasks_matter = job.map_reduce is not None  # otherwise sent only with other news
         self._starts = Starts(self._by_container.__contains__, hosted=hosted)
         self._noticed: set[str] = set()
@@ -156,7 +163,7 @@ class JobMaster:
         if self.stage is Stage.WORKING and self._rm.registered:  # otherwise nothing is requested or started
             times.append(self._starts.next_deadline())
             if self._room > 0:
-                times += [task.not_before for task in self._waiting]
+                times.append(self._waiting.next_time())
         return earliest(times)
 
     def advance(self, now: float) -> list[m.Command]:
@@ -232,7 +239,7 @@ class JobMaster:
         self._ahead = Task.all_of(self._phase_index, phase)
         self._unfinished = self._unmade = phase.size
         self._tasks = []
-        self._waiting = []
+        self._waiting.clear()
         self._launches = 0
         if (past := self._past.pop(self._phase_index, None)) is not None:
             self._take_up(past, now)
@@ -251,7 +258,7 @@ class JobMaster:
             elif state in ENDED:
                 self._close(task, state)
             else:
-                self._waiting.append(task)
+                self._waiting.add((task,))
         failed = next((task for task, state in known if state is TaskState.FAILED), None)
         if failed is not None:
             self._mind_failure(failed, now)
@@ -264,7 +271,7 @@ class JobMaster:
             made = list(islice(self._ahead, MOST_ASKED - open_asks))
             self._unmade -= len(made)
             self._tasks += made
-            self._waiting += made
+            self._waiting.add(made)
 
     @property
     def _room(self) -> int:
@@ -275,13 +282,9 @@ class JobMaster:
 
     def _ask(self, now: float) -> None:
         self._make_tasks()
-        if not self._waiting or self._room <= 0:
-            return
-        due = [task for task in self._waiting if task.not_before <= now][: self._room]
+        due = self._waiting.take(now, self._room)
         if not due:
             return
-        taken = set(due)
-        self._waiting = [task for task in self._waiting if task not in taken]
         for task in due:
             self._move(task, TaskState.ASKED)
         self._rm.asks.add(due, now)
@@ -496,9 +499,8 @@ class JobMaster:
         if self._halted:
             self._close(task, TaskState.KILLED)
             return
-        task.not_before = not_before
         task.promoted = False
-        self._waiting.append(task)
+        self._waiting.add_later(task, not_before)
         self._move(task, TaskState.WAITING)
 
     def _fail(self, task: Task, now: float) -> None:
@@ -578,7 +580,7 @@ class JobMaster:
             self._error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
         elif self._rm.loss.worth_telling(now):
-            self._notice(retrying(error))
+            self._notice(retrying(error, self._rm.loss.patience))
 
     def _on_end_untold(self, error: YoppError, now: float) -> None:
         """The RM was not told of the job's end, or its answer was lost: tell it again, which is harmless. A
@@ -586,7 +588,7 @@ class JobMaster:
         """
         if self._reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
             self._notice(f"the job's end could not be reported to the ResourceManager: {error.message}")
-            self._end()
+            self._end(told=False)
         elif self._rm.loss.worth_telling(now):
             self._notice(
                 f"the job has ended, but its ResourceManager is unavailable: {error.message}: retrying"
@@ -606,7 +608,7 @@ class JobMaster:
     def _stop(self, reason: str, exit_code: int | None, status: FinalApplicationStatus, now: float) -> None:
         """Stop live containers, then unregister. ``exit_code`` None means that of the failed tasks."""
         if self.stage is Stage.FINISHING and self._rm.retry_at is not None:
-            self._end()  # the RM cannot be reached, and no container runs any more
+            self._end(told=False)  # the RM cannot be reached, and no container runs any more
         if self.stage in (Stage.STOPPING, Stage.FINISHING, Stage.ENDED):
             return
         self._reason, self._exit_code, self._final_status = reason, exit_code, status
@@ -677,11 +679,13 @@ class JobMaster:
             f"failed={summary.failed}; task {first.number}: {why}"
         )
 
-    def _end(self) -> None:
+    def _end(self, *, told: bool = True) -> None:
         if self.stage is Stage.ENDED:
             return
         self.stage = Stage.ENDED
         code = self._exit_code if self._exit_code is not None else 1
         self._out.append(
-            m.EndMaster(code, self._final_status, self._diagnostics(), self.tally.summary(code), self._error)
+            m.EndMaster(
+                code, self._final_status, self._diagnostics(), self.tally.summary(code), self._error, told
+            )
         )

@@ -46,16 +46,19 @@ def stored_task(application_id: str, task: Task) -> StoredTask:
 
 
 def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[StoredTask]:
-    """The records, with waiting tasks settled that had a container when their attempt ended: such a task has
-    succeeded if its container is in ``ended_well``; otherwise it has no container any more.
+    """The records, with the tasks settled that had not come to their end when their attempt ended: such a task has
+    succeeded if its container is in ``ended_well``; otherwise it waits for another container.
+
+    This is also true of a task that its attempt killed: that attempt gave up, or was about to end the job, but the
+    job continues. What made it end the job (a failed task, a limit, a user) ends it again.
     """
     well = frozenset(ended_well)
     return [
         one
-        if one.state is not TaskState.WAITING or not one.container_id
+        if one.state not in (TaskState.WAITING, TaskState.KILLED)
         else replace(one, state=TaskState.SUCCEEDED, exit_code=0, exit_status=0, diagnostics="")
         if one.container_id in well
-        else replace(one, container_id="", node_id="")
+        else replace(one, state=TaskState.WAITING, container_id="", node_id="")
         for one in records
     ]
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from heapq import heappop, heappush
 
 from executor.causes import CauseKind, of_kind
 from executor.hints import Any
@@ -74,7 +75,6 @@ class Task(Record, frozen=False):
     preemptions: int = 0
     refusals: int = 0
     start_failures: int = 0
-    not_before: float = 0.0
     first_asked: float = -1.0
     asked_at: float = 0.0
     ask_wait_ms: int = 0
@@ -159,6 +159,41 @@ class Task(Record, frozen=False):
     def has_awaited(self) -> bool:
         """Whether the task had to wait for the grant of its container."""
         return self.ask_wait_ms >= NOTICEABLE_WAIT_MS
+
+
+class Waiting:
+    """The tasks of a phase that wait until containers may be requested for them, in order. One that is to be tried
+    again later comes last when its time has come."""
+
+    def __init__(self) -> None:
+        self._due: deque[Task] = deque()
+        self._later: list[tuple[float, int, Task]] = []
+
+    def __len__(self) -> int:
+        return len(self._due) + len(self._later)
+
+    def add(self, tasks: Iterable[Task]) -> None:
+        """Add tasks that need not wait for a time."""
+        self._due.extend(tasks)
+
+    def add_later(self, task: Task, not_before: float) -> None:
+        """Add a task for which nothing is requested before that time."""
+        heappush(self._later, (not_before, task.number, task))
+
+    def take(self, now: float, most: int) -> list[Task]:
+        """Remove and return the first ``most`` of those that are due. The cost does not depend on how many wait."""
+        while self._later and self._later[0][0] <= now:
+            self._due.append(heappop(self._later)[2])
+        return [self._due.popleft() for _ in range(min(most, len(self._due)))]
+
+    def next_time(self) -> float | None:
+        """When the next of those that are not due will be; None if there is none."""
+        return self._later[0][0] if self._later else None
+
+    def clear(self) -> None:
+        """Remove all."""
+        self._due.clear()
+        self._later.clear()
 
 
 class Tally:

@@ -28,10 +28,13 @@ class DrainNodesRequest(Request["NodesResponse"]):
 
 
 class NodesResponse(Record):
-    """The nodes as they are now. ``containers`` is the number of live containers on the nodes being drained."""
+    """The nodes as they are now. ``containers`` is the number of live containers on the nodes being drained.
+    ``warnings`` of a resize are for its user, a line each.
+    """
 
     nodes: tuple[NodeReport, ...]
     containers: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class ResumeNodesRequest(Request["NodesResponse"]):
@@ -41,14 +44,14 @@ class ResumeNodesRequest(Request["NodesResponse"]):
     dry_run: bool = False
 
 
-class UpdateNodeResourceRequest(Request["NodeReport"]):
-    """Change the size of a node (``updateNodeResource``), until its NodeManager's process ends.
+class UpdateNodeResourceRequest(Request["NodesResponse"]):
+    """Change the sizes of nodes, by their ids, until the NodeManagers' processes end: all of them, or none.
 
-    What opportunistic containers hold beyond the new size is reclaimed; guaranteed containers are left alone.
+    What opportunistic containers hold beyond the new size is reclaimed; guaranteed containers are left alone. More
+    memory than the host has is refused.
     """
 
-    node_id: str
-    resource: Resource
+    sizes: dict[str, Resource]
     dry_run: bool = False
 
 

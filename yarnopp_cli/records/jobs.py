@@ -81,8 +81,7 @@ class PhaseSpec(Record):
     ``number_by_allocation`` 1, 2, 3 … in the order in which containers were allocated (YARN_SHELL_ID).
     ``promote`` asks for each opportunistic container to be promoted once it runs. ``resource_name`` is where
     to run: ``*`` or a node. ``shell_line`` is the line that ``command`` has a shell run, where there is one.
-    ``sweep``: ``command`` is a template, which each task fills in. ``results`` is the file that the command of a
-    task writes its output to (``yopp run --results``), with the marks of tasks; "" if output goes to the logs.
+    ``sweep``: ``command`` is a template, which each task fills in.
     """
 
     name: str
@@ -105,7 +104,6 @@ class PhaseSpec(Record):
     own_account: bool = False
     shell_line: str = ""
     sweep: Sweep | None = None
-    results: str = ""
 
     @property
     def size(self) -> int:

@@ -20,6 +20,12 @@ from .requests import (
 SCHEDULER_ADDRESS_VARIABLE = "YOPP_SCHEDULER_ADDRESS"
 """The environment variable with the address of the AMRMProxy that a master has to use."""
 
+ATTEMPT_VARIABLE = "APPLICATION_ATTEMPT_ID"
+"""The environment variable with the id of a master's attempt, in its container."""
+
+AM_TOKEN_FILE = "am-token.json"
+"""The file in a master's private directory that holds its AMRMToken, as the JSON of the Token record."""
+
 AM_RESYNC = "AM_RESYNC"
 """The command of an answer to a master that a restarted RM knows and that has not registered with it yet."""
 

@@ -142,7 +142,8 @@ class ApplicationReport(Record):
 
     ``timeout_at_ms`` is when its lifetime ends, 0 for never. ``tracking_url`` leads to its page, "" for none.
     ``unmanaged``: its master has no container, but is its client or runs in the RM (``hosted``).
-    ``postponed``: it has not begun, as it waits for ``begin_at_ms`` or for what is left of ``after``.
+    ``postponed``: it has not begun, as it waits for ``begin_at_ms`` or for what is left of ``after``. ``results`` is as
+    in ``ApplicationSubmissionContext``, with its id for ``{job}``.
     """
 
     application_id: str
@@ -191,6 +192,7 @@ class ApplicationReport(Record):
     after: tuple[str, ...] = ()
     deadline_at_ms: int = 0
     postponed: bool = False
+    results: str = ""
 
 
 class ApplicationAttemptReport(Record):

@@ -144,7 +144,8 @@ class ApplicationSubmissionContext(Record):
     yopp's own: the application does not begin before ``begin_at_ms`` (epoch, 0 for at once), nor before each
     condition in ``after``, ``ID:CONDITION``, is met: another application has succeeded (``ok``), failed
     (``failed``) or ended (``any``). A condition that is met is removed. ``deadline_at_ms`` is when the
-    application is ended, begun or not, 0 for never.
+    application is ended, begun or not, 0 for never. ``results`` is the file that the command of a task writes its
+    output to (``yopp run --results``), with the marks of tasks and ``{job}``; "" if output goes to the logs.
     """
 
     application_id: str
@@ -166,6 +167,7 @@ class ApplicationSubmissionContext(Record):
     begin_at_ms: int = 0
     after: tuple[str, ...] = ()
     deadline_at_ms: int = 0
+    results: str = ""
 
 
 class JobProperty(Record):

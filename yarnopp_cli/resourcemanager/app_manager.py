@@ -14,10 +14,15 @@ from executor.light import replace
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, exit_status_name
 
 from ..allocation.asks import normalise
-from ..machine.tokens import AM_TOKEN_FILE, AMRM_TOKEN, sign
+from ..machine.tokens import AMRM_TOKEN, sign
 from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId, ApplicationId
-from ..records.master_protocol import AllocateResponse, FinishApplicationMasterRequest
+from ..records.master_protocol import (
+    AM_TOKEN_FILE,
+    ATTEMPT_VARIABLE,
+    AllocateResponse,
+    FinishApplicationMasterRequest,
+)
 from ..records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
 from ..records.tracker_protocol import ContainerToStart
@@ -396,7 +401,7 @@ def _master_launch_context(attempt: RMAppAttempt) -> ContainerLaunchContext:
         environment={
             **submitted.environment,
             "APP_SUBMIT_TIME_ENV": str(attempt.app.submitted_at_ms),
-            "APPLICATION_ATTEMPT_ID": attempt.id,
+            ATTEMPT_VARIABLE: attempt.id,
         },
         files={**submitted.files, AM_TOKEN_FILE: json.dumps(asdict(attempt.token))},
     )

@@ -19,6 +19,7 @@ from executor.light import replace
 from executor.records import Resource
 
 from ..allocation.cluster_node import ClusterNode
+from ..allocation.host_capacity import HostCapacity
 from ..allocation.load_monitor import NodeQueueLoadMonitor
 from ..allocation.opportunistic import OpportunisticContainerAllocator
 from ..errors import (
@@ -259,6 +260,7 @@ class RMContext:
     containers are allocated only at a heartbeat of their node: YARN's periodic heartbeat, for studies of its delay.
     ``queues`` are those of guaranteed containers, under the rules of ``capacity``. With ``distributed`` nodes may
     allocate opportunistic containers themselves. ``rng`` is for random policies; the default ones are not random.
+    ``host`` bounds the resizing of nodes; None does not.
 
     ``now`` is the time of the step in seconds, monotonic; ``now_ms`` is its wall time, in epoch milliseconds.
     """
@@ -275,6 +277,7 @@ class RMContext:
         rng: random.Random | None = None,
         capacity: CapacitySchedulerSettings | None = None,
         queues: QueueSettings = DEFAULT_QUEUES,
+        host: HostCapacity | None = None,
     ) -> None:
         self.now = 0.0
         self.now_ms = 0
@@ -283,6 +286,7 @@ class RMContext:
         self.identity = identity
         self.heartbeat_wait = heartbeat_wait
         self.distributed = distributed
+        self.host = host
         self.secret = secret
         self.container_key = derive_key(secret, CONTAINER_TOKEN)
         self.am_key = derive_key(secret, AMRM_TOKEN)

@@ -14,7 +14,7 @@ from typing import Any
 
 from executor.causes import Cause
 from executor.core.transitions import StoryEntry
-from executor.light import Record
+from executor.light import Record, maker
 from executor.records import (
     ContainerExitStatus,
     ContainerStatus,
@@ -379,19 +379,18 @@ class RMContainer:
 
     def container(self) -> Container:
         """As its master and its node know it."""
-        registration = self.node.registration
-        return Container(
-            id=self.id,
-            node_id=self.node.node_id,
-            node_address=registration.address,
-            resource=self.resource,
-            token=self.token,
-            priority=self.priority,
-            execution_type=self.execution_type,
-            allocation_request_id=self.ask_key[1],
-            version=self.version,
-            node_http_address=registration.http_address,
+        node = self.node
+        registration = node.registration
+        return _container(
+            self, node.node_id, registration.address, self.ask_key[1], registration.http_address
         )
+
+
+_container = maker(
+    Container,
+    RMContainer,
+    given=("node_id", "node_address", "allocation_request_id", "node_http_address"),
+)
 
 
 class PendingUpdate(Record):

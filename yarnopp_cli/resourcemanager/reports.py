@@ -110,6 +110,7 @@ def application_report(app: RMApp, now: float) -> ApplicationReport:
         attempts=len(app.attempts),
         timeout_at_ms=app.timed_from_ms + context.timeout_ms if context.timeout_ms > 0 else 0,
         usage=_usage(app),
+        results=context.results.replace("{job}", app.id),
     )
 
 

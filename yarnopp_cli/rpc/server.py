@@ -114,13 +114,14 @@ class RpcServer:
         listener.listen(BACKLOG)
         self._socket_paths.append((path, inode))
 
-    async def listen_tcp(self, address: str, *, loopback_only: bool = True) -> str:
-        """Listen on ``host:port`` and return the address with its actual port. Raises YoppError.
+    async def listen_tcp(self, address: str, origin: str, *, loopback_only: bool = True) -> str:
+        """Listen on ``host:port``, the value of the property ``origin``; the address with its actual port. Raises
+        YoppError.
 
         Port 0 takes a free port. Without ``loopback_only``, callers from other machines, whose user the
         kernel does not know, are served too: use that only for methods that each require a token.
         """
-        where = loopback_address(address) if loopback_only else any_address(address)
+        where = (loopback_address if loopback_only else any_address)(address, origin)
         server = await where.listen(partial(_Connection, self, known_only=loopback_only))
         self._servers.append(server)
         name = server.sockets[0].getsockname()

@@ -1,9 +1,9 @@
 """Listening on TCP, if a property asks for it: on loopback only, and for known users only.
 
 /proc/net/tcp names the owner of a loopback connection, so the rule is that of the Unix socket: the daemon's
-own user, and root. A caller is known only while its end is open: one that closes it before it is served, even
-only for sending, counts as nobody and is refused. Only an AMRMProxy listens on other interfaces, if
-configured (``any_address``).
+own user, and root. The owner is known only while the other end is open: a caller that closes its end before it is
+served, even for sending only, counts as nobody and is refused. Only an AMRMProxy listens on other interfaces,
+if configured (``any_address``).
 
 Decisions: callers.
 """
@@ -22,7 +22,6 @@ from executor.light import Record
 from ..errors import InvalidPropertyError, YoppError, reason_of
 from .tcp_peers import NOBODY, Peer, is_here, peer_of, plain
 
-_PROPERTY = "yarn.resourcemanager.address"
 BACKLOG: Final = 1024
 """How many connections the kernel queues until they are accepted."""
 ACCEPT_AT_ONCE: Final = 16
@@ -30,11 +29,12 @@ ACCEPT_AT_ONCE: Final = 16
 
 
 class ListenAddress(Record):
-    """An address to listen on: ``host`` as configured, and the ``ip`` it stands for."""
+    """An address to listen on: ``host`` as configured, the ``ip`` it stands for, and the property that has it."""
 
     host: str
     ip: str
     port: int
+    origin: str
 
     @property
     def parsed(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -59,35 +59,39 @@ class ListenAddress(Record):
                 raise YoppError(
                     f"port {self.port} is taken",
                     because=holder_of(self.ip, self.port),
-                    hint=f"name another one with -D{_PROPERTY}={self.host}:<port>, or empty it to use no TCP",
+                    hint=f"choose another: -D{self.origin}={self.host}:PORT; or use no TCP: -D{self.origin}=",
                 ) from None
             raise YoppError(f"cannot listen on {self.host}:{self.port}", because=reason_of(error)) from None
 
 
-def loopback_address(address: str) -> ListenAddress:
-    """Parse ``host:port``. Raises InvalidPropertyError if it is malformed or not on loopback."""
-    found = _address(address)
+def loopback_address(address: str, origin: str) -> ListenAddress:
+    """Parse ``host:port``, the value of the property ``origin``. Raises InvalidPropertyError if it is malformed or not
+    on loopback."""
+    found = _address(address, origin)
     if found is None:
-        raise InvalidPropertyError(
-            f"{_PROPERTY} = {address!r} is not an address", because="it looks like localhost:8032"
-        )
+        raise _malformed(address, origin)
     if found.parsed is None or not found.parsed.is_loopback:
         raise InvalidPropertyError(
-            f"{_PROPERTY} = {address!r} is refused",
-            because="whoever reaches the ResourceManager can run commands, so it listens on loopback only",
-            hint=f"-D{_PROPERTY}=localhost:{found.port}",
+            f"{origin} = {address!r} is refused",
+            because="it may be on loopback only: whoever reaches it can run commands",
+            hint=f"-D{origin}=localhost:{found.port}",
         )
     return found
 
 
-def any_address(address: str) -> ListenAddress:
-    """Parse ``host:port`` on any interface. Raises InvalidPropertyError if it is malformed."""
-    found = _address(address)
+def any_address(address: str, origin: str) -> ListenAddress:
+    """The same on any interface. Raises InvalidPropertyError if it is malformed."""
+    found = _address(address, origin)
     if found is None or found.parsed is None:
-        raise InvalidPropertyError(
-            f"{address!r} is not an address to listen on", because="it looks like 0.0.0.0:8049"
-        )
+        raise _malformed(address, origin)
     return found
+
+
+def _malformed(address: str, origin: str) -> InvalidPropertyError:
+    return InvalidPropertyError(
+        f"{origin} = {address!r} is not an address",
+        because="an address is an IP address, or localhost, and a port",
+    )
 
 
 def host_and_port(text: str) -> tuple[str, int] | None:
@@ -99,11 +103,11 @@ def host_and_port(text: str) -> tuple[str, int] | None:
     return host, int(port)
 
 
-def _address(text: str) -> ListenAddress | None:
+def _address(text: str, origin: str) -> ListenAddress | None:
     if (found := host_and_port(text)) is None:
         return None
     host, port = found
-    return ListenAddress(host, "127.0.0.1" if host == "localhost" else host, port)
+    return ListenAddress(host, "127.0.0.1" if host == "localhost" else host, port, origin)
 
 
 class TcpCaller:
@@ -150,7 +154,7 @@ class TcpCaller:
 
 
 def holder_of(ip: str, port: int) -> str:
-    """A text that names the process that listens on a port, for an error."""
+    """The process that listens on a port, as a clause for an error."""
     import psutil  # only on the way to an error
 
     family = "inet6" if ":" in ip else "inet4"

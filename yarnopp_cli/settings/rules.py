@@ -28,20 +28,19 @@ _MAPPINGS = "yarn.scheduler.capacity.queue-mappings"
 _WEIGHTS = "yopp.resourcemanager.opportunistic-share.user-weights"
 _ACL_ENABLE = "yarn.acl.enable"
 _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
-
-
+_SCHEDULER = "yarn.resourcemanager.scheduler.address"
+RM_ADDRESS = "yarn.resourcemanager.address"
+AMRM_PROXY = "yarn.nodemanager.amrmproxy.address"
 OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
     {
-        "yarn.resourcemanager.address",
-        "yarn.resourcemanager.scheduler.address",
+        RM_ADDRESS,
+        _SCHEDULER,
         "yarn.resourcemanager.webapp.address",
         "yarn.nodemanager.webapp.address",
     }
 )
 """In a Hadoop site file these tell where that cluster's RM is, so that from XML they are ignored with a
 warning."""
-_SCHEDULER = "yarn.resourcemanager.scheduler.address"
-AMRM_PROXY = "yarn.nodemanager.amrmproxy.address"
 
 
 def of_another_cluster(name: str, value: object, amrm_proxy: object) -> bool:

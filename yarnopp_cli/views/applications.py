@@ -249,6 +249,7 @@ def _ours(app: ApplicationReport) -> dict[str, Any]:
         "after": list(app.after),
         "deadlineAt": app.deadline_at_ms,
         "logDirectory": app.log_directory,
+        "results": app.results,
     }
 
 
@@ -308,6 +309,8 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         lines.append(("Deadline", timestamp(app.deadline_at_ms)))
     if app.tags:
         lines.append(("Application Tags", ",".join(app.tags)))
+    if app.results:
+        lines.append(("Results", app.results))
     lines += [("Command", app.command_line), ("Logs", app.log_directory), ("Diagnostics", app.diagnostics)]
     return lines
 
@@ -390,7 +393,7 @@ APPLICATIONS: Noun[ApplicationReport] = Noun(
     document=document,
     fields=fields,
     states=("ALL", *(state.value for state in YarnApplicationState)),
-    ours=frozenset({"Allocated", "Ran", "Begins", "Deadline", "Command"}),
+    ours=frozenset({"Allocated", "Ran", "Begins", "Deadline", "Results", "Command"}),
 )
 
 ATTEMPTS: Noun[ApplicationAttemptReport] = Noun(

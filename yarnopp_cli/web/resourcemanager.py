@@ -353,8 +353,8 @@ class ClusterApi:
         """Change the size of a node, until its process ends."""
         size = resource_of(await json_body(request))
         node = await self.data.node(request.match_info["node"])
-        total = (await self._write(UpdateNodeResourceRequest(node.node_id, size), request)).total
-        return {"memory": total.memory, "vCores": total.vcores}
+        (changed,) = (await self._write(UpdateNodeResourceRequest({node.node_id: size}), request)).nodes
+        return {"memory": changed.total.memory, "vCores": changed.total.vcores}
 
     # -- not supported on one host
     # -----------------------------------------------------------------------------

@@ -16,6 +16,8 @@ from yarnopp_cli.errors import (
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.ends import PATIENCE_SECONDS
 from yarnopp_cli.masters.jobmaster import JobMaster
+from yarnopp_cli.masters.resuming import stored_task
+from yarnopp_cli.masters.tasks import Task, Waiting
 from yarnopp_cli.records.client_protocol import KillApplicationRequest
 from yarnopp_cli.records.container_protocol import (
     FailedContainer,
@@ -36,7 +38,9 @@ from yarnopp_cli.records.master_protocol import (
 )
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, UpdatedContainer
+from yarnopp_cli.records.state import StoredTask
 
+from ...steps import steps
 from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, rm_answered, tasks
 
 FULL = Cause(CauseKind.QUEUE_FULL)
@@ -425,7 +429,61 @@ def test_an_rm_that_stays_away_is_given_up() -> None:
     commands = script.at(script.now + 5.1)
     (finish,) = only(FinishApplicationMasterRequest, commands)
     (end,) = only(m.EndMaster, script.tell(m.CallFailed(finish, ConnectionFailedError("lost"))))
-    assert end.exit_code == 69 and end.error is not None
+    assert end.exit_code == 69 and end.error is not None and not end.told
+
+
+def given_up(script: Script, call: m.CallRM) -> list[m.Command]:
+    """All that a master says from the first call that a lost RM did not answer, until it has ended without it."""
+    lost, said = ConnectionFailedError("lost the connection"), list[m.Command]()
+    unheard: list[m.CallRM] = [call]
+    while not any(isinstance(command, m.EndMaster) for command in said):
+        for one in unheard:
+            said += script.tell(m.CallFailed(one, lost))
+        due = script.master.next_deadline()
+        commands = [] if due is None else script.at(due)
+        unheard = [command for command in commands if isinstance(command, m.CallRM)]
+        said += commands
+    return said
+
+
+def test_the_next_attempt_runs_what_one_killed_that_lost_the_rm() -> None:
+    spec = job(4)
+    script, ids = begin(replace(spec, max_running=2))
+    records: dict[int, StoredTask] = {}
+
+    def note(commands: list[m.Command]) -> None:
+        for command in commands:
+            if isinstance(command, m.TaskChanged):
+                records[command.task.number] = stored_task("application_1_0001", command.task)
+
+    note(script.news(completed=(ended(ids[0], 0),)))
+    (held,) = only(AllocateRequest, script.news())
+    commands = given_up(script, held)
+    note(commands)
+    (end,) = only(m.EndMaster, commands)
+    assert (end.exit_code, end.told) == (69, False)
+    assert [records[number].state for number in (3, 4)] == [TaskState.KILLED] * 2, "so it recorded them"
+    second = JobMaster(spec, ATTEMPT, TOKEN)
+    second.handle(m.MasterStarted(tuple(records.values())), 0.0)
+    commands = second.handle(registered(), 0.0)
+    second.validate()
+    assert not only(FinishApplicationMasterRequest, commands)
+    assert [ask.num_containers for ask in asks_of(commands)] == [3]
+
+
+def test_a_job_that_a_failure_ended_ends_with_its_next_attempt_too() -> None:
+    script, ids = begin(job(2, fail_fast=True))
+    (failed,) = only(m.TaskChanged, script.news(completed=(ended(ids[0], 4),)))[:1]
+    records = [stored_task("application_1_0001", failed.task)]
+    killed = only(m.TaskChanged, script.news(completed=(ended(ids[1], -105),)))
+    records += [stored_task("application_1_0001", command.task) for command in killed]
+    assert [one.state for one in records] == [TaskState.FAILED, TaskState.KILLED]
+    second = JobMaster(job(2, fail_fast=True), ATTEMPT, TOKEN)
+    second.handle(m.MasterStarted(tuple(records)), 0.0)
+    commands = second.handle(registered(), 0.0)
+    second.validate()
+    assert not asks_of(commands)
+    assert finish_of(commands).request.final_status is FinalApplicationStatus.FAILED
 
 
 def test_who_is_not_known_any_more_ends_at_once() -> None:
@@ -563,6 +621,35 @@ def test_no_more_than_may_run_at_once_are_asked_for() -> None:
     again = asks_of(script.news(completed=(ended(ids[1], 1),)))
     assert [one.num_containers for one in again] == [1], "one that is tried again counts, too"
     assert script.master.tally.counts[TaskState.ASKED] == 2
+
+
+def lines_of_turns(waiting: int) -> int:
+    """Lines executed in 50 turns of a job of which two containers run, and so many tasks wait."""
+    script, ids = begin(replace(job(waiting), max_running=2))
+    script.master.validate = lambda: None  # type: ignore[method-assign]
+
+    def turns() -> None:
+        for _ in range(50):
+            new, _ = script.grant(asks_of(script.news(completed=(ended(ids.pop(0), 0),))))
+            ids.extend(new)
+
+    return steps(turns)
+
+
+def test_a_turn_costs_the_same_however_many_tasks_wait_for_their_turn() -> None:
+    few, many = lines_of_turns(100), lines_of_turns(2000)
+    assert many < 1.1 * few, f"50 turns: {few} lines with 100 tasks, {many} with 2,000"
+
+
+def test_one_that_is_tried_again_later_comes_after_those_that_are_due() -> None:
+    waiting = Waiting()
+    first, second, third = Task.all_of(0, job(3).phases[0])
+    waiting.add_later(first, 5.0)
+    waiting.add((second, third))
+    assert waiting.next_time() == 5.0 and len(waiting) == 3
+    assert waiting.take(4.0, 1) == [second] and waiting.take(4.0, -1) == []
+    assert waiting.take(5.0, 9) == [third, first]
+    assert waiting.next_time() is None and not len(waiting)
 
 
 def halted(now: bool) -> tuple[Script, list[str], list[m.Command]]:

@@ -21,7 +21,7 @@ from ..frame.naming import nodes as named_nodes
 from ..frame.naming import one_of
 from ..frame.options import Annotated, Live, Words, argument, duration, option
 from ..frame.session import Session
-from ..looking.node import check_sizes, tell, tell_size
+from ..looking.node import change_sizes, tell
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,9 +136,7 @@ def update_node_resource(
             hint="leave it out, or give -1",
         )
     found = one_of(named_nodes(session.client.nodes(), [node]), node)
-    check_sizes(session, {found.node_id: Resource(memory, vcores)})
-    changed = [session.client.resize_node(found.node_id, Resource(memory, vcores), dry_run=session.dry_run)]
-    tell_size(session, changed)
+    change_sizes(session, {found.node_id: Resource(memory, vcores)})
 
 
 @command(

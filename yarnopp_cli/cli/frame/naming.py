@@ -25,7 +25,7 @@ from ...errors import (
     YoppError,
 )
 from ...records import client_protocol as rm
-from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId
+from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId, application_of
 from ...records.reports import FINAL_STATES
 from ...views.containers import is_live
 from ...views.text import harmless
@@ -135,6 +135,16 @@ def applications(client: Client, given: Sequence[str]) -> list[str]:
     reports = cache(lambda: client.applications())
     named = [word if _IDENTIFYING.fullmatch(word) else _by_name(reports(), word) for word in words(given)]
     return _named(_APPLICATION, lambda: [one.application_id for one in reports()], named, live)
+
+
+def owners(client: Client, given: Sequence[str]) -> list[str]:
+    """The full ids of the applications named; ``3.2``, ``last.2`` and ``NAME.2`` name that of a container. Raises as
+    ``applications`` and ``containers``."""
+    named: list[str] = []
+    for word in by_names(client, words(given)):
+        dotted = "." in word and is_container(word)
+        named += map(application_of, containers(client, [word])) if dotted else [word]
+    return applications(client, named)
 
 
 def _by_name(reports: Sequence[ApplicationReport], word: str) -> str:

@@ -273,18 +273,35 @@ class HereOnly(Record):
 HERE_ONLY = HereOnly()
 WITHOUT_UPLOAD = HereOnly("Hadoop's distributed shell cannot do that without an upload")
 
-IDS = argument(
-    "ID...", "Full id, `last`, `last.2`, unique suffix, name, `NAME.2`, 1-3, `all`, or - for stdin."
+_APPLICATIONS = "Full id, number, unique suffix, name, `last`, 1-3, `all`, or - for stdin"
+AttemptIds = Annotated[list[str], argument("ID...", "Full id, `last`, or - for stdin.")]
+ApplicationIds = Annotated[list[str], argument("ID...", f"{_APPLICATIONS}."), Live(("app",))]
+AnyApplicationIds = Annotated[
+    list[str],
+    argument("ID...", f"{_APPLICATIONS}; 3.2 or `NAME.2` mean its container's application."),
+    Live(("app",), ended=True),
+]
+CONTAINER_IDS = argument(
+    "ID...", "Full id, 3.2, 3.2-5, unique suffix, `NAME.2`, `last`, `last.2`, `all`, or - for stdin."
 )
-Ids = Annotated[list[str], IDS]
-ApplicationIds = Annotated[list[str], IDS, Live(("app",))]
-ContainerIds = Annotated[list[str], IDS, Live(("container",))]
-AnyApplicationIds = Annotated[list[str], IDS, Live(("app",), ended=True)]
+ContainerIds = Annotated[list[str], CONTAINER_IDS, Live(("container",))]
 OfApplication = Annotated[
     str | None, option("--app ID", "Only of this application."), Live(("app",), ended=True)
 ]
-NodeIds = Annotated[list[str], IDS, Live(("node",))]
+NodeIds = Annotated[
+    list[str],
+    argument("ID...", "Full id, port, unique part, `last`, `all`, or - for stdin."),
+    Live(("node",)),
+]
 Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to."), Live(("queue",))]
-QueueNames = Annotated[list[str], IDS, Live(("queue",))]
-JobIds = Annotated[list[str], IDS, Live(("app", "container"), ended=True)]
-AnyIds = Annotated[list[str], IDS, Live(("app", "container", "node"), ended=True)]
+QueueNames = Annotated[list[str], argument("QUEUE...", "Name, `all`, or - for stdin."), Live(("queue",))]
+JobIds = Annotated[
+    list[str],
+    argument("ID...", f"{_APPLICATIONS}; of containers: 3.2, 3.2-5, `last.2`, `NAME.2`."),
+    Live(("app", "container"), ended=True),
+]
+AnyIds = Annotated[
+    list[str],
+    argument("ID...", f"{_APPLICATIONS}; of containers: 3.2, 3.2-5, `NAME.2`; of nodes: a port or full id."),
+    Live(("app", "container", "node"), ended=True),
+]

@@ -19,7 +19,7 @@ NoPrefix = Annotated[
 ]
 KeepOrder = Annotated[
     bool,
-    option("-k, --keep-order", "The output of each container is whole, one after the other in their order."),
+    option("-k, --keep-order", "Print the output of each container as a whole, in their order."),
     WITHOUT_UPLOAD,
 ]
 
@@ -31,7 +31,8 @@ class Kept(Options):
         str | None,
         option(
             "--results NAME",
-            "Output goes to NAME/TASK/stdout and stderr, not to logs; with marks to that file: 'out/{job}-{task}'.",
+            "Write the output to NAME/TASK/stdout and stderr, not to logs; or to a file with replacement strings: "
+            "'out/{job}-{task}'.",
         ),
         WITHOUT_UPLOAD,
     ] = None

@@ -46,7 +46,8 @@ class Target:
     None means that it is on disk only and that nothing more will come. ``directories`` are those of
     applications and containers, by id. ``tasks`` are the numbers of containers' tasks.
     ``asked`` containers are requested and not granted yet. ``lost``: the
-    cluster went before their end was seen.
+    cluster went before their end was seen. ``results`` are the files that tasks wrote their output to instead of the
+    logs, as far as known.
     """
 
     container_ids: list[str] = field(default_factory=list)
@@ -62,11 +63,16 @@ class Target:
     masters: set[str] = field(default_factory=set)
     tasks: dict[str, int] = field(default_factory=dict)
     reticent: set[str] = field(default_factory=set)
+    results: list[str] = field(default_factory=list)
 
     def mark(self, container_id: str) -> str:
         """What stands before its lines: its task's number, or its own where that is not known."""
         task = self.tasks.get(container_id)
         return container_id.rpartition("_")[2].lstrip("0") if task is None else str(task)
+
+    def applications(self) -> list[str]:
+        """Those that are named, or have a container that is."""
+        return list(dict.fromkeys((*self.application_ids, *map(application_of, self.container_ids))))
 
     def look(self) -> tuple[dict[str, str], bool]:
         """Container -> its directory, and whether all of it has ended. Updates ``waiting`` and ``code``."""
@@ -133,9 +139,10 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
         return _of_cluster(session.client, named, masters_only)
     except (ConnectionFailedError, ApplicationNotFoundError, ContainerNotFoundError) as error:
         target = _on_disk(str(session.configuration.value(LOG_DIRS)), named, error, masters_only)
-        for app in target.application_ids:
-            kept = _kept_tasks(session, app)
-            for one in containers_on_disk(target.directories[app]):
+        for app in target.applications():
+            kept, results = _kept(session, app)
+            target.results.append(results)
+            for one in containers_on_disk(target.directories.get(app, "")):
                 record = ContainerId.parse(one)
                 attempt, place = record.application_attempt_id.attempt_id - 1, record.container_id - 1
                 numbers = kept[attempt] if attempt < len(kept) else []
@@ -144,16 +151,17 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
         return target
 
 
-def _kept_tasks(session: Session, application_id: str) -> list[list[int]]:
-    """The tasks of the containers of an ended application's attempts, in the order of theirs; none where that was not
-    kept."""
+def _kept(session: Session, application_id: str) -> tuple[list[list[int]], str]:
+    """What the history of an ended application has of its output: the tasks of its attempts' containers, in the order
+    of theirs, and ``results``; nothing where that was not kept."""
     try:
         with open(session.run_dir.history_file(application_id), "rb") as file:
             document = json.load(file)
-        found = [document.get("tasks"), *document.get("later_tasks", ())]
-    except (OSError, ValueError, AttributeError, TypeError):
-        return []
-    return [one if isinstance(one, list) else [] for one in found]
+        tasks = [document.get("tasks"), *document.get("later_tasks", ())]
+        results = document["application"].get("results", "")
+    except (OSError, ValueError, AttributeError, TypeError, KeyError):
+        return [], ""
+    return [one if isinstance(one, list) else [] for one in tasks], str(results)
 
 
 def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -> Target:
@@ -191,18 +199,13 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
 
 
 def elsewhere(target: Target) -> list[str]:
-    """Where the output is that is in no log, as ``run --results`` named it; nothing where the cluster cannot tell."""
-    if target.client is None:
-        return []
-    apps = [*target.application_ids, *map(application_of, target.container_ids)]
-    places: dict[str, None] = {}
-    for one in dict.fromkeys(apps):
-        with contextlib.suppress(YoppError):
-            job = target.client.job(one).job
-            for phase in () if job is None else job.phases:
-                if phase.results:
-                    places[phase.results.replace("{job}", one)] = None
-    return list(places)
+    """Where the output is that is in no log, as ``run --results`` named it; nothing where that is not known."""
+    places = list(target.results)
+    if (client := target.client) is not None:
+        for one in target.applications():
+            with contextlib.suppress(YoppError):
+                places.append(client.application(one).results)
+    return list(dict.fromkeys(filter(None, places)))
 
 
 # -- of a YARN cluster: what its NodeManagers still have ---------------------------------------------------------

@@ -70,14 +70,12 @@ class Program(Options):
     ] = False
     null: Annotated[
         bool,
-        option("-0, --null", "Values of --from and :::: end with a NUL byte: find -print0."),
+        option("-0, --null", "Values of --from and :::: end with a NUL byte, as those of find -print0."),
         WITHOUT_UPLOAD,
     ] = False
     colsep: Annotated[
         str | None,
-        option(
-            "--colsep REGEX", "Cut each value into columns where this matches; they are {1}, {2} and so on."
-        ),
+        option("--colsep REGEX", "Split each value into columns where this matches: {1}, {2} and so on."),
         WITHOUT_UPLOAD,
     ] = None
     array: Annotated[
@@ -89,7 +87,7 @@ class Program(Options):
     ] = None
     stdin: Annotated[
         str | None,
-        option("--stdin FILE", "Each container reads FILE, which may have marks: in/{1}.txt."),
+        option("--stdin FILE", "Each container reads FILE, which may have replacement strings: in/{1}.txt."),
         WITHOUT_UPLOAD,
     ] = None
     pipe: Annotated[
@@ -99,15 +97,15 @@ class Program(Options):
     ] = False
     block: Annotated[
         str,
-        option("--block SIZE", "The pieces of --pipe, cut at the end of a line: 10M, or 1000L for lines."),
+        option("--block SIZE", "Size of the pieces of --pipe, each of whole lines: 10M, or 1000L for lines."),
         WITHOUT_UPLOAD,
     ] = "1M"
     env: Annotated[
         list[str] | None,
         option(
             "-e, --env K[=V]",
-            "Set a variable (repeatable), HOME included; not those that the node sets (CONTAINER_ID, PWD, …). "
-            "Without =V it has the value that it has here.",
+            "Set a variable (repeatable), also HOME, but none that the node sets (CONTAINER_ID, PWD, …). "
+            "Without =V it keeps the value that it has here.",
         ),
     ] = None
     cwd: Annotated[
@@ -180,7 +178,7 @@ class Containers(Options):
     resource: Resources = None
     exclusive: Annotated[
         bool,
-        option("--exclusive", "Give each container a node of its own: all that can be promised there."),
+        option("--exclusive", "Give each container a node of its own, with all of its resources."),
         WITHOUT_UPLOAD,
     ] = False
     node: Annotated[str, option("--node N", "Run on this node only."), WITHOUT_UPLOAD] = ANY
@@ -195,7 +193,7 @@ class Containers(Options):
         float | None,
         option(
             "--expect DUR",
-            "Expected run time of each, for estimates and for SHORTEST_FIRST.",
+            "Expected run time of each container, for estimates and for SHORTEST_FIRST.",
             parser=duration,
         ),
         WITHOUT_UPLOAD,
@@ -273,7 +271,7 @@ class Application(Options):
         list[str] | None,
         option(
             "--after ID[:HOW]",
-            "Begin when this job has ended, and that ok (the default), failed or any (repeatable).",
+            "Begin when this job has succeeded (ok, the default), failed (failed) or just ended (any); repeatable.",
         ),
         Live(("app",), ended=True),
         WITHOUT_UPLOAD,
@@ -281,7 +279,7 @@ class Application(Options):
     deadline: Annotated[
         int | None,
         option(
-            "--deadline TIME", "End the job at this time, also if it has not begun; exit 124.", parser=coming
+            "--deadline TIME", "End the job at this time, even if it has not begun; exit 124.", parser=coming
         ),
         WITHOUT_UPLOAD,
     ] = None
@@ -290,8 +288,8 @@ class Application(Options):
         str,
         option(
             "--user NAME",
-            "Run as this user, with that user's groups and home, the variables of -e alone, and in --cwd, else in a "
-            "directory of its own. For root, in root's cluster.",
+            "Run as this user, with the user's groups and home, only the variables of -e, and in --cwd or a private "
+            "directory. Only for root, in root's cluster.",
         ),
         WITHOUT_UPLOAD,
     ] = ""
@@ -304,7 +302,7 @@ class Application(Options):
         str | None,
         option(
             "--halt WHEN,fail=N",
-            "End the job when N tasks, or N%, have failed: now, or soon, when those that run have ended.",
+            "End the job when N tasks, or N%, have failed: at once (now), or when the running ones have ended (soon).",
         ),
         WITHOUT_UPLOAD,
     ] = None
@@ -362,17 +360,17 @@ def run(
     """Run a command in containers, and exit with its exit code.
 
     Each container gets this environment, this directory, its number in YOPP_TASK, and no input
-    but by --stdin or --pipe. Their output is shown here. With --json the job's document is printed
+    except with --stdin or --pipe. The output is shown here. With --json the job's document is printed
     at the end instead, with -q only the application's id. If several containers fail, the job's exit
-    code is the highest of theirs, or as --exit-code selects. A job that is to begin later (--begin,
-    --after) uses nothing until it does; one that never can, because another ended in another way, is
-    ended with exit code 125.
+    code is the highest of theirs, or as --exit-code selects. A job that begins later (--begin, --after)
+    uses no resources until then. If it can never begin, because a job of --after ended in another way,
+    it ends with exit code 125.
 
-    With ::: or --from, each task has its own values, which are in YOPP_ARGS, too. They replace {} in the
-    command, or follow it. {1} is the first source's value, {.} one without its extension, {/} without its
-    directory, {//} its directory, {/.} its base name, {#} the task's number. Several ::: make all
-    combinations, :::+ goes along with the source before it, :::: names a file of values, or alone one of
-    commands, as --from does. Nothing runs if a task has no program or more than Linux takes.
+    With ::: or --from, each task has its own values, also in YOPP_ARGS. They replace {} in the command, or
+    are appended to it. {1} is the value of the first source, {.} a value without its extension, {/} without
+    its directory, {//} its directory, {/.} its base name, {#} the task's number. Several ::: make all
+    combinations; :::+ is paired with the source before it; :::: names a file of values, or alone a file of
+    commands, as --from does. Nothing runs if a task has no program, or more arguments than Linux accepts.
     """
     from .console import Shown
     from .running import client_of, start
@@ -414,6 +412,7 @@ def run(
             in_order=keep_order,
         )
         submission = application.context(session, client, planned.name, words)
+        submission = replace(submission, results=given.results)
         more: dict[str, Any] = {}
         if application.on_end is not None:
             from .on_end import on_end
@@ -459,7 +458,6 @@ def _planned(
         container_timeout_ms=round((containers.container_timeout or 0) * 1000),
         max_preemptions=client.settings.max_preemptions,
         exit_rule=application.exit_code.value,
-        results=tasks.results,
     )
 
 

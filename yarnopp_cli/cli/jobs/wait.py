@@ -83,7 +83,7 @@ def wait(
     highest, or as --exit-code selects).
 
     Ctrl-C only stops waiting. With --for, the exit code is 0 once the state is reached. When --timeout
-    expires, it is 124, with --json after a document of the states reached; without --kill, they keep running.
+    expires, it is 124; with --json, a document then shows the states reached. Without --kill, they keep running.
     """
     if kill and timeout is None:
         raise UsageError(

@@ -23,6 +23,16 @@ NewNode = Annotated[
     argument("[NODE]", "Its port or its id in `yopp node list`. [default: all that are not running]"),
     Live(("node",)),
 ]
+AnyNode = Annotated[
+    str | None,
+    argument("[NODE]", "Its port or its id in `yopp node list`. [default: every node]"),
+    Live(("node",)),
+]
+OneNode = Annotated[
+    str | None,
+    argument("[NODE]", "Its port. [default: the first that is not running, or a new one]"),
+    Live(("node",)),
+]
 _DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
@@ -157,10 +167,10 @@ def restart_nm(session: Session, node: Node = None, force: Force = False, timeou
 
 
 @command("nm status", "yopp nm status", "yopp nm status 45455 --json", needs=Needs.HOST)
-def status_of_nm(session: Session, node: Node = None) -> int:
+def status_of_nm(session: Session, node: AnyNode = None) -> int:
     """Show whether NODE, or every node, is running.
 
-    Exit code 0 if it does, 3 if it is stopped, 4 if it is not ready.
+    Exit code 0 if it is running, 3 if it is stopped, 4 if it is not ready.
     """
     from ...cluster.inspection import inspect_cluster
     from ...cluster.starting import port_of
@@ -190,7 +200,7 @@ def status_of_nm(session: Session, node: Node = None) -> int:
     forms=WORDS,
     bounded=False,
 )
-def run_nm(session: Session, node: Node = None, memory: Memory = None, vcores: Vcores = None) -> None:
+def run_nm(session: Session, node: OneNode = None, memory: Memory = None, vcores: Vcores = None) -> None:
     """Run one NodeManager in the foreground.
 
     For systemd or for debugging. SIGTERM or Ctrl-C ends it. With --json it prints one object when it is

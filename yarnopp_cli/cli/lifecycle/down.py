@@ -12,8 +12,8 @@ KeepContainers = Annotated[
     bool,
     option(
         "--keep-containers",
-        "Leave containers running. The next `yopp up` goes on with them and their applications, if "
-        "yarn.resourcemanager.recovery.enabled is on, else it ends them; `yopp down` ends them.",
+        "Leave containers running. The next `yopp up` continues them and their applications if "
+        "yarn.resourcemanager.recovery.enabled is on, and ends them otherwise; `yopp down` ends them.",
     ),
 ]
 Force = Annotated[bool, option("--force", "Kill daemons that do not end when asked to.")]

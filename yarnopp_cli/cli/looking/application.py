@@ -29,13 +29,13 @@ from ..frame.filters import (
     node_id,
     queues_below,
 )
-from ..frame.naming import applications, one_of, words
+from ..frame.naming import applications, one_of, owners, words
 from ..frame.options import (
     HERE_ONLY,
     Annotated,
     AnyApplicationIds,
     ApplicationIds,
-    Ids,
+    AttemptIds,
     Live,
     Words,
     argument,
@@ -122,9 +122,9 @@ def _check_types(cluster: Client, wanted: tuple[str, ...]) -> None:
 
 @command("app status", "yopp app status last", "yopp app status 3 --json", yarn=True)
 def status(session: Session, ids: AnyApplicationIds) -> None:
-    """Show everything that is known about an application."""
+    """Show everything that is known about an application, also by the id of one of its containers."""
     cluster = session.cluster
-    session.details(APPLICATIONS, [cluster.application(one) for one in applications(cluster, ids)])
+    session.details(APPLICATIONS, [cluster.application(one) for one in owners(cluster, ids)])
 
 
 @command("app kill", "yopp app kill last", "yopp app list -q | yopp app kill -", changes=True, yarn=True)
@@ -330,7 +330,7 @@ def list_attempts(
     "yopp attempt list last -q | yopp attempt status -",
     yarn=True,
 )
-def attempt_status(session: Session, ids: Ids) -> None:
+def attempt_status(session: Session, ids: AttemptIds) -> None:
     """Show attempts by their full ids; `last` is the newest attempt of the newest application."""
     cluster = session.cluster
     found: list[ApplicationAttemptReport] = []

@@ -20,7 +20,7 @@ from ...views.text import size_text, span
 from ..frame.actions import agree, awaited
 from ..frame.command import command
 from ..frame.naming import containers, words
-from ..frame.options import IDS, Annotated, ContainerIds, Live, option, size_mb
+from ..frame.options import CONTAINER_IDS, Annotated, ContainerIds, Live, option, size_mb
 from ..frame.session import Session
 from .container_details import live, tell_containers
 
@@ -50,10 +50,10 @@ _TYPES = {
     "promote": (ContainerUpdateType.PROMOTE_EXECUTION_TYPE, ExecutionType.GUARANTEED, _is_opportunistic),
     "demote": (ContainerUpdateType.DEMOTE_EXECUTION_TYPE, ExecutionType.OPPORTUNISTIC, _is_guaranteed),
 }
-PausableIds = Annotated[list[str], IDS, Live(("container",), _runs)]
-PausedIds = Annotated[list[str], IDS, Live(("container",), _is_paused)]
-OpportunisticIds = Annotated[list[str], IDS, Live(("container",), _is_opportunistic)]
-GuaranteedIds = Annotated[list[str], IDS, Live(("container",), _is_guaranteed)]
+PausableIds = Annotated[list[str], CONTAINER_IDS, Live(("container",), _runs)]
+PausedIds = Annotated[list[str], CONTAINER_IDS, Live(("container",), _is_paused)]
+OpportunisticIds = Annotated[list[str], CONTAINER_IDS, Live(("container",), _is_opportunistic)]
+GuaranteedIds = Annotated[list[str], CONTAINER_IDS, Live(("container",), _is_guaranteed)]
 
 
 def _agreed(

@@ -22,9 +22,6 @@ KillAfter = Annotated[
     option("--kill-after DUR", "Kill containers that still run on it after this time.", parser=duration),
 ]
 
-_GONE = (NodeState.LOST, NodeState.SHUTDOWN, NodeState.REBOOTED)
-"""Of nodes that use none of the machine."""
-
 
 @command("node list", "yopp node list -o wide", "yopp node list -a --json", lists=NODES, yarn=True)
 def list_nodes(
@@ -183,29 +180,24 @@ def resize(
         )
         for node in named
     }
-    check_sizes(session, sizes)
-    found = []
+    change_sizes(session, sizes)
     for node in named:
-        size = sizes[node.node_id]
-        if not node.used.fits_in(size) and size.memory > 0 and size.vcores > 0:
+        if not node.used.fits_in(sizes[node.node_id]):
             session.printer.note(f"{node.node_id}: guaranteed containers use {node.used}, and keep them")
-        found.append(session.client.resize_node(node.node_id, size, dry_run=session.dry_run))
-    tell_size(session, found)
 
 
-def check_sizes(session: Session, sizes: Mapping[str, Resource]) -> None:
-    """Warn of nodes that share cores with such sizes. Raises YoppError where the machine does not have the memory."""
-    from ...cluster.capacity import warnings_of_resize
-
-    present = {one.node_id: one.total for one in session.client.nodes() if one.state not in _GONE}
-    future = {**present, **sizes}
-    warnings: dict[str, None] = {}
-    for node_id, size in sizes.items():
-        others = sum((one for other, one in future.items() if other != node_id), Resource())
-        before = present.get(node_id, Resource())
-        warnings |= dict.fromkeys(warnings_of_resize(session.configuration, before, size, others))
-    for line in warnings:
+def change_sizes(session: Session, sizes: Mapping[str, Resource]) -> None:
+    """Resize nodes, or try to, and tell their sizes and what REST answers. Raises YoppError for sizes that the host or
+    no node can have."""
+    answer = session.client.resize_nodes(sizes, dry_run=session.dry_run)
+    for line in answer.warnings:
         session.printer.warn(line)
+    tell(
+        session,
+        answer.nodes,
+        text=lambda node: f"{node.total.memory} MB, {number_of(node.total.vcores, 'vcore')}",
+        answer=lambda node: {"memory": node.total.memory, "vCores": node.total.vcores},
+    )
 
 
 def tell(
@@ -226,14 +218,4 @@ def tell(
         lambda node: f"{'would be ' if session.dry_run else ''}{text(node)}",
         document=lambda node: {**NODES.document(node, session.now_ms), **tried},
         answer=None if session.dry_run else answer,
-    )
-
-
-def tell_size(session: Session, found: Sequence[NodeReport]) -> None:
-    """Which size the nodes have now, or would have, and what REST answers to it."""
-    tell(
-        session,
-        found,
-        text=lambda node: f"{node.total.memory} MB, {number_of(node.total.vcores, 'vcore')}",
-        answer=lambda node: {"memory": node.total.memory, "vCores": node.total.vcores},
     )

@@ -11,6 +11,7 @@ from executor.settings import ExecutorSettings
 
 from ...errors import YoppError, reason_of
 from ...settings.declarations import NodeManagerSettings, ResourceManagerSettings, WebSettings
+from ...settings.rules import AMRM_PROXY, RM_ADDRESS
 from ...web.listening import parse, port_problem
 from .. import cleanup
 from ..inspection import inspect_cluster, other_version
@@ -19,8 +20,6 @@ from .check import FAIL, OK, WARN, Check, Examined
 
 FREE_WARN_MB = 500
 FREE_FAIL_MB = 10
-_RPC = "yarn.resourcemanager.address"
-_PROXY = "yarn.nodemanager.amrmproxy.address"
 _RM = "yarn.resourcemanager.webapp.address"
 _NM = "yarn.nodemanager.webapp.address"
 
@@ -109,8 +108,8 @@ def rm_address(examined: Examined) -> Iterator[Check]:
     address = examined.configuration.settings(ResourceManagerSettings).address
     if not address or examined.run_dir.daemon("rm") is not None:
         return
-    if problem := _taken(_RPC, address, loopback_only=True):
-        yield Check("address", FAIL, f"{_RPC} = {address}", problem, "name another port of this host")
+    if problem := _taken(RM_ADDRESS, address, loopback_only=True):
+        yield Check("address", FAIL, f"{RM_ADDRESS} = {address}", problem, "name another port of this host")
     else:
         yield Check("address", OK, f"{address} is free")
 
@@ -181,10 +180,10 @@ def proxy(examined: Examined) -> Iterator[Check]:
     ):
         return
     address = settings.amrmproxy_address
-    problem = _taken(_PROXY, address, loopback_only=settings.amrmproxy_loopback_only)
+    problem = _taken(AMRM_PROXY, address, loopback_only=settings.amrmproxy_loopback_only)
     if problem:
         why = f"{problem}; masters in containers use a Unix socket; masters in clients have no port"
-        yield Check("AMRMProxy port", WARN, f"{address} is taken", why, f"-D{_PROXY}=localhost:18049")
+        yield Check("AMRMProxy port", WARN, f"{address} is taken", why, f"-D{AMRM_PROXY}=localhost:18049")
     else:
         yield Check("AMRMProxy port", OK, f"{address} is free")
 

@@ -11,17 +11,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Final
 
 from executor.core.machine import earliest
 from executor.light import replace
 
 from ...errors import InvalidTokenError, NotYetSupportedError, YoppError
 from ...machine.calls import CallReceived, ConnectionLost, ReplyError
-from ...machine.tokens import AM_TOKEN_FILE, AMRM_PROXY_TOKEN, machine_ms, sign, verify
+from ...machine.tokens import AMRM_PROXY_TOKEN, machine_ms, sign, verify
 from ...records.distributed_protocol import RemoteNode
 from ...records.ids import ApplicationAttemptId
 from ...records.master_protocol import (
+    AM_TOKEN_FILE,
+    ATTEMPT_VARIABLE,
     SCHEDULER_ADDRESS_VARIABLE,
     AllocateRequest,
     FinishApplicationMasterRequest,
@@ -41,8 +42,6 @@ from ..events import (
 from .distributed_scheduler import DistributedScheduler, NodeDirectory
 from .interceptors import AttemptFacts, InterceptorFactory, RequestInterceptor
 from .pipeline import Command, Pipeline, not_initialized
-
-ATTEMPT_VARIABLE: Final = "APPLICATION_ATTEMPT_ID"
 
 MasterRequest = RegisterApplicationMasterRequest | AllocateRequest | FinishApplicationMasterRequest
 

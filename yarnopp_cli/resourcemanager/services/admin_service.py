@@ -15,7 +15,7 @@ from executor.records import Resource
 from ...errors import InvalidResourceRequestError, InvalidStateError
 from ...records import admin_protocol as admin
 from ...records.history import EventKind
-from ...records.reports import NodeReport, NodeState
+from ...records.reports import NodeState
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import DRAINED, GONE, RMNode
@@ -103,14 +103,30 @@ class AdminService:
         self._rm.history.add(EventKind.NODE_RESUMED, node=node.node_id)
         self._rm.nodes_changed(node)
 
-    def resize(self, request: admin.UpdateNodeResourceRequest) -> NodeReport:
-        """Give a node another size."""
-        node = self._present(request.node_id, "cannot be resized")
-        size = (
-            request.resource
-            if request.resource.others
-            else replace(request.resource, others=node.total.others)
-        )
+    def resize(self, request: admin.UpdateNodeResourceRequest) -> admin.NodesResponse:
+        """Give nodes other sizes: all of them, or none."""
+        sizes = {name: self._possible(name, size) for name, size in request.sizes.items()}
+        before = {node.node_id: node.total for node in self._rm.nodes.values() if node.state not in GONE}
+        warnings: tuple[str, ...] = ()
+        if self._rm.host is not None:
+            promised = (sum(totals.values(), Resource()) for totals in (before, before | sizes))
+            warnings = self._rm.host.change(*promised)
+        reports = [replace(self._rm.node_report(self._rm.nodes[name]), total=sizes[name]) for name in sizes]
+        for name, size in () if request.dry_run else sizes.items():
+            was = before[name]
+            if size != was:
+                self._resize(self._rm.nodes[name], size)
+                numbers = {"memoryMB": size.memory, "vcores": size.vcores}
+                words = {"was": f"{was.memory} MB, {was.vcores} vcores"}
+                self._rm.history.add(EventKind.NODE_RESIZED, node=name, words=words, numbers=numbers)
+        return admin.NodesResponse(tuple(reports), warnings=warnings)
+
+    def _possible(self, node_id: str, size: Resource) -> Resource:
+        """The new size of a node, with its countable resources where the request has none. Raises YoppError for a node
+        that is not there, and for a size that no node can have."""
+        node = self._present(node_id, "cannot be resized")
+        if not size.others:
+            size = replace(size, others=node.total.others)
         settings = self._rm.settings
         least = Resource(
             max(settings.minimum_allocation_mb, admin.SMALLEST_NODE_MB),
@@ -128,14 +144,7 @@ class AdminService:
                 because=f"the largest possible size is {LARGEST_NODE}",
                 hint="`yopp doctor` shows this host's resources",
             )
-        was = node.total
-        report = self._rm.node_report(node)
-        if not request.dry_run and size != was:
-            self._resize(node, size)
-            numbers = {"memoryMB": size.memory, "vcores": size.vcores}
-            words = {"was": f"{was.memory} MB, {was.vcores} vcores"}
-            self._rm.history.add(EventKind.NODE_RESIZED, node=node.node_id, words=words, numbers=numbers)
-        return replace(report, total=size)
+        return size
 
     def _resize(self, node: RMNode, size: Resource) -> None:
         counted = node.node_id in self._rm.scheduler.nodes

@@ -1,8 +1,8 @@
 """A MapReduce job as the documents of Hadoop's MapReduce ApplicationMaster and of its history server. Pure.
 
-Nothing is invented: phases that yopp's jobs do not have (shuffle, merge) took 0 ms, and figures that are not
-measured are left out. A task succeeds with its container; an attempt that was preempted, shed, lost or killed
-by a user is KILLED and does not count as a failure of its task, as in Hadoop.
+The documents contain only facts: phases that yopp's jobs do not have (shuffle, merge) take 0 ms, and what is not
+measured is left out. A task succeeds if its container does. As in Hadoop, an attempt that was preempted, shed, lost,
+or killed by a user is KILLED, and is not a failure of its task.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Task(Record):
 
 
 class JobView:
-    """One job at ``now_ms``. Raises nothing; missing facts are None."""
+    """One job at ``now_ms``. No method raises an error; what is not known is None."""
 
     def __init__(self, app: ApplicationReport, report: MapReduceReport, now_ms: int) -> None:
         self.app = app
@@ -283,9 +283,7 @@ class JobView:
     # -- counters --------------------------------------------------------------------------------------------
 
     def attempt_counters(self, one: TaskAttempt) -> Counters:
-        """The measurements of an attempt, and the records of a successful one: those of others are not
-        counted.
-        """
+        """What was measured of an attempt, and, if it succeeded, the records that it read and wrote."""
         found: Counters = {}
         job = self.report.job
         if one.exit_status == 0 and one.is_reduce:

@@ -1,7 +1,7 @@
-"""Figures for monitoring programs, declared once: Hadoop's beans (``/jmx``) and Prometheus' text
+"""The figures of the daemons, each declared once: as Hadoop's beans (``/jmx``) and as Prometheus' text
 (``/metrics``). Pure.
 
-Beans have YARN's names; only those that apply to one host exist.
+Beans have YARN's names. Those that do not apply to one host are left out.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _RUNS = frozenset(
 
 
 class Figure(Record):
-    """One figure. ``attribute`` is its name in a bean, ``name`` that in Prometheus; "" if it is not there.
+    """One figure. ``attribute`` is its name in a bean, and ``name`` its name in Prometheus; "" if it has none there.
 
     ``kind`` is "gauge", "counter" or "summary"; by default it follows from the name. ``help`` describes the
-    figure; ``factor`` converts the bean's unit to Prometheus'. A summary's figures are its quantiles, and
-    their sum and count under the name with ``_sum`` and ``_count``.
+    figure; ``factor`` converts the bean's unit to that of Prometheus. The figures of a summary are its quantiles,
+    and its sum and count, whose names end with ``_sum`` and ``_count``.
     """
 
     attribute: str
@@ -67,8 +67,8 @@ class Figures:
         seconds, resident = process["cpu_seconds"], process["resident_bytes"]
         found = _of_bean(ResidentMB=round(resident / _MB, 1), CpuSeconds=round(seconds, 3))
         for name, value, text in (
-            ("resident_memory_bytes", resident, "Its memory."),
-            ("cpu_seconds_total", seconds, "Its processor time."),
+            ("resident_memory_bytes", resident, "Resident memory of the daemon."),
+            ("cpu_seconds_total", seconds, "CPU time of the daemon."),
         ):
             found.append(Figure("", value, f"yopp_daemon_{name}", text, labels=labels))
         self.add(found, "yopp")
@@ -134,7 +134,7 @@ _QUEUE: tuple[tuple[str, ...], ...] = (
     ("AvailableVCores", "availableVirtualCores"),
     ("PendingMB", "pendingMB"),
     ("PendingVCores", "pendingVirtualCores"),
-    ("PendingContainers", "containersPending", "yopp_containers_pending", "Containers requested, not allocated."),
+    ("PendingContainers", "containersPending", "yopp_containers_pending", "Containers requested, not yet allocated."),
 )  # fmt: skip
 """Attribute of the bean, key in ClusterMetricsInfo, and name and help in Prometheus if it is there."""
 
@@ -183,14 +183,17 @@ def _opportunistic(counted: GetSchedulerFiguresResponse) -> list[Figure]:
         (f"{quantiles}{percent}thPercentileTime", str(percent / 100), waited)
         for percent, waited in counted.percentiles().items()
     ]
-    waited = "From an opportunistic request to its allocation; quantiles of the last 1000."
-    allocated, released = "Opportunistic ones ever allocated.", "Opportunistic ones that ended."
+    waited = "Time from an opportunistic request to its allocation; quantiles of the last 1000."
+    allocated, released = (
+        "Opportunistic containers ever allocated.",
+        "Opportunistic containers that have ended.",
+    )
     latency = [
         *_by_label(_WAIT, waited, "quantile", waits),
         Figure("", counted.waited_ms, f"{_WAIT}_sum"),
     ]
     return [
-        Figure("AllocatedOContainers", counted.live, _O, "Allocated, not ended."),
+        Figure("AllocatedOContainers", counted.live, _O, "Opportunistic containers allocated and not ended."),
         Figure("AggregateOContainersAllocated", counted.allocated, f"{_O}_allocated_total", allocated),
         Figure("AggregateOContainersReleased", counted.released, f"{_O}_released_total", released),
         *_by_label(
@@ -212,7 +215,7 @@ def _nodes(nodes: Sequence[NodeReport]) -> list[Figure]:
             for name, number, text in (
                 ("length", told.queued, "Opportunistic containers queued."),
                 ("capacity", told.queue_capacity, "Opportunistic containers that may queue."),
-                ("limit", node.queue_limit, "The queue limit that the RM sends, -1 for none."),
+                ("limit", node.queue_limit, "Queue limit set by the ResourceManager, -1 for none."),
             ):
                 found.append(Figure("", number, f"yopp_node_queue_{name}", text, labels=labels))
     return found
@@ -293,10 +296,10 @@ def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list
         ("opportunistic_running", told.running, "Opportunistic containers running."),
         ("opportunistic_queued", told.queued, "Opportunistic containers queued."),
         ("opportunistic_paused", told.paused, "Opportunistic containers paused."),
-        ("memory_used_bytes", measured.memory_bytes, "Measured memory of the machine."),
-        ("cpu_cores_used", measured.cpu, "Measured processors of the machine, in cores."),
-        ("containers_memory_used_bytes", held.memory_bytes, "Measured memory of all containers."),
-        ("containers_cpu_cores_used", held.cpu, "Measured processors of them, in cores."),
+        ("memory_used_bytes", measured.memory_bytes, "Memory used on the machine, measured."),
+        ("cpu_cores_used", measured.cpu, "CPU used on the machine, measured, in cores."),
+        ("containers_memory_used_bytes", held.memory_bytes, "Memory used by all containers, measured."),
+        ("containers_cpu_cores_used", held.cpu, "CPU used by all containers, measured, in cores."),
         ("resourcemanager_connected", int(info.rm_connected), "1 while the RM answers."),
     ):
         found.append(Figure("", value, f"yopp_node_{name}", text, labels={"node": info.node_id}))
@@ -304,7 +307,11 @@ def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list
         labels, allocated = {"node": info.node_id, "type": one.name}, info.allocated.amount(one.name)
         for name, value, text in (
             ("resource_capacity", one.value, "Capacity of a countable resource type."),
-            ("resource_allocated", allocated, "Use of it by running containers."),
+            (
+                "resource_allocated",
+                allocated,
+                "Amount of a countable resource type that running containers have.",
+            ),
         ):
             found.append(Figure("", value, f"yopp_node_{name}", text, labels=labels))
     return found
@@ -346,8 +353,8 @@ def query_beans(beans: Sequence[Bean], query: str, get: str) -> tuple[int, dict[
     """The beans whose name matches ``qry`` (``Hadoop:*``); with ``get`` (``NAME::ATTRIBUTE``) only one
     attribute.
 
-    Returned with the status of Hadoop's servlet: 400 for a malformed ``get``, 404 for an attribute that does
-    not exist.
+    The first value is the HTTP status of Hadoop's servlet: 400 for a malformed ``get``, 404 for an attribute that
+    does not exist.
     """
     if query and not get and ":" not in query:
         return _refused(400, "the query is not an object name; an object name looks like Hadoop:*")
