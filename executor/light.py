@@ -78,11 +78,27 @@ def notes_of(kind: type[Record]) -> dict[str, Any]:
 
 def replace(record: RecordT, **changes: Any) -> RecordT:
     """A copy of the record with other values in these fields. Raises TypeError for an unknown field."""
+    key = (type(record), *changes)
+    make = _COPIERS.get(key)
+    if make is not None:
+        return make(record, *changes.values())  # type: ignore[no-any-return]
+    return _first_copy(record, key, changes)
+
+
+def _first_copy(record: RecordT, key: tuple[Any, ...], changes: dict[str, Any]) -> RecordT:
+    """The same for some first copies: to compile a function takes as long as making those."""
     kind: Any = type(record)
+    _COPIED[key] = copied = _COPIED.get(key, 0) + 1
+    if copied > _MADE_PLAINLY:
+        _COPIERS[key] = maker(kind, kind, given=tuple(changes))
     for name in kind.__defaults__:
         if name not in changes:
             changes[name] = getattr(record, name)
     return kind(**changes)  # type: ignore[no-any-return]
+
+
+_COPIERS: dict[tuple[Any, ...], Any] = {}
+_COPIED: dict[tuple[Any, ...], int] = {}
 
 
 def made_of(kind: type[RecordT], /, *sources: object, **more: Any) -> RecordT:

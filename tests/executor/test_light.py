@@ -60,8 +60,12 @@ def test_other_arguments_are_type_errors(arguments: tuple[int, ...], named: dict
         Point(*arguments, **named)
     with pytest.raises(TypeError, match="name"):
         Named()  # type: ignore[call-arg]
-    with pytest.raises(TypeError):
-        replace(Point(), z=1)
+    for _ in range(50):  # the first copies and the compiled ones
+        with pytest.raises(TypeError):
+            replace(Point(), z=1)
+        changed = replace(one := Point(1, 2), y=5)
+        assert changed == Point(1, 5) and one == Point(1, 2) and type(changed) is Point
+        assert replace(one) == one and replace(one) is not one
 
 
 def test_they_are_compared_by_class_and_by_value() -> None:
