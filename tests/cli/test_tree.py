@@ -308,7 +308,7 @@ def test_a_job_that_would_begin_later_says_when_and_after_which(cli: Cli, cluste
     for word, code, said in (
         ("99:ok", 66, "no application 99"),
         ("99", 66, "no application 99"),
-        ("2:maybe", 2, "'maybe' is no way in which a job ends"),
+        ("2:maybe", 2, "'maybe' is not a condition"),
         (":maybe", 66, "no application :maybe"),
     ):
         refused = cli("run", "--dry-run", "--after", word, "--", "true")

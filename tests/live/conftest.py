@@ -209,6 +209,15 @@ def yopp() -> Iterator[Yopp]:
 
 
 @pytest.fixture
+def place() -> Iterator[Path]:
+    """Where containers of all users can work, as below /var/lib/yopp."""
+    made = Path(tempfile.mkdtemp(prefix="yopp-users-"))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.fixture
 def cluster(yopp: Yopp) -> Yopp:
     """A running cluster: one RM, one NM of 2 vcores and 1024 MB, queue length 10."""
     yopp("up", "--vcores", "2", "--memory", "1024")

@@ -120,6 +120,7 @@ APP = {
         "containers": dict.fromkeys(("queued", "running", "paused", "done", "failed", "preempted", "shed"), amount),
         "exit": (int, None),
         "opportunistic": {"asked": amount, "allocated": amount, "promoted": amount},
+        "results": str,
     },
 }  # fmt: skip
 CONTAINER = {

@@ -43,7 +43,8 @@ def test_daemons_that_were_stopped_end_in_order(cluster: Yopp) -> None:
 STARTER = """
 import sys
 from yarnopp_cli.cluster.launching import nodemanager, start_daemons
-from yarnopp_cli.cluster.rundir import PlannedNode, RunDir
+from yarnopp_cli.cluster.plan import PlannedNode
+from yarnopp_cli.cluster.rundir import RunDir
 run_dir = RunDir.of(sys.argv[1])
 with run_dir.lock():
     print("starts", flush=True)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import os
 import pwd
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,15 +33,6 @@ def as_user(name: str, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-I", "-c", _AS, name, *words], cwd="/", capture_output=True, text=True
     )
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    """Where containers of all users can work, as below /var/lib/yopp."""
-    made = Path(tempfile.mkdtemp(prefix="yopp-users-"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
 
 
 @pytest.fixture

@@ -16,6 +16,15 @@ Problems = Callable[..., list[ConfigurationError]]
 
 
 @pytest.fixture
+def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Of commands that run in this process: a home and a run directory below the test's."""
+    for name in ("YOPP_CONF", "YOPP_OUTPUT", "NO_COLOR", "CLICOLOR_FORCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", f"{tmp_path}/home")
+    monkeypatch.setenv("YOPP_RUN_DIR", f"{tmp_path}/run")
+
+
+@pytest.fixture
 def write(tmp_path: Path) -> Write:
     """Write a file below the test's directory; answers its path."""
 

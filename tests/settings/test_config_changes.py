@@ -25,12 +25,7 @@ MAPS = "mapreduce.map.memory.mb"
 MEMORY = "yarn.scheduler.maximum-allocation-mb"
 
 
-@pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("YOPP_CONF", "YOPP_OUTPUT", "NO_COLOR", "CLICOLOR_FORCE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", f"{tmp_path}/home")
-    monkeypatch.setenv("YOPP_RUN_DIR", f"{tmp_path}/run")
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def site_of(tmp_path: Path) -> Path:

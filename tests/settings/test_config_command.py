@@ -14,12 +14,7 @@ from .conftest import Write
 NAME = "yarn.scheduler.maximum-allocation-mb"
 
 
-@pytest.fixture(autouse=True)
-def surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
-    for name in ("YOPP_CONF", "YOPP_OUTPUT", "NO_COLOR", "CLICOLOR_FORCE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HOME", f"{tmp_path}/home")
-    monkeypatch.setenv("YOPP_RUN_DIR", f"{tmp_path}/run")
+pytestmark = pytest.mark.usefixtures("surroundings")
 
 
 def test_get(capfd: pytest.CaptureFixture[str], write: Write) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.live.conftest import Yopp, yopp
+from tests.live.conftest import Yopp, place, yopp
 
-__all__ = ["yopp"]
+__all__ = ["place", "yopp"]
 
 
 @dataclass

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import os
 import pwd
-import shutil
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,14 +39,6 @@ def asks(user: str, *requests: tuple[str, str, Any]) -> list[tuple[int, str]]:
     words = [sys.executable, "-I", "-c", _AS, user, json.dumps(requests)]
     ended = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True)
     return [tuple(json.loads(line)) for line in ended.stdout.splitlines()]
-
-
-@pytest.fixture
-def place() -> Iterator[Path]:
-    made = Path(tempfile.mkdtemp(prefix="yopp-users-"))
-    made.chmod(0o755)
-    yield made
-    shutil.rmtree(made)
 
 
 @pytest.fixture

@@ -15,8 +15,9 @@ from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
 from . import cleanup
 from .obstacles import set_aside
+from .plan import forget_cluster, running_configuration
 from .processes import ProcessId, end_processes, wait_for_end
-from .rundir import Daemon, RunDir, forget_cluster, running_configuration
+from .rundir import Daemon, RunDir
 from .watched import forget_watched, watched_names
 
 STOP_SECONDS = 30.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import socket
 
     from ..settings.loading import Configuration
-    from .rundir import PlannedNode
+    from .plan import PlannedNode
 
 _DIRECTORIES = ("/usr/bin", "/bin", "/usr/local/nvidia/bin")
 """Where YARN looks for nvidia-smi, after the property and the PATH."""

@@ -17,7 +17,8 @@ from ..records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequ
 from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
 from ..records.reports import ClusterInfo, NodeReport, NodeState
 from ..rpc.blocking import Connection
-from .rundir import Daemon, PlannedNode, RunDir, read_plan
+from .plan import PlannedNode, read_plan
+from .rundir import Daemon, RunDir
 from .watched import read_watched
 
 RUNNING = "running"

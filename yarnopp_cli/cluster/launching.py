@@ -21,8 +21,9 @@ from executor.light import Record
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError
 from .notifying import SOCKET
+from .plan import PlannedNode
 from .processes import ProcessId, end_processes
-from .rundir import STAY, PlannedNode, RunDir
+from .rundir import STAY, RunDir
 
 DAEMONS = "yarnopp_cli.daemons"
 WATCHED = "--watched"

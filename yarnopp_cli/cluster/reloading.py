@@ -13,7 +13,8 @@ from executor.hints import TYPE_CHECKING
 
 from ..records.admin_protocol import QueueProperty, RefreshQueuesRequest, RefreshQueuesResponse
 from ..settings.values import to_text
-from .rundir import RunDir, running_configuration
+from .plan import running_configuration
+from .rundir import RunDir
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration

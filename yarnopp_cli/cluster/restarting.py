@@ -20,7 +20,8 @@ from executor.light import Record
 from ..errors import YoppError
 from ..machine.restarts import Watched
 from .launching import WATCHED, Order, Restart, nodemanager, resourcemanager
-from .rundir import RunDir, read_plan
+from .plan import read_plan
+from .rundir import RunDir
 from .starting import START_SECONDS
 from .watched import count_a_try, has_died, read_watched
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import stat
 import time
@@ -24,7 +23,6 @@ from executor.regular import NotRegularError, read_regular
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 
 if TYPE_CHECKING:
-    from ..settings.loading import Configuration
     from .processes import ProcessId
 
 STAY = "stay"
@@ -468,69 +466,3 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
     with contextlib.suppress(OSError):  # a full disk: the pid is only for the message above
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-
-
-class PlannedNode(Record):
-    """A planned node: its port (only a name), its memory in MB, its vcores, and its own GPUs."""
-
-    port: int
-    memory: int
-    vcores: int
-    gpus: tuple[str, ...] = ()
-
-    @property
-    def name(self) -> str:
-        """The name of its daemon in the run directory."""
-        return f"nm-{self.port}"
-
-
-class Plan(Record):
-    """The planned nodes of a cluster and its lifetime, as stored in ``nodes.json``."""
-
-    nodes: tuple[PlannedNode, ...] = ()
-    lifetime: str = STAY
-
-
-def read_plan(run_dir: RunDir) -> Plan | None:
-    """The plan in ``nodes.json``; None if there is none, or it is unreadable."""
-    from ..rpc.plain import decode
-
-    text = run_dir.read("nodes.json")
-    if text is None:
-        return None
-    try:
-        return decode(Plan, json.loads(text))
-    except (ValueError, RecursionError, YoppError):
-        return None
-
-
-def write_plan(run_dir: RunDir, plan: Plan) -> None:
-    """Store the plan, for the next command that starts missing daemons."""
-    from ..rpc.plain import encode
-
-    run_dir.write("nodes.json", json.dumps(encode(plan)) + "\n")
-
-
-def running_configuration(run_dir: RunDir) -> Configuration | None:
-    """The configuration with which the cluster runs; None if there is none, or it is unreadable."""
-    from ..settings.loading import Configuration
-
-    text = run_dir.read("site.json")
-    if text is None:
-        return None
-    try:
-        return Configuration.from_json(text)
-    except YoppError:
-        return None
-
-
-def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
-    """Remove the files that describe a cluster that has ended. Logs are kept."""
-    token = os.path.join(run_dir.path, "rest.token")
-    for path in (run_dir.site_file, *(() if keep_plan else (run_dir.nodes_file, token))):
-        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            os.unlink(path)
-    if run_dir.socket_dir != run_dir.path:
-        for directory in (run_dir.socket_dir, os.path.dirname(run_dir.socket_dir)):
-            with contextlib.suppress(OSError):  # it holds sockets of another cluster, or was never created
-                os.rmdir(directory)

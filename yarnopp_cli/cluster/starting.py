@@ -43,21 +43,9 @@ from .launching import (
 )
 from .notifying import SOCKET, is_managed
 from .obstacles import set_aside
+from .plan import Plan, PlannedNode, forget_cluster, read_plan, running_configuration, write_plan
 from .processes import wait_for_end
-from .rundir import (
-    FIRST_PORT,
-    LAST_PORT,
-    ON_DEMAND,
-    STAY,
-    Daemon,
-    Plan,
-    PlannedNode,
-    RunDir,
-    forget_cluster,
-    read_plan,
-    running_configuration,
-    write_plan,
-)
+from .rundir import FIRST_PORT, LAST_PORT, ON_DEMAND, STAY, Daemon, RunDir
 from .watched import watched_names
 
 if TYPE_CHECKING:

@@ -20,8 +20,9 @@ from executor.regular import NotRegularError, read_regular
 from ..errors import YoppError
 from ..machine.restarts import Watched, tries_so_far
 from ..rpc.plain import decode, encode
+from .plan import read_plan
 from .processes import ProcessId
-from .rundir import STAY, RunDir, read_plan
+from .rundir import STAY, RunDir
 
 _FILE = pattern(r"(rm|nm-\d{1,5})\.watched")
 

@@ -41,8 +41,8 @@ from ..frame.options import (
 )
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
+from .common import Count, Detach, both_types, check_size, tags
 from .resources import Gpus, Resources, others_of, resources
-from .run import Count, Detach, both_types, check_size, tags
 from .variables import assignments
 
 HADOOP_EXIT = "YOPP_HADOOP_EXIT"

@@ -29,8 +29,8 @@ from ..frame.options import (
     option,
 )
 from ..frame.session import Session
+from .common import tags
 from .resources import Gpus, Resources, others_of
-from .run import tags
 
 if TYPE_CHECKING:
     from ...jobs.client import JobClient

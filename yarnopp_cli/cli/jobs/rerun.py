@@ -16,10 +16,10 @@ from ..frame.command import Needs, command
 from ..frame.naming import applications, one_of
 from ..frame.options import Annotated, Live, argument, option
 from ..frame.session import Session
+from .common import Detach
 from .inputs import READS
 from .joblog import ranges_of
 from .kept import KeepOrder, NoPrefix
-from .run import Detach
 from .sweep import numbers_of
 
 Job = Annotated[

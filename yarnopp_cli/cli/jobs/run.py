@@ -33,6 +33,7 @@ from ..frame.options import (
     size_mb,
 )
 from ..frame.session import Session
+from .common import Count, Detach, both_types, check_size, tags
 from .kept import KeepOrder, Kept, NoPrefix
 from .resources import Gpus, Resources, others_of
 from .variables import assignments, surroundings, surroundings_of, with_values
@@ -40,11 +41,6 @@ from .variables import assignments, surroundings, surroundings_of, with_values
 if TYPE_CHECKING:
     from ...jobs.client import JobClient
     from .on_yarn import YarnJobs
-
-MOST_CONTAINERS = 100_000
-
-Count = Annotated[int, option("-n, --num-containers N", "Number of containers.", min=1, max=MOST_CONTAINERS)]
-Detach = Annotated[bool, option("-d, --detach", "Return at once; the job continues in the cluster.")]
 
 
 class Program(Options):
@@ -493,32 +489,8 @@ def parents(session: Session, after: list[str]) -> tuple[str, ...]:
             if not colon or behind in AFTER or not before:
                 raise
             raise UsageError(
-                f"--after {word}: {behind!r} is no way in which a job ends",
-                because="another job succeeds (ok, the default), fails (failed), or ends in either way (any)",
+                f"--after {word}: {behind!r} is not a condition",
+                because="it is ok (the job has succeeded, the default), failed, or any (it has ended)",
                 hint=f"--after {before}:failed",
             ) from None
     return tuple(dict.fromkeys(found))
-
-
-def both_types() -> UsageError:
-    """The refusal of a command line that asks for both execution types."""
-    return UsageError.exclusive(
-        "-O and -G", "a container is opportunistic or guaranteed", "give one of them; -G is the default"
-    )
-
-
-def check_size(vcores: int | None, memory: int | None) -> None:
-    """Raise UsageError for a size that no container can have."""
-    if vcores is not None and vcores < 0:
-        raise UsageError(
-            f"a container of {vcores} vcores", because="a number of vcores is not negative", hint="--vcores 1"
-        )
-    if memory is not None and memory < 1:
-        raise UsageError(
-            f"a container of {memory} MB", because="a container needs memory", hint="--memory 512"
-        )
-
-
-def tags(given: list[str] | None) -> tuple[str, ...]:
-    """The tags of an application, each once: options, and commas within one."""
-    return tuple(dict.fromkeys(one.strip() for text in given or () for one in text.split(",") if one.strip()))

@@ -182,7 +182,7 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
     """Warn that a running cluster keeps the properties that its daemons were started with."""
     if client.started_here or not client.configuration.from_command_line():
         return
-    from ...cluster.rundir import running_configuration
+    from ...cluster.plan import running_configuration
     from ...cluster.starting import setting_differences
 
     running = running_configuration(client.run_dir)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ...cluster.notifying import is_managed, notify, notify_reloading
+from ...cluster.plan import running_configuration
 from ...cluster.processes import ProcessId, wait_for_end
 from ...cluster.reloading import as_started, changes_of, refresh_of
-from ...cluster.rundir import running_configuration
 from ...cluster.starting import setting_differences
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, YoppError
 from ...jobs.watching import SignalWatch
