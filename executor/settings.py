@@ -379,7 +379,7 @@ class ExecutorSettings(Record, kw_only=True):
     diagnostics_maximum_size: int = setting(
         "yarn.nodemanager.container-diagnostics-maximum-size", 10000, at_least=100
     )
-    """Diagnostics of a container are cut from the front to this many characters."""
+    """How many characters of a container's diagnostics are kept: the last ones."""
     pmem_check_enabled: bool = setting("yarn.nodemanager.pmem-check-enabled", True)
     """Without a writable memory cgroup, end containers that psutil finds over their memory (KILLED_EXCEEDED_PMEM)."""
     vmem_check_enabled: bool = setting("yarn.nodemanager.vmem-check-enabled", False)
@@ -395,8 +395,8 @@ class ExecutorSettings(Record, kw_only=True):
     disk_health_interval_ms: int = setting(
         "yarn.nodemanager.disk-health-checker.interval-ms", 120_000, at_least=10
     )
-    """How often the disks are looked at while all is well. A container that could not be started has them looked at
-    each second, until the node is well again."""
+    """How often the disks are checked while the node is healthy. After a container could not be started, they are
+    checked every second until the node is healthy again."""
     disk_most_used_percentage: float = setting(
         "yarn.nodemanager.disk-health-checker.max-disk-utilization-per-disk-percentage",
         100.0,

@@ -88,7 +88,7 @@ def test_a_guaranteed_one_may_take_the_gpu_of_an_opportunistic_one() -> None:
 @pytest.mark.parametrize(
     ("size", "says"),
     [
-        (Resource(100, 1, counted({"fpga": 1})), "fpga, which is no resource type of this cluster"),
+        (Resource(100, 1, counted({"fpga": 1})), "fpga, which is not a resource type of this cluster"),
         (of(gpus=-1), "is not valid"),
         (of(gpus=3), "larger than any node"),
         (Resource(100, 1, of(gpus=1).others * 2), "is not valid"),

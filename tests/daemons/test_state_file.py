@@ -163,7 +163,7 @@ def test_what_is_no_file_is_set_aside_and_never_waited_for(
     make(path_in(tmp_path))
     with pytest.raises(YoppError, match="cannot be read") as refused:
         examine(path_in(tmp_path))
-    assert refused.value.because == "it is no file"
+    assert refused.value.because == "it is not a file"
     assert len(written(tmp_path).load()) == len(RECORDS)
     (aside,) = (tmp_path / "rm").glob("state.db.aside-*")
     assert not aside.is_file()

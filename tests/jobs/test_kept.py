@@ -163,8 +163,8 @@ def test_output_of_equal_tasks_and_of_lines_goes_into_files(tmp_path: Path) -> N
         (plain(), "{1}", "names values that tasks do not have"),
         (swept("a"), "{2}", "names values that tasks do not have"),
         (plain(), "{task}/", "is a directory for each task"),
-        (plain(), "file/{task}", "file is no directory"),
-        (plain(), "file", "file is no directory"),
+        (plain(), "file/{task}", "file is not a directory"),
+        (plain(), "file", "file is not a directory"),
     ],
 )
 def test_names_that_cannot_be(tmp_path: Path, tasks: Tasks, pattern: str, told: str) -> None:

@@ -232,4 +232,4 @@ def test_columns_are_values_that_go_along_with_each_other(lines: Path) -> None:
     assert refused("echo", file=lines, colsep=",").message == f"line 2 of {lines} has 1 column"
     assert "is not a regular expression" in refused("echo", ":::", "a", colsep="(").message
     assert "--colsep needs a COMMAND" in refused("echo", colsep=",").message
-    assert "{3} is no value" in refused("echo", "{3}", ":::", "1,2", colsep=",").message
+    assert "no value {3}" in refused("echo", "{3}", ":::", "1,2", colsep=",").message

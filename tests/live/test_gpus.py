@@ -104,7 +104,7 @@ def test_what_is_not_there_is_refused_with_what_to_type(yopp: Yopp) -> None:
     too_many = yopp("run", "--gpus", "2", "true", code=1)
     assert "no node has more than 1 of yarn.io/gpu" in too_many.stderr
     unknown = yopp("run", "--resource", "fpga=1", "true", code=1)
-    assert "fpga, which is no resource type of this cluster" in unknown.stderr
+    assert "fpga, which is not a resource type of this cluster" in unknown.stderr
     assert "name it in yarn.resource-types" in unknown.stderr
     assert yopp("run", "--resource", "license=1", "--memory", "64", "echo", "had it").stdout == "had it\n"
     yopp("pi", "--resource", "license=1", "2", "10")

@@ -288,7 +288,7 @@ def check_types(size: Resource, settings: ResourceManagerSettings, *, what: str 
     for name in names:
         if name not in known:
             raise InvalidResourceRequestError(
-                f"{what} of {size} asks for {name}, which is no resource type of this cluster",
+                f"{what} of {size} asks for {name}, which is not a resource type of this cluster",
                 because=f"the resource types are {', '.join((MEMORY_MB, VCORES, *known))}",
                 hint=f"name it in yarn.resource-types, and in {NODE_AMOUNT}{name} how many a node has",
             )

@@ -82,7 +82,7 @@ class StateFile:
 
     def _open(self) -> None:
         if is_strange(self.path):
-            raise sqlite3.DatabaseError("it is no file")
+            raise sqlite3.DatabaseError("it is not a file")
         os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         self._database = database = sqlite3.connect(self.path, isolation_level=None, timeout=BUSY_SECONDS)
         try:

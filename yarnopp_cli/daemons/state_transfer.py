@@ -64,7 +64,7 @@ def examine(path: str) -> tuple[list[Stored], StateReport]:
         )
     try:
         if is_strange(path):
-            raise sqlite3.DatabaseError("it is no file")
+            raise sqlite3.DatabaseError("it is not a file")
         with contextlib.closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as database:
             number = format_of(database, path)
             found, problems = read_records(database)

@@ -183,12 +183,12 @@ class NodeManagerSettings(Record, kw_only=True):
     """Vcores for containers. -1 takes the cores that this process may use (affinity, cgroup quota) and divides them
     between the nodes of this host."""
     allowed_gpu_devices: str = setting("yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices", "")
-    """The GPUs that the containers of this host may have, one by one: auto (those that nvidia-smi shows), or a list of
-    them by index and minor number (0:0,1:1). They are divided between the nodes of this host, a container is given its
-    own, by their variables (yopp.nodemanager.gpu-vendor), and none is given to two. Empty, the default: GPUs are only
-    counted, as yarn.nodemanager.resource-type.yarn.io/gpu says. yarn.resource-types has to name yarn.io/gpu."""
+    """The GPUs that the containers of this host may use: auto (those that nvidia-smi shows), or a list of index and
+    minor number (0:0,1:1). They are divided between the nodes of this host. Each container gets GPUs of its own, which
+    variables name (yopp.nodemanager.gpu-vendor). Empty, the default: GPUs are only counted, by
+    yarn.nodemanager.resource-type.yarn.io/gpu. yarn.resource-types must contain yarn.io/gpu."""
     gpu_discovery: str = setting("yarn.nodemanager.resource-plugins.gpu.path-to-discovery-executables", "")
-    """The path of nvidia-smi, or of its directory. Empty: it is looked for on the PATH, then where YARN looks."""
+    """The path of nvidia-smi, or of its directory. Empty: it is searched on the PATH, then where YARN searches."""
     system_reserved_memory_mb: int = setting(
         "yarn.nodemanager.resource.system-reserved-memory-mb", -1, at_least=-1
     )

@@ -10,9 +10,9 @@ class IpcSettings(Record, kw_only=True):
     """How many callers a daemon's sockets for calls serve at once, and for how long these may be silent."""
 
     max_connections: int = setting("ipc.server.max.connections", 0, at_least=0)
-    """How many connections a daemon has at once. For one more, the connection that has been idle for longest is closed;
-    where none is idle, the new one is refused. 0: a quarter of the files that the daemon may have open, which is the
-    most in any case."""
+    """How many connections a daemon may have at once. For a further one, the connection that has been idle for longest
+    is closed; if none is idle, the new one is refused. 0: a quarter of the files that the daemon may have open, which
+    is the limit in any case."""
     idle_threshold: int = setting("ipc.client.idlethreshold", 4000, at_least=0)
     """This number of connections may be idle without limit. Of further ones, those that are idle for longer than
     twice ipc.client.connection.maxidletime are closed. A connection that waits for an answer is not idle."""

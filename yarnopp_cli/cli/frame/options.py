@@ -108,7 +108,7 @@ def moment(text: str) -> int:
         try:
             return round(datetime.fromisoformat(text).timestamp() * 1000)
         except (ValueError, OverflowError, OSError) as error:
-            raise BadValueError(f"{text!r} is no time: {error}; write 2026-01-31T12:00:00Z") from None
+            raise BadValueError(f"{text!r} is not a time: {error}; write 2026-01-31T12:00:00Z") from None
     try:
         return round((time.time() - duration(text)) * 1000)
     except BadValueError:
@@ -134,7 +134,7 @@ def coming(text: str) -> int:
             return round((found if found > here else found + timedelta(days=1)).timestamp() * 1000)
     if _DATE.match(text):
         return moment(text)
-    raise BadValueError(f"{text!r} is no time to come; write +2h, 19:00 or 2026-01-31T12:00:00Z")
+    raise BadValueError(f"{text!r} is not a future time; write +2h, 19:00 or 2026-01-31T12:00:00Z")
 
 
 def size_mb(text: str) -> int:

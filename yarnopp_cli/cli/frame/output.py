@@ -119,7 +119,7 @@ class Printer:
             chosen = os.environ.get("YOPP_OUTPUT") or "table"
             if chosen not in FORMS:
                 raise UsageError(
-                    f"YOPP_OUTPUT is {chosen!r}, which is no output format",
+                    f"YOPP_OUTPUT is {chosen!r}, which is not an output format",
                     because="it replaces -o if neither -o nor --json is given",
                     hint=f"use one of {', '.join(FORMS)}",
                 )

@@ -96,6 +96,6 @@ def _check_place(pattern: str, directory: str) -> None:
         return
     raise UsageError(
         f"--results {pattern} cannot be written",
-        because=f"{place} {'may not be written' if os.path.isdir(place) else 'is no directory'}",
+        because=f"{place} {'is not writable' if os.path.isdir(place) else 'is not a directory'}",
         hint="name another place",
     )

@@ -291,7 +291,7 @@ class Application(Options):
     ] = ""
     max_running: Annotated[
         int,
-        option("--max-running N", "At most N containers of this job at once; 0 is no bound.", min=0),
+        option("--max-running N", "At most N containers of this job at once; 0 for no limit.", min=0),
         WITHOUT_UPLOAD,
     ] = 0
     halt: Annotated[

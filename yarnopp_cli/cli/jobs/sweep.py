@@ -140,7 +140,7 @@ def _sweep(
             add(read(one), _line_of(one), link=link)
     if (highest := highest_source(command)) > len(sources):
         raise UsageError(
-            f"{{{highest}}} is no value of a task",
+            f"tasks have no value {{{highest}}}",
             because=f"there {'is one source' if len(sources) == 1 else f'are {len(sources)} sources'} of values",
             hint="yopp run echo {1} {2} ::: a b ::: 1 2",
         )

@@ -182,7 +182,7 @@ def lifetime(
     if not (seconds or unlimited):
         raise UsageError(
             "the lifetime must be positive",
-            because=f"{length!r} is no time at all",
+            because=f"{length!r} is zero",
             hint="`yopp app kill` ends it now; `unlimited` removes the limit",
         )
     if unlimited and session.yarn is not None:
