@@ -20,10 +20,11 @@ from executor.light import Record
 
 from .. import __file__ as PACKAGE_FILE
 from ..errors import YoppError
+from ..records.lifetimes import STAY
 from .notifying import SOCKET
 from .plan import PlannedNode
 from .processes import ProcessId, end_processes
-from .rundir import STAY, RunDir
+from .rundir import RunDir
 
 DAEMONS = "yarnopp_cli.daemons"
 WATCHED = "--watched"

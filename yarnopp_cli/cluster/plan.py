@@ -10,7 +10,8 @@ from executor.hints import TYPE_CHECKING
 from executor.light import Record
 
 from ..errors import YoppError
-from .rundir import STAY, RunDir
+from ..records.lifetimes import STAY
+from .rundir import RunDir
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration

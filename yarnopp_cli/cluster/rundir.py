@@ -25,8 +25,6 @@ from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 if TYPE_CHECKING:
     from .processes import ProcessId
 
-STAY = "stay"
-ON_DEMAND = "on-demand"
 FIRST_PORT = 45454
 LAST_PORT = 65535
 SUN_PATH_BYTES = 107

@@ -26,6 +26,7 @@ from ..errors import (
     YoppError,
 )
 from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
+from ..records.lifetimes import ON_DEMAND, STAY
 from ..rpc.blocking import Connection
 from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
 from ..settings.values import to_text
@@ -45,7 +46,7 @@ from .notifying import SOCKET, is_managed
 from .obstacles import set_aside
 from .plan import Plan, PlannedNode, forget_cluster, read_plan, running_configuration, write_plan
 from .processes import wait_for_end
-from .rundir import FIRST_PORT, LAST_PORT, ON_DEMAND, STAY, Daemon, RunDir
+from .rundir import FIRST_PORT, LAST_PORT, Daemon, RunDir
 from .watched import watched_names
 
 if TYPE_CHECKING:

@@ -19,10 +19,11 @@ from executor.regular import NotRegularError, read_regular
 
 from ..errors import YoppError
 from ..machine.restarts import Watched, tries_so_far
+from ..records.lifetimes import STAY
 from ..rpc.plain import decode, encode
 from .plan import read_plan
 from .processes import ProcessId
-from .rundir import STAY, RunDir
+from .rundir import RunDir
 
 _FILE = pattern(r"(rm|nm-\d{1,5})\.watched")
 

@@ -53,6 +53,7 @@ from ..nodemanager.machine import Command, Event, NodeManager
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId
+from ..records.lifetimes import ON_DEMAND, STAY
 from ..rpc.methods import NM_METHODS
 from ..rpc.server import RpcServer
 from ..settings.declarations import (
@@ -115,7 +116,7 @@ class NodeManagerDaemon:
         self._web = DaemonWeb(
             process, configuration, "nodemanager", self._post, offset=max(0, port - FIRST_PORT)
         )
-        listener = self._web.bind() if arguments.lifetime == "stay" else None
+        listener = self._web.bind() if arguments.lifetime == STAY else None
         offset = wall_offset()
         self._proxy = self._make_proxy(process.run_dir, node_id, configuration, offset)
         self.machine = NodeManager(
@@ -258,7 +259,7 @@ class NodeManagerDaemon:
             self._process.keep_place(self._socket, self._cleared)
             self._web.serve(*self._web_arguments())
             self._recover()
-            if self._process.arguments.lifetime == "on-demand":
+            if self._process.arguments.lifetime == ON_DEMAND:
                 self._executor.expect_containers()  # a job has started this cluster
             cleaning = asyncio.create_task(self._remove_old_logs())
             return await self._process.until_stopped()

@@ -31,6 +31,7 @@ from executor.linux.descriptors import raise_limit
 from ..cluster.notifying import notify
 from ..cluster.rundir import RunDir
 from ..errors import EXIT_FAILURE, YoppError, reason_of
+from ..records.lifetimes import ON_DEMAND, STAY
 from ..rpc.crowd import Bounds
 from ..settings.declarations import DaemonSettings
 from ..settings.ipc import IpcSettings
@@ -62,7 +63,7 @@ def argument_parser(name: str) -> argparse.ArgumentParser:
     parser.add_argument("--log-to-stderr", action="store_true", help="log to standard error, not to a file")
     parser.add_argument("--announce", action="store_true", help="print a line of JSON when serving")
     parser.add_argument("--validate", action="store_true", help="check every invariant after each step")
-    parser.add_argument("--lifetime", choices=("stay", "on-demand"), default="stay", help="of the cluster")
+    parser.add_argument("--lifetime", choices=(STAY, ON_DEMAND), default=STAY, help="of the cluster")
     parser.add_argument("--watched", action="store_true", help="other daemons restart it if it dies")
     parser.add_argument("--restarted-by", default="", metavar="NAME", help="the daemon that restarted it")
     parser.add_argument("--died", type=int, default=0, metavar="PID", help="its previous process, which died")

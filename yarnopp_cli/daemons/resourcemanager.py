@@ -27,6 +27,7 @@ from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, Sto
 from ..machine.restarts import DaemonRestarted
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
 from ..records.client_protocol import SetLifetimeResponse
+from ..records.lifetimes import STAY
 from ..records.state import StoreCommand, StoredCluster, latest
 from ..records.tracker_protocol import RegisterNodeManagerRequest
 from ..resourcemanager.context import (
@@ -162,7 +163,7 @@ class ResourceManagerDaemon:
             LOG.error("the master of %s failed: %s; report: %s", command.application_id, crash, path)
         elif isinstance(command, Reply | ReplyError):
             if isinstance(command, Reply) and isinstance(command.response, SetLifetimeResponse):
-                if command.response.info.lifetime == "stay":
+                if command.response.info.lifetime == STAY:
                     self._web.open_late(self._process.run_dir, self._configuration)
             elif isinstance(command, Reply) and isinstance(command.response, RefreshQueuesResponse):
                 self._keep_queues(command.response.request)
@@ -202,7 +203,7 @@ class ResourceManagerDaemon:
             await self._server.listen_unix(self._process.run_dir.rm_socket)
             if self._settings.address:
                 await self._server.listen_tcp(self._settings.address, RM_ADDRESS)
-            if self._lifetime == "stay":
+            if self._lifetime == STAY:
                 self._web.open(self._process.run_dir, self._configuration)
             # The deadlines of the machine count from here, before the first call.
             self._driver.step(self._begin)

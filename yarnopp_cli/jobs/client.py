@@ -34,6 +34,7 @@ from ..records.client_protocol import (
     SubmitJobRequest,
     WaitForNodesRequest,
 )
+from ..records.lifetimes import ON_DEMAND
 from ..records.methods import Request, ResponseT
 from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from ..records.explanation import Explanation
     from ..settings.loading import Configuration
 
-ON_DEMAND = "on-demand"
 LINGER = "yopp.on-demand.linger-ms"
 ATTEMPTS = 3
 ENDING_SECONDS = 15.0

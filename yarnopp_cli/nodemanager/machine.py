@@ -35,6 +35,7 @@ from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, Re
 from ..machine.tokens import machine_ms
 from ..records import container_protocol as protocol
 from ..records import master_protocol
+from ..records.lifetimes import ON_DEMAND, STAY
 from ..records.requests import ContainerLaunchContext
 from ..records.tracker_protocol import (
     NodeHeartbeatRequest,
@@ -158,7 +159,7 @@ class NodeManager:
         )
         self._templates = LaunchTemplates()
         self._token_key: bytes | None = None
-        self._lifetime = "stay"
+        self._lifetime = STAY
         self._told_to_stay = False
         self._guaranteed_awaited = False
         self._health_told = ""
@@ -353,7 +354,7 @@ class NodeManager:
             reason = response.diagnostics or f"the ResourceManager answered {response.action}"
             # It may be refused because its like is alive elsewhere: whatever runs here is not its to end.
             self._link.unregistered()
-            self._begin_ending(reason, keep=self._lifetime != "on-demand")
+            self._begin_ending(reason, keep=self._lifetime != ON_DEMAND)
             return
         first = not self._link.was_registered
         interval = max(response.heartbeat_interval_ms, 10) / 1000
@@ -390,7 +391,7 @@ class NodeManager:
             return None
         if not self._link.was_registered:
             return lost_at + FIRST_CONTACT_SECONDS
-        return lost_at + ON_DEMAND_PATIENCE_SECONDS if self._lifetime == "on-demand" else None
+        return lost_at + ON_DEMAND_PATIENCE_SECONDS if self._lifetime == ON_DEMAND else None
 
     def _heartbeat(self) -> None:
         request = self._reporter.heartbeat(self._link, self._now)
@@ -400,7 +401,7 @@ class NodeManager:
         if self._ending is not None:
             return
         self._lifetime = response.lifetime
-        self._told_to_stay = response.lifetime == "stay"
+        self._told_to_stay = response.lifetime == STAY
         if response.action == "SHUTDOWN":
             reason = response.diagnostics or "the ResourceManager ended this node"
             self._begin_ending(reason, keep=response.keep_containers, by_resource_manager=True)

@@ -13,6 +13,7 @@ from executor.records import (
 )
 
 from .distributed_protocol import RemoteNode
+from .lifetimes import STAY
 from .methods import Request
 from .requests import Container, ContainerLaunchContext, Token
 
@@ -156,7 +157,7 @@ class NodeHeartbeatResponse(Record):
     queuing_limit: ContainerQueuingLimit = ContainerQueuingLimit()
     keep_containers: bool = False
     diagnostics: str = ""
-    lifetime: str = "stay"
+    lifetime: str = STAY
     nodes_for_scheduling: tuple[RemoteNode, ...] | None = None
     next_interval_ms: int = 0
     resource: Resource | None = None

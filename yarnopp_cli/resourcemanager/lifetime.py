@@ -14,12 +14,12 @@ from ..records.client_protocol import (
     ShutdownClusterRequest,
     ShutdownClusterResponse,
 )
+from ..records.lifetimes import ON_DEMAND, STAY
 from .app_manager import RMAppManager
 from .context import Due, DueKind, ForgetState, RMContext
 from .services.client_rm_service import ClientRMService
 from .services.resource_tracker_service import ResourceTrackerService
 
-STAY, ON_DEMAND = "stay", "on-demand"
 FIRST_JOB_WITHIN = 10.0
 """Seconds that an on-demand cluster waits for the job it was started for."""
 ENDING_GRACE = 5.0

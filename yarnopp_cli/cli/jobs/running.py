@@ -14,7 +14,7 @@ from executor.records import Resource
 
 from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError
 from ...jobs import progress
-from ...jobs.client import ON_DEMAND, JobClient
+from ...jobs.client import JobClient
 from ...jobs.commands import without_values
 from ...jobs.follower import JobFollower
 from ...jobs.watching import Left, SignalWatch
@@ -27,6 +27,7 @@ from ...records.client_protocol import (
     SubmitJobRequest,
 )
 from ...records.jobs import JOB_FILE, JobSpec, TaskReport
+from ...records.lifetimes import ON_DEMAND
 from ...records.reports import FINAL_STATES, ApplicationReport, FinalApplicationStatus
 from ...records.requests import ApplicationSubmissionContext, ContainerLaunchContext
 from ...rpc.blocking import Connection

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import EXIT_NOT_RUNNING
+from ...records.lifetimes import STAY
 from ...views.text import megabytes, number_of, timestamp
 from ..frame.command import command
 from ..frame.output import Printer
@@ -94,7 +95,7 @@ def _lines(seen: ClusterStatus) -> list[str]:
     info = seen.info
     head = seen.state
     if info is not None:
-        stays = "until `yopp down`" if info.lifetime == "stay" else "until its last job has ended"
+        stays = "until `yopp down`" if info.lifetime == STAY else "until its last job has ended"
         head += f" since {timestamp(info.started_at_ms)}, {stays}"
     lines = [head]
     web = f", http://{info.http_address}/cluster" if info is not None and info.http_address else ""

@@ -106,8 +106,8 @@ def _start(
 ) -> str:
     """Start what is missing and print what there is then; the sentence for people."""
     from ...cluster.inspection import inspect_cluster
-    from ...cluster.rundir import STAY
     from ...cluster.starting import START_SECONDS, ensure_cluster
+    from ...records.lifetimes import STAY
 
     handle = ensure_cluster(
         context.configuration,

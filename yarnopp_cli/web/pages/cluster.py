@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from ...records.lifetimes import STAY
 from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ...views import applications as application_view
 from ...views import cluster as cluster_view
@@ -66,7 +67,7 @@ class ClusterPages:
             ("Process", info.pid),
             ("Run directory", info.run_dir),
             ("Address", info.address),
-            ("Lifetime", "until yopp down" if info.lifetime == "stay" else "until its last job has ended"),
+            ("Lifetime", "until yopp down" if info.lifetime == STAY else "until its last job has ended"),
             ("Largest container", str(info.maximum)),
             ("Opportunistic containers", "on" if info.opportunistic_enabled else "off"),
         ]
