@@ -16,6 +16,7 @@ from yarnopp_cli.daemons import applicationmaster
 from yarnopp_cli.errors import EXIT_FAILURE, EXIT_USAGE
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.jobs import PiSpec, TaskSpec
+from yarnopp_cli.records.master_protocol import AM_TOKEN_FILE
 from yarnopp_cli.rpc.plain import encode
 
 from .fake import ATTEMPT, TOKEN
@@ -46,7 +47,7 @@ def test_one_that_cannot_tell_its_end_leaves_the_jobs_files_to_the_next_attempt(
     plan = plan_run(("true",), TaskSpec(1, Resource(10, 1)), 1)
     job = replace(plan, rm_address=f"unix:{tmp_path}/no-rm", pi=PiSpec(1, 1, os.fspath(files)))
     (tmp_path / "job.json").write_text(json.dumps(encode(job)))
-    (tmp_path / applicationmaster.TOKEN_FILE).write_text(json.dumps(encode(TOKEN)))
+    (tmp_path / AM_TOKEN_FILE).write_text(json.dumps(encode(TOKEN)))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(applicationmaster, "CONTAINER_PATIENCE_SECONDS", 0.3)
     environment = {applicationmaster.ATTEMPT_VARIABLE: ATTEMPT}
