@@ -259,6 +259,8 @@ def test_filter_shows_what_has_the_words_and_esc_takes_it_back() -> None:
         await driver.press("enter", "slash")
         await driver.type(" !_0001")
         assert {row.application_id for row in table(driver).rows} == {app_id(2)}
+        await driver.type(" nowhere")
+        assert "no row has all of these words" in driver.text and "no live containers" not in driver.text
         await driver.press("escape")
         assert "Containers (12)" in driver.text
 

@@ -202,7 +202,8 @@ class LiveTable(ScrollView, can_focus=True, inherit_bindings=False):
             return self._header(base)
         index = self.scroll_offset.y + y - 1
         if index >= len(self.rows):
-            text = f"  {self.empty}" if not self.rows and y == 1 else ""
+            empty = "no row has all of these words" if self.words and self.total else self.empty
+            text = f"  {empty}" if not self.rows and y == 1 else ""
             width = self.scrollable_content_region.width
             return Strip([Segment(text, base + tone_style(self, "dim"))]).adjust_cell_length(width, base)
         row = self.rows[index]
