@@ -121,10 +121,10 @@ class NotKnownError(RemoteError):
     group: ClassVar[str] = ""
 
     @classmethod
-    def of(cls, sought: str, because: str, message: str = "") -> Self:
-        """The error of a command that was given this id; ``message`` for another one than that there is none of it."""
+    def of(cls, sought: str, because: str) -> Self:
+        """The error of a command that was given this id."""
         hint = f"`yopp {cls.group or cls.noun} list -a` lists the known ones"
-        return cls(message or f"no {cls.noun} {sought}", because=because, hint=hint, sought=sought)
+        return cls(f"no {cls.noun} {sought}", because=because, hint=hint, sought=sought)
 
 
 class ApplicationNotFoundError(NotKnownError):

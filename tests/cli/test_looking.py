@@ -467,6 +467,30 @@ def test_files_that_are_named_are_checked_and_slips_in_them_told_once(
         assert (ended.code, ended.err.splitlines()[0]) == (78, "error: /nosuch: cannot read this file"), words
 
 
+def test_what_has_ended_or_never_was_is_said_in_words(cli: Cli, cluster: Cluster) -> None:
+    cluster.containers = [container(1, 2, state=ContainerState.DONE, exit_status=3, exit_code=3)]
+    for words in (("container", "pause", "1.2"), ("container", "shell-into", "1.2")):
+        assert "has ended\n  because: its exit status is 3\n" in cli(*words).err
+    cluster.applications, cluster.containers = [], []
+    for noun, words in (("application", ("wait", "last")), ("container", ("container", "status", "last"))):
+        nothing = cli(*words)
+        assert nothing.code == 66 and nothing.err == (
+            f"error: there is no {noun} yet\n  because: nothing has run here yet\n"
+            "  hint: `yopp run echo hello` runs a command\n"
+        )
+
+
+def test_last_is_the_job_and_not_what_runs_on_its_end(cli: Cli, cluster: Cluster) -> None:
+    following = application(9, name=f"{naming.ON_END}sleep")
+    cluster.applications = [application(1), application(2), following]
+    cluster.containers = [container(2, 1), container(9, 1)]
+    assert cli("app", "status", "last", "-q").out == f"{app_id(2)}\n"
+    assert cli("container", "status", "last", "last.1", "-q").out == f"{container_id(2, 1)}\n"
+    cluster.applications, cluster.containers = [following], cluster.containers[1:]
+    assert cli("app", "status", "last", "-q").out == f"{app_id(9)}\n"
+    assert cli("container", "status", "last.1", "-q").out == f"{container_id(9, 1)}\n"
+
+
 def test_containers_of_the_newest_application_and_names_of_applications(cli: Cli, cluster: Cluster) -> None:
     every = ["container_1_0001_01_000002", "container_1_0002_01_000002", "container_1_0002_01_000003"]
     assert naming.container(every, "last.2") == every[1] and naming.container(every, "last.3") == every[2]

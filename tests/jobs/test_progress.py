@@ -28,6 +28,9 @@ def test_words_tell_paused_from_running_and_count_preemptions() -> None:
     busy = tally(paused=2, RUNNING=2)
     busy.paused_for = "LOAD"
     assert states_text(busy) == "2 paused (load)"
+    held = tally(RUNNING=1, QUEUED=3)
+    held.queued_for = "WINDOW"
+    assert states_text(held) == "1 running, 3 queued (window)"
     assert states_text(tally(RUNNING=1)) == "1 running"
     some = tally(preempted=3, RUNNING=1)
     some.noted["shed"] = 2
@@ -79,7 +82,11 @@ def test_where_a_job_that_was_just_submitted_is() -> None:
     )  # fmt: skip
     assert where_text(runs) == "RUNNING, its master on h:1: 2 running, 8 queued; output under /l/a"
     ended = replace(runs, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.SUCCEEDED)
-    assert where_text(ended) == "FINISHED SUCCEEDED already"
+    assert where_text(replace(ended, diagnostics="Diagnostics.")) == "FINISHED SUCCEEDED already"
+    killed = {"state": YarnApplicationState.KILLED, "final_status": FinalApplicationStatus.KILLED}
+    assert where_text(replace(runs, **killed, diagnostics="It can never begin.")) == (
+        "KILLED already: It can never begin."
+    )
 
 
 def test_numbers_and_what_they_count() -> None:

@@ -38,6 +38,7 @@ def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: P
         document = json.loads((tmp_path / name).read_text())["app"]
         assert (document["id"], document["finalStatus"]) == (following[2], "FAILED")
         assert cluster.json("app", "status", following[1])["app"]["name"] == f"on the end of {name}"
+        cluster("wait", "last", code=3)
 
 
 def test_a_chain_a_time_and_a_deadline(cluster: Yopp, tmp_path: Path) -> None:
@@ -70,6 +71,9 @@ def test_outside_the_window_opportunistic_containers_wait_and_guaranteed_ones_ru
         waits = yopp("run", "-q", "-d", "-O", "true").stdout.strip()
         wait_until(lambda: [one["yopp"]["state"] for one in yopp.containers()] == ["QUEUED"])
         assert yopp("run", "echo", "there").stdout == "there\n"
+        assert "1/10 (window)" in yopp("node", "list").stdout
+        stopped = yopp("run", "-O", "-n", "2", "--timeout", "1s", "true", code=124)
+        assert "2 queued (window)" in stopped.stderr
         assert (
             "none runs before 2" in yopp("node", "status", yopp("node", "list", "-q").stdout.strip()).stdout
         )

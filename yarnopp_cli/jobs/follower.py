@@ -151,7 +151,7 @@ class JobFollower:
         self._attempt = news.attempt
         if news.counts:
             tally.counts = {state: news.counts.get(state.value, 0) for state in TaskState}
-        tally.paused, tally.paused_for = news.paused, news.paused_for
+        tally.paused, tally.paused_for, tally.queued_for = news.paused, news.paused_for, news.queued_for
         tally.noted["preempted"], tally.noted["shed"] = news.preempted, news.shed
         for text in news.said:
             self._observer.notice(text)

@@ -53,8 +53,10 @@ def kinds_text(job: JobSpec) -> str:
 
 
 def states_text(tally: Tally) -> str:
-    """The number of tasks in each state that has any, and why most of the paused ones are paused."""
-    why = {"paused": f" ({tally.paused_for.lower()})"} if tally.paused_for else {}
+    """The number of tasks in each state that has any, and why most of the paused ones are paused and the queued ones
+    may not start."""
+    told = {"paused": tally.paused_for, "queued": tally.queued_for}
+    why = {word: f" ({cause.lower()})" for word, cause in told.items() if cause}
     return ", ".join(f"{count} {word}{why.get(word, '')}" for word, count in _counted(tally).items() if count)
 
 
@@ -217,7 +219,9 @@ def elapsed_text(seconds: float, left: float | None) -> str:
 def where_text(report: ApplicationReport) -> str:
     """Whether a job that was just submitted runs, on which node, and where its output is."""
     if report.state in FINAL_STATES:
-        return f"{report.state.value} {report.final_status.value} already"
+        ended = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
+        why = report.diagnostics if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
+        return f"{ended} already{f': {why}' if why else ''}"
     where = f" on {report.am_node_id}" if report.am_node_id else ""
     running = max(0, report.containers_running - (1 if report.am_node_id else 0))
     if report.state is not YarnApplicationState.RUNNING:

@@ -200,9 +200,9 @@ class Tally:
     """The counts over all tasks, updated with each change: reading them costs the same for 5
     and 50,000 tasks.
 
-    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now, ``paused_for``
-    the reason of most pauses, if known; ``noted`` holds the counters of a JobSummary, by the names of its
-    fields.
+    ``counts`` are the tasks in each state, ``paused`` those whose containers are paused now, ``paused_for`` the reason
+    of most pauses, if known, and ``queued_for`` why queued ones may not start; ``noted`` holds the counters of a
+    JobSummary, by the names of its fields.
     """
 
     def __init__(self, total: int) -> None:
@@ -212,6 +212,7 @@ class Tally:
         self.noted: Counter[str] = Counter()
         self.paused = 0
         self.paused_for = ""
+        self.queued_for = ""
         self.worst_code = 0
         self.failures: list[TaskReport] = []
         self._paused_ms: Counter[str] = Counter()

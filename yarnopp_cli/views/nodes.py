@@ -29,6 +29,12 @@ def paused_text(node: NodeReport) -> str:
     return f"{status.paused} (load)" if status.paused and status.lent_vcores < 0 else str(status.paused)
 
 
+def held_text(node: NodeReport) -> str:
+    """The queue, and whether a closed window holds it."""
+    closed = node.opportunistic.queued and node.opportunistic.closed_until_ms
+    return f"{queue_text(node)} (window)" if closed else queue_text(node)
+
+
 def limit_text(node: NodeReport) -> str:
     """The queue length that the RM asks the node to keep to."""
     return str(node.queue_limit) if node.queue_limit >= 0 else "-"
@@ -80,7 +86,7 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("state", "STATE", state_text, kind=STATE),
     Column("runningG", "RUN G", lambda node: node.num_containers, kind=COUNT),
     Column("runningO", "RUN O", lambda node: node.opportunistic.running, kind=COUNT),
-    Column("queued", "QUEUED", lambda node: node.opportunistic.queued, queue_text, kind=COUNT),
+    Column("queued", "QUEUED", lambda node: node.opportunistic.queued, held_text, kind=COUNT),
     Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, kind=NUMBER, wide=True, ours=True),
     Column(
         "paused",

@@ -47,6 +47,8 @@ _YARNS_DIGITS = pattern(r"(?:…?e?[\d_]*_)?\d{6,}", re.ASCII)
 """The end of a container's id, which no name of a job (``train_20260131``) is taken for."""
 _IDENTIFYING = pattern(r"last|all|[\d._…-]+|(?:application|appattempt|container)_.*", re.ASCII)
 """Words that are never names."""
+ON_END = "on the end of "
+"""How the name of an application of ``run --on-end`` begins."""
 _CANDIDATES = 5
 
 
@@ -134,7 +136,12 @@ def applications(client: Client, given: Sequence[str]) -> list[str]:
 
     reports = cache(lambda: client.applications())
     named = [word if _IDENTIFYING.fullmatch(word) else _by_name(reports(), word) for word in words(given)]
-    return _named(_APPLICATION, lambda: [one.application_id for one in reports()], named, live)
+    return _named(_APPLICATION, lambda: _in_order(reports()), named, live)
+
+
+def _in_order(reports: Sequence[ApplicationReport]) -> list[str]:
+    """Their ids in order of submission, but those of --on-end first: `last` is the job, and not what follows it."""
+    return [one.application_id for one in sorted(reports, key=lambda one: not one.name.startswith(ON_END))]
 
 
 def owners(client: Client, given: Sequence[str]) -> list[str]:
@@ -206,10 +213,13 @@ def containers(
         return [one for one in within if one in living] or within
 
     named = by_names(client, words(given))
-    if "last" in named:
+    if any(word == "last" or _OF_LAST.fullmatch(word) for word in named):
         # Whoever names the newest means work, and not what looks after it, unless there is nothing else.
-        tasks = [one.container_id for one in reports() if not one.is_am]
+        following = {one.application_id for one in client.applications() if one.name.startswith(ON_END)}
+        of_jobs = [one for one in reports() if one.application_id not in following] or reports()
+        tasks = [one.container_id for one in of_jobs if not one.is_am]
         named = [tasks[-1] if tasks and word == "last" else word for word in named]
+        named = [_of_last(_CONTAINER, lambda: [one.container_id for one in of_jobs], word) for word in named]
     known = cache(lambda: [one.container_id for one in reports()])
     return _named(_CONTAINER, known, named, live, changeable if every is not None else None)
 
@@ -338,10 +348,17 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
     matches = _matching(kind, ids, word)
     if not matches:
         name = kind.name
-        because = f"none of the {len(ids)} known {name}s matches" if ids else f"there has been no {name} yet"
+        because = f"none of the {len(ids)} known {name}s matches" if ids else f"no {name} has registered"
         if len(ids) == 1:
             because = f"the only {name} is {ids[0]}"
-        raise kind.missing.of(word, because, f"there is no {name} yet" if word == "last" else "")
+        if not ids and kind is not _NODE:
+            raise kind.missing(
+                f"there is no {name} yet" if word == "last" else f"no {name} {word}",
+                because="nothing has run here yet",
+                hint="`yopp run echo hello` runs a command",
+                sought=word,
+            )
+        raise kind.missing.of(word, because)
     if len(matches) > 1:
         raise UsageError(
             f"{word!r} matches {len(matches)} {kind.name}s; exactly one is needed",

@@ -15,6 +15,7 @@ from ...jobs.client import JobClient
 from ...masters.commands import plan_run
 from ...records.jobs import TaskSpec
 from ...records.requests import ApplicationSubmissionContext
+from ..frame.naming import ON_END
 from ..frame.output import Printer
 from .running import submit_in_cluster
 
@@ -44,7 +45,7 @@ def on_end(
         job = plan_run(
             ("/bin/sh", "-c", _TELLS, sys.executable, application_id, client.run_dir.path, command),
             TaskSpec(1, Resource(settings.run_memory_mb, settings.run_vcores), ExecutionType.GUARANTEED),
-            name=f"on the end of {submission.name}"[:60],
+            name=f"{ON_END}{submission.name}"[:60],
             environment=environment,
             working_directory=directory,
         )

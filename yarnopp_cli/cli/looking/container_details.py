@@ -79,7 +79,7 @@ def live(report: ContainerReport) -> ContainerReport:
     if not view.is_live(report):
         raise InvalidStateError(
             f"{report.container_id} has ended",
-            because=view.exit_text(report),
+            because=f"its exit status is {view.exit_text(report)}",
             hint="`yopp ps` lists the live ones",
         )
     return report

@@ -55,7 +55,7 @@ from ..context import Due, DueKind, KeepCrash, RMContext
 from ..entities import HOSTED, HeldCall, RMApp
 from ..services.application_master_service import ApplicationMasterService
 from ..services.client_rm_service import ClientRMService
-from .news import MOST_ROWS, TaskNews, why_paused
+from .news import MOST_ROWS, TaskNews, why_paused, why_queued
 from .past import MOST_PAST_JOBS, MOST_PAST_TASKS, PastJobs, as_submitted, rows_of, said_of
 
 NEWS_SECONDS = 0.1
@@ -549,6 +549,7 @@ class HostedMasters:
             job.end if complete else None,
             why_paused(job.app) if tally.paused else "",
             len(job.app.attempts),
+            why_queued(job.app) if tally.counts[TaskState.QUEUED] else "",
         )
         self._rm.reply(watcher.call.call_id, response)
         return response.end is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from executor.causes import paused_for
-from executor.records import ContainerState
+from executor.records import ContainerState, ExecutionType
 
 from ...masters.tasks import Task
 from ...records.jobs import TaskReport
@@ -67,3 +67,13 @@ def why_paused(app: RMApp) -> str:
     paused = (status.cause for status in told if status is not None and status.state is ContainerState.PAUSED)
     words = Counter(paused_for(cause) for cause in paused if cause is not None)
     return max(words, key=words.__getitem__, default="")
+
+
+def why_queued(app: RMApp) -> str:
+    """Why its first queued opportunistic container may not start even where there is room, in the same words."""
+    for one in app.attempt.containers.values():
+        waits = one.status is not None and one.status.state is ContainerState.SCHEDULED
+        if waits and one.execution_type is ExecutionType.OPPORTUNISTIC:
+            told = one.node.load.status
+            return "WINDOW" if told.closed_until_ms else "LOAD" if told.lent_vcores < 0 else ""
+    return ""

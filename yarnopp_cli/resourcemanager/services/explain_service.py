@@ -93,7 +93,8 @@ class ExplainService:
         now_ms = self._rm.now_ms
         if app.ended:
             why = " ".join(app.diagnostics.split())
-            ended = f"{app.state.value} {app.final_status.value}{f' ({why})' if why else ''}"
+            how = " ".join(dict.fromkeys((app.state.value, app.final_status.value)))
+            ended = f"{how}{f' ({why})' if why else ''}"
             return Explanation(
                 app.id, "application", app.state.value, now_ms, app.finished_at_ms, ended=ended
             )

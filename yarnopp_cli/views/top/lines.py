@@ -111,6 +111,8 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
     if node.state in (NodeState.RUNNING, NodeState.DECOMMISSIONING):
         asked = f", the RM allows {node.queue_limit}" if node.queue_limit >= 0 else ""
         told.append(Cell(f"  {status.queued} of {status.queue_capacity} queued{asked}"))
+        if status.closed_until_ms:
+            told.append(Cell(f", none runs before {timestamp(status.closed_until_ms)}", WARN))
         if status.paused:
             told.append(Cell(f"  {status.paused} paused", WARN))
         total = f"  {vcores(node.total.vcores)}, {node.total.memory} MB"
