@@ -36,6 +36,10 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ..
     [
         ("app -lst", "no such option: -lst", "did you mean -list? "),
         ("kill 1", "no such command: kill", "did you mean `yopp app kill` or `yopp container kill`? "),
+        ("stop", "no such command: stop", "did you mean `yopp down`? "),
+        ("cancel 3", "no such command: cancel", "did you mean `yopp app kill` or `yopp container kill`? "),
+        ("ls", "no such command: ls", "did you mean `yopp ps` or `yopp app list`? "),
+        ("sbatch job.sh", "no such command: sbatch", "did you mean `yopp run`? "),
         ("ps --file x", "no such option: --file", ""),
         ("run --memroy 3 true", "no such option: --memroy", "did you mean --memory? "),
         ("node lst", "no such command: lst", "did you mean `yopp node list`? "),
@@ -48,6 +52,24 @@ def test_what_may_have_been_meant(cli: Cli, typed: str, message: str, meant: str
     result = cli(*typed.split())
     assert result.code == 2 and result.err.startswith(f"error: {message}\n")
     assert result.err.splitlines()[-1].startswith(f"  hint: {meant}`yopp ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "message", "command"),
+    [
+        ("run -n", "option '-n' requires an argument", "run"),
+        ("run --opportunistic=yes true", "option '--opportunistic' does not take a value", "run"),
+        ("node list --limit", "option '--limit' requires an argument", "node list"),
+    ],
+)
+def test_the_command_whose_option_was_typed_is_named(
+    cli: Cli, typed: str, message: str, command: str
+) -> None:
+    result = cli(*typed.split())
+    assert result.code == 2 and result.err.startswith(f"error: {message}\n")
+    assert result.err.endswith(
+        f"  hint: `{' '.join(('yopp', *command.split(), '--help'))}` lists what it takes\n"
+    )
 
 
 EVERY = leaves(typer.main.get_command(build()))

@@ -158,7 +158,9 @@ def test_what_is_not_there(remote: Remote) -> None:
     refused = remote("app", "queue", "application_1_0001", "x", "--json", code=66)
     assert "RemoteException" in json.loads(refused.stderr)
     nobody = remote("node", "list", "--rm", "localhost:1", code=69)
-    assert "no active ResourceManager" in nobody.stderr
+    assert "no active ResourceManager" in nobody.stderr and "`yopp engine test`" in nobody.stderr
+    tested = remote("engine", "test", "--rm", "localhost:1", code=69)
+    assert "connection refused" in tested.stderr and "engine test" not in tested.stderr
     assert "no ResourceManager is configured" in remote(
         "node", "list", "--engine", "yarn", code=2, env={"YOPP_RM": ""}
     ).stderr  # fmt: skip

@@ -113,7 +113,8 @@ def test_a_job_is_run_again_or_what_failed_of_it_or_some_tasks(cluster: Yopp, tm
     some = cluster("rerun", "last", "--task", "1,3", "-d", "-q").stdout.strip()
     cluster("wait", some)
     assert sorted(cluster("logs", some).stdout.splitlines()) == ["[1] 1 s a", "[3] 3 s c"]
-    assert "has no task 9" in cluster("rerun", "last", "--task", "9", code=2).stderr
+    missing = cluster("rerun", "last", "--task", "2", code=2).stderr
+    assert "has no task 2" in missing and "its tasks are 1, 3\n" in missing
     running = cluster("run", "-q", "-d", "sleep", "100").stdout.strip()
     assert "has not ended" in cluster("rerun", running, "--failed", code=2).stderr
     cluster("app", "kill", running)

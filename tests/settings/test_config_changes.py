@@ -58,6 +58,12 @@ def test_one_property_is_set_and_the_rest_stays(before: str, after: str) -> None
     assert with_values(before, {LENGTH: 7}) == after
 
 
+def test_an_empty_value_is_shown_as_one(capfd: pytest.CaptureFixture[str], write: Write) -> None:
+    path = write("mine.toml", "")
+    assert run(["config", "set", "yopp.nodemanager.opportunistic.window", "", "--conf", path]) == 0
+    assert capfd.readouterr().out == f'yopp.nodemanager.opportunistic.window = ""  (in {path})\n'
+
+
 def test_what_only_a_person_can_change_is_left(tmp_path: Path) -> None:
     inline = f"[yarn]\nnodemanager = {{{LENGTH[17:]} = 1}}\n"
     assert with_values(inline, {LENGTH: 7}) is None

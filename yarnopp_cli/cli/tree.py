@@ -20,6 +20,25 @@ from .words import load, own_words
 # typer keeps its own click private; the base of its public BadParameter is the family of all usage errors
 _LIKE = 0.7
 """difflib's ratio from which on a word is taken for a slip of another."""
+_ELSEWHERE = {
+    "up": ("start",),
+    "down": ("stop", "shutdown"),
+    "run": ("add", "submit", "exec", "sbatch", "srun", "qsub"),
+    "rerun": ("restart", "retry"),
+    "ps": ("ls", "list", "jobs", "squeue", "qstat"),
+    "app list": ("ls", "list", "jobs", "squeue", "qstat", "history", "sacct"),
+    "app kill": ("cancel", "remove", "scancel", "qdel"),
+    "container kill": ("cancel", "scancel"),
+    "node list": ("sinfo",),
+    "logs": ("follow", "tail", "output"),
+    "explain": ("why",),
+}
+"""What pueue, Slurm, docker and the shell call our commands."""
+_BY_OTHERS = {
+    word: [one for one, words in _ELSEWHERE.items() if word in words]
+    for words in _ELSEWHERE.values()
+    for word in words
+}
 _USAGE_ERROR: type[Exception] = typer.BadParameter.__bases__[0]
 
 
@@ -89,9 +108,16 @@ def _usage(error: Any, argv: list[str]) -> int:
     if context is not None and message == context.get_help().rstrip():  # a group without its subcommand
         output.Printer().text(message)
         return EXIT_USAGE
-    command = context.command_path if context is not None else "yopp"
+    command = context.command_path if context is not None else _command_of(argv)
     first = message[:1].lower() + message[1:]
     raise _three_lines(first.rstrip("."), command, argv) from None
+
+
+def _command_of(argv: list[str]) -> str:
+    """The command that is typed, where the parser does not say whose option it complains of."""
+    of_group = bool(argv) and argv[0] in COMMANDS and COMMANDS[argv[0]].group
+    words = argv[: 2 if of_group else 1]
+    return " ".join(["yopp", *words]) if words and words[0] in COMMANDS else "yopp"
 
 
 # What the parser says, to be taken apart: what, because, hint.
@@ -136,6 +162,8 @@ def _meant(word: str, command: str, found: list[str]) -> list[str]:
     name = word.lstrip("-")
     path = command.split()[1:]
     if not word.startswith("-") and not path:
+        if name in _BY_OTHERS:
+            return [f"`yopp {one}`" for one in _BY_OTHERS[name]]
         for entry in COMMANDS.values():
             if entry.group:
                 load(entry.name)

@@ -29,7 +29,7 @@ from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
 from ..records.lifetimes import ON_DEMAND, STAY
 from ..rpc.blocking import Connection
 from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
-from ..settings.values import to_text
+from ..settings.values import quoted, to_text
 from .capacity import Wish, plan_capacity
 from .gpus import with_gpus
 from .inspection import ClusterHandle, join, look, weaker_limits
@@ -300,9 +300,8 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
             if item.name == HOSTED_MASTERS and not asked:
                 continue
             if origin != "default" and asked != there:
-                found.append(
-                    f"running with {item.name}={to_text(there)}, you asked for {to_text(asked)} ({origin})"
-                )
+                running_with, wish = (to_text(one) or quoted("") for one in (there, asked))
+                found.append(f"running with {item.name}={running_with}, you asked for {wish} ({origin})")
     return found
 
 

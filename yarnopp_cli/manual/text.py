@@ -72,8 +72,8 @@ COMMON = (
 IDS: tuple[Block, ...] = (
     Paragraph(
         """An ID is any of these: YARN's full id; `last`, the newest, but none of `run --on-end`; a number (`3`
-        is application 3, `3.2` container 2 of application 3, `45455` the node of that port); the name of an application (`train`, or
-        `train.2` for its container 2); or a suffix (`_0003`) that no other id has."""
+        is application 3, `3.2` container 2 of application 3, `45455` the node of that port); the name of an
+        application (`train`, or `train.2` for its container 2); or a suffix (`_0003`) that no other id has."""
     ),
     Paragraph(
         """A range names several, as far as they exist: `1-3,7`, `3.2-5`. `all` names everything that is running;

@@ -18,7 +18,7 @@ from ...client.choice import (
     choose,
 )
 from ...client.choice import Choice as Chosen
-from ...errors import EXIT_UNREACHABLE, UsageError, YoppError
+from ...errors import EXIT_UNREACHABLE, ConnectionFailedError, UsageError, YoppError
 from ...views.columns import Column
 from ...views.text import number_of, timestamp
 from ..frame.command import Needs, command
@@ -94,7 +94,10 @@ def test(session: Session) -> int:
         except YoppError as error:
             problems.append((address, error))
     if not answers:
-        raise problems[0][1]
+        first = problems[0][1]
+        if isinstance(first, ConnectionFailedError):
+            first.hint = "--rm names another one, and `yopp engine use local` returns to this host"
+        raise first
     opportunistic = _opportunistic(chosen, printer)
     failed = [
         {"address": address, "error": problem.message, "because": problem.because}

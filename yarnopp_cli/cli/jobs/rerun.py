@@ -26,6 +26,8 @@ Job = Annotated[
     str, argument("ID", "Full id, `last`, unique suffix or name of the job."), Live(("app",), ended=True)
 ]
 Failed = Annotated[bool, option("--failed", "Only the tasks that have not ended with 0.")]
+_SPANS = 5
+"""How many spans of numbers an error names."""
 These = Annotated[str | None, option("--task N,…", "Only these tasks: 3,7 or 10-20.")]
 
 
@@ -147,6 +149,12 @@ def _phase_of(application_id: str, job: JobSpec) -> PhaseSpec:
     return phase
 
 
+def _spans(numbers: Iterable[int]) -> str:
+    """``1-3, 7``: the numbers, the first spans of them where there are many."""
+    spans = [f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in ranges_of(numbers)]
+    return ", ".join(spans[:_SPANS]) + (", …" if len(spans) > _SPANS else "")
+
+
 def _chosen(
     application_id: str, phase: PhaseSpec, found: GetJobResponse, *, failed: bool, task: str | None
 ) -> Sequence[int]:
@@ -157,7 +165,7 @@ def _chosen(
         if strange := sorted(asked.difference(every)):
             raise UsageError(
                 f"{application_id} has no task {strange[0]}",
-                because=f"its tasks are {min(every)} to {max(every)}",
+                because=f"its tasks are {_spans(every)}",
                 hint=f"`yopp ps -a --app {application_id} --columns task,exit,command` lists them",
             )
         return [number for number in every if number in asked]

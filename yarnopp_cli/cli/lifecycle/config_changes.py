@@ -22,7 +22,7 @@ from ...settings.loading import Configuration, default_value, examine, load, unk
 from ...settings.refused import REFUSED
 from ...settings.rules import AMRM_PROXY, of_another_cluster
 from ...settings.suggest import nearest
-from ...settings.values import Refused, Value, from_text, to_text
+from ...settings.values import Refused, Value, from_text, quoted, to_text
 from ...views.columns import Column
 from ..frame.command import Needs, command
 from ..frame.options import Annotated, DryRun, argument
@@ -70,7 +70,7 @@ def set_(
         ) from None
     configuration, path = change(printer, context, {key: wanted}, dry_run=dry_run)
     would = "would be " if dry_run else ""
-    text = f"{key} = {to_text(configuration.value(key))}  ({would}in {path})"
+    text = f"{key} = {to_text(configuration.value(key)) or quoted('')}  ({would}in {path})"
     if printer.form == "tsv":
         printer.text(text)
     else:
