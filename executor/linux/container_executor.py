@@ -37,8 +37,9 @@ from ..records import (
 )
 from ..settings import ExecutorSettings
 from .adoption import Finder
-from .cgroups.base import CgroupDriver, check_name
+from .cgroups.base import CgroupDriver
 from .cgroups.devices import DeviceGroups
+from .cgroups.groups import check_name
 from .cgroups.weights import NodeWeight
 from .confining import kept_from_containers
 from .context import ExecutorContext, LiveContainer

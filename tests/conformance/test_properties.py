@@ -12,8 +12,8 @@ import pytest
 
 from executor.core.events import UsageSampled
 from executor.core.limits import cgroup_limits
-from executor.linux.cgroups import base as cgroups_base
 from executor.linux.cgroups import discover
+from executor.linux.cgroups import groups as cgroups_groups
 from executor.linux.procfs import virtual_bytes
 from executor.linux.watching.host import HostLimits
 from executor.records import (
@@ -215,17 +215,17 @@ def test_the_pause_between_attempts_to_remove_a_cgroup(
         pauses.append(seconds)
         clock[0] += seconds
 
-    monkeypatch.setattr(cgroups_base.time, "sleep", sleep)
-    monkeypatch.setattr(cgroups_base.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(cgroups_groups.time, "sleep", sleep)
+    monkeypatch.setattr(cgroups_groups.time, "monotonic", lambda: clock[0])
     for settings, longest in ((ExecutorSettings(cgroups_mount="none"), 0.02), (
         ExecutorSettings(cgroups_mount="none", delete_delay_ms=200), 0.2,
     )):  # fmt: skip
         pauses.clear()
         driver = discover(settings)
-        assert not cgroups_base.remove_groups((str(group),), 1.0, driver.delete_delay_seconds)
+        assert not cgroups_groups.remove_groups((str(group),), 1.0, driver.delete_delay_seconds)
         assert max(pauses) == pytest.approx(longest)
     began = clock[0]
-    assert not cgroups_base.remove_groups((str(group),), 0.1, 0.02)
+    assert not cgroups_groups.remove_groups((str(group),), 0.1, 0.02)
     assert 0.1 <= clock[0] - began < 0.13, "delete-timeout-ms bounds it"
 
 

@@ -17,8 +17,9 @@ import pytest
 
 from executor.light import replace
 from executor.linux.cgroups import discover
-from executor.linux.cgroups.base import GroupDriver, remove_upwards
+from executor.linux.cgroups.base import GroupDriver
 from executor.linux.cgroups.discovery import writing_hint
+from executor.linux.cgroups.groups import remove_upwards
 from executor.settings import ExecutorSettings
 from yarnopp_cli import __version__
 from yarnopp_cli.cli.lifecycle.up import AUTO_PORTS

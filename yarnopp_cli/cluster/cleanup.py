@@ -248,7 +248,7 @@ def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
     already ended."""
     if not record.pid or not is_alive(record.pid, record.process_start):
         return False
-    from executor.linux.cgroups.base import kill_until_empty
+    from executor.linux.cgroups.groups import kill_until_empty
 
     container_id, shim, begun = record.spec.container_id, record.pid, time.monotonic()
 
@@ -265,7 +265,7 @@ def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
 
 
 def _remove_group(group: str, deadline: float, hierarchy: str, problems: list[str]) -> None:
-    from executor.linux.cgroups.base import kill_until_empty, remove_groups, remove_upwards
+    from executor.linux.cgroups.groups import kill_until_empty, remove_groups, remove_upwards
 
     begun = time.monotonic()
     try:

@@ -13,7 +13,8 @@ from ...light import replace
 from ...records import CgroupLimits, ContainerUsage
 from ..procfs import ProcessStat, Traces, members_of, scan
 from ..shim import reap
-from .base import CgroupDriver, CgroupReport, check_name, kill_until_empty
+from .base import CgroupDriver, CgroupReport
+from .groups import check_name, kill_until_empty
 
 WEAKER = (
     "memory limits are enforced by polling: a container can exceed its limit for two monitoring intervals",

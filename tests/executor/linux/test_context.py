@@ -14,7 +14,7 @@ import pytest
 
 from executor.linux import context as contexts
 from executor.linux import launcher
-from executor.linux.cgroups.base import KILL_DEADLINE_SECONDS
+from executor.linux.cgroups.groups import KILL_DEADLINE_SECONDS
 from executor.linux.cgroups.none import NoCgroups
 from executor.linux.context import ExecutorContext
 

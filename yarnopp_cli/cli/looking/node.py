@@ -163,7 +163,8 @@ def resize(
 ) -> None:
     """Change the memory or vcores of a node, until its NodeManager ends.
 
-    Opportunistic containers beyond the new size are preempted; guaranteed ones are left alone.
+    All nodes together get no more memory than the host has. Opportunistic containers beyond the new size are
+    preempted; guaranteed ones are left alone.
     """
     if memory is None and vcores is None:
         raise UsageError(

@@ -104,7 +104,7 @@ _ACTIONS = {
     Act.RESUME_NODE: ("node resume {target}", "uses it again"),
     Act.ENLARGE_NODE: (
         "node resize --memory {size.memory} --vcores {size.vcores} {target}",
-        "makes the node large enough for it, where the machine is",
+        "makes the node large enough for it, if the host is",
     ),
     Act.START_NODE: ("nm start {port}", "starts it again, if its NodeManager has ended"),
     Act.SHOW_CONTAINERS: ("ps --node {target}", "shows the containers there"),
