@@ -125,7 +125,7 @@ def _line(one: dict[str, Any]) -> str:
 
 
 def _ask(address: str, printer: Printer) -> dict[str, Any]:
-    """What a ResourceManager says of itself."""
+    """What a ResourceManager reports about itself."""
     info = connected(Chosen(YARN, "", (address,)), printer).info(anybody=True)
     found = info.document().get("clusterInfo")
     if not isinstance(found, dict):
@@ -141,7 +141,7 @@ def _ask(address: str, printer: Printer) -> dict[str, Any]:
 
 
 def _opportunistic(chosen: Chosen, printer: Printer) -> bool | None:
-    """Whether opportunistic containers are scheduled there, as far as its nodes' documents tell; None unknown."""
+    """Whether opportunistic containers are scheduled there, by the documents of its nodes; None for unknown."""
     client = connected(chosen, printer)
     try:
         documents = [client.document_of(one) for one in client.nodes()]

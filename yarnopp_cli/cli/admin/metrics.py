@@ -1,4 +1,4 @@
-"""``yopp metrics``: the figures of ``/metrics`` and ``/jmx`` by call, so that no port need be open for them."""
+"""``yopp metrics``: the figures of ``/metrics`` and ``/jmx``, without an open port."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def _of_node(client: LocalClient, node: NodeReport) -> _Found:
 
 
 def busy_percent(pid: int) -> int:
-    """How much of a processor the first thread of a process uses, its loop if it is a daemon of ours."""
+    """Percent of a processor that the first thread of a process uses: in our daemons, the event loop."""
     before, began = _running_seconds(pid), time.monotonic()
     time.sleep(BUSY_SECONDS)
     used = _running_seconds(pid) - before

@@ -81,7 +81,7 @@ def refresh_nodes(
 
 
 def _exclude_path(session: Session, running: dict[str, str]) -> str:
-    """The file that the configuration names: this command's, or else the cluster's. Raises YoppError."""
+    """The exclude file, from the configuration of this command, else of the cluster. Raises YoppError."""
     named = str(session.configuration.value(EXCLUDE_PATH)) or running.get(EXCLUDE_PATH, "")
     if not named:
         raise YoppError(
@@ -242,7 +242,7 @@ def state(
 
 
 def _import(session: Session, file: str | None) -> int:
-    """Replace the state by that of a file. Raises InvalidStateError while the RM runs."""
+    """Replace the state by that in a file. Raises InvalidStateError while the RM runs."""
     from ...daemons import state_transfer as transfer
 
     run_dir = session.run_dir

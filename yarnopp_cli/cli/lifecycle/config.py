@@ -126,7 +126,7 @@ def path(session: Session) -> None:
 
 
 def _named(configuration: Configuration, keys: Sequence[str] | None, all_: bool) -> list[str]:
-    """The names to show: those that a key is, or begins; without keys those that are set. Raises
+    """The names to show: those that equal or begin with a key; without keys, those that are set. Raises
     ConfigurationError."""
     known = (*PROPERTIES, *configuration.patterned_properties())
     if not keys:

@@ -1,4 +1,4 @@
-"""``yopp config set|import``: change the user's configuration file, all of it checked before anything is written."""
+"""``yopp config set|import``: change the user's configuration file, after a check of the result."""
 
 from __future__ import annotations
 
@@ -202,7 +202,7 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
 
 
 def _target(context: Context) -> str:
-    """The file that is changed: what --conf or YOPP_CONF names, else the user's. Raises UsageError."""
+    """The file to change: the one that --conf or YOPP_CONF names, else the user's. Raises UsageError."""
     named = list(context.conf) or [one for one in os.environ.get("YOPP_CONF", "").split(":") if one]
     if not named:
         return candidate_sites(os.environ)[0]
@@ -215,8 +215,8 @@ def _target(context: Context) -> str:
 
 
 def _site(context: Context, path: str) -> tuple[str, str]:
-    """The text of the file as it is, or as it will begin, and the file of which it is then a copy. Raises
-    ConfigurationError where that cannot be read as TOML."""
+    """The present text of the file; if it does not exist, the text that it starts with, and the file that this is
+    copied from. Raises ConfigurationError if it is not TOML."""
     source = path
     if not os.path.lexists(path):
         if context.names_files:
@@ -232,8 +232,8 @@ def _site(context: Context, path: str) -> tuple[str, str]:
 def change(
     printer: Printer, context: Context, values: Mapping[str, Value], *, dry_run: bool
 ) -> tuple[Configuration, str]:
-    """Set the values and write the file, unless that makes a configuration with a contradiction; the new
-    configuration, and the file. Raises ConfigurationError, YoppError."""
+    """Set the values, check the result, and write the file; the new configuration, and the file. Raises
+    ConfigurationError, YoppError."""
     named = _target(context)
     path = os.path.realpath(named)
     _check_place(path)
@@ -275,7 +275,7 @@ def _tried(context: Context, path: str, text: str) -> Configuration:
 
 
 def _check_place(path: str) -> None:
-    """Raise YoppError where something stands that is not to be replaced: a device, say, or a file that is read-only."""
+    """Raise YoppError for a path that must not be replaced, such as a device or a read-only file."""
     try:
         found = os.stat(path)
     except FileNotFoundError:
@@ -290,7 +290,7 @@ def _check_place(path: str) -> None:
 
 @contextmanager
 def _directory(path: str, *, create: bool) -> Iterator[None]:
-    """Hold a directory against another change of a file in it. Raises YoppError where it cannot be used."""
+    """Lock a directory against other changes of a file in it. Raises YoppError if it cannot be used."""
     try:
         if create:
             os.makedirs(path, mode=0o755, exist_ok=True)
@@ -308,7 +308,7 @@ def _directory(path: str, *, create: bool) -> Iterator[None]:
 
 
 def _write(path: str, text: str) -> None:
-    """All of the file or nothing, with the mode and the owner that it has. Raises YoppError."""
+    """Write the file atomically, with its present mode and owner. Raises YoppError."""
     try:
         before = os.stat(path) if os.path.exists(path) else None
         mode = 0o644 if before is None else stat.S_IMODE(before.st_mode)

@@ -1,4 +1,4 @@
-"""``yopp rm`` and ``yopp nm``: start, stop, run and look at the ResourceManager alone, or one NodeManager."""
+"""``yopp rm`` and ``yopp nm``: start, stop, run and show the ResourceManager alone, or one NodeManager."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def _stop(session: Session, name: str, force: bool, timeout: float | None) -> No
 
 
 def _answer(session: Session) -> None:
-    """The cluster as it is afterwards, for programs: people have been told what was done."""
+    """Print the cluster afterwards, for programs; people have been told what was done."""
     from ...cluster.inspection import inspect_cluster
 
     if session.printer.is_json or session.printer.form == "tsv":
@@ -262,7 +262,7 @@ def _answer(session: Session) -> None:
 
 
 def _the_node(node: str | None, session: Session, verb: str) -> list[str]:
-    """The node that was named, or the only one that is meant: to ``resume``, of several, the drained one.
+    """The node named, or the only one; for ``resume`` the only drained one.
 
     Raises UsageError.
     """

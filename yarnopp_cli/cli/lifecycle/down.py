@@ -1,4 +1,4 @@
-"""``yopp down``: the end of the cluster, and of whatever dead daemons left behind."""
+"""``yopp down``: ends the cluster, and removes what dead daemons left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``yopp up --foreground``: a cluster that ends with its command, and its notifications to a service manager.
+"""``yopp up --foreground``: a cluster that ends with the command, and notifications of a service manager.
 
 A signal that comes while the cluster starts ends it at once; later ones are noted, and acted on in turn.
 """
@@ -33,9 +33,9 @@ def _ring(number: int, frame: object) -> NoReturn:
 
 
 def refuse_running(context: Context) -> None:
-    """Raise InvalidStateError where daemons are running already, which Ctrl-C would end.
+    """Raise InvalidStateError if daemons are already running: Ctrl-C would end them.
 
-    A service manager that starts its service again finds those of its service, which are kept.
+    Daemons of the same service, which its service manager restarts, are kept.
     """
     if not is_managed() and context.run_dir.exists() and (there := context.run_dir.daemons()):
         raise InvalidStateError(
@@ -48,7 +48,7 @@ def refuse_running(context: Context) -> None:
 def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
     """Start the cluster, and wait until a signal asks for its end or until it has been ended; the exit code.
 
-    ``start`` answers with a sentence about the cluster that serves.
+    ``start`` returns a sentence about the running cluster.
     """
     before = {number: signal.signal(number, _ring) for number in _ENDING}
     try:
@@ -75,7 +75,7 @@ def _end(context: Context, printer: Printer, number: signal.Signals) -> int:
 
 
 class _Front:
-    """A cluster that serves, and the command that stays with it."""
+    """A running cluster, and the command in the foreground."""
 
     def __init__(self, context: Context, printer: Printer, sentence: str, signals: SignalWatch) -> None:
         self._context = context
@@ -103,7 +103,7 @@ class _Front:
         return 0
 
     def _signal_before_end_of(self, process: ProcessId) -> signal.Signals | None:
-        """The signal that asks for the end; None where the process has ended first."""
+        """The signal that asks for the end; None if the process has ended first."""
         if (descriptor := process.open()) is None:
             return None
         try:
@@ -123,7 +123,7 @@ class _Front:
             os.close(descriptor)
 
     def _reload(self) -> None:
-        """Read the configuration again. What is wrong with it is told, and changes nothing."""
+        """Read the configuration again. Errors in it are reported, and nothing changes."""
         notify_reloading()
         try:
             told = self._refresh()
@@ -135,7 +135,7 @@ class _Front:
         notify("READY=1", f"STATUS={self._sentence}; {told}")
 
     def _refresh(self) -> str:
-        """Have the queues as the files say now; what has changed, in words. Raises YoppError."""
+        """Apply the queues of the files; what has changed, in words. Raises YoppError."""
         context = self._context
         found = as_started(context.run_dir, context.define) or context.configuration
         with context.client() as client:
@@ -148,7 +148,7 @@ class _Front:
 
 
 def _has_terminal() -> bool:
-    """Whether this process has a terminal, whose SIGHUP says that it was closed."""
+    """Whether this process has a terminal: then SIGHUP means that it was closed."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
     except OSError:

@@ -1,4 +1,4 @@
-"""``yopp service``: the cluster as a systemd service, so that it is there after a reboot."""
+"""``yopp service``: the cluster as a systemd service, which starts at boot."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def install(
 
 
 def _files(conf: tuple[str, ...]) -> Iterator[str]:
-    """The files that --conf or YOPP_CONF names, as options: the service has neither this directory nor this
+    """Options for the files that --conf or YOPP_CONF names: the service has neither this directory nor this
     environment."""
     for path in conf or filter(None, os.environ.get("YOPP_CONF", "").split(":")):
         yield f"--conf={os.path.abspath(path)}"
@@ -131,7 +131,7 @@ def status(session: Session) -> int:
 
 
 def _tell(session: Session, one: Service, state: State, told: str, **more: str) -> None:
-    """Print a service as it is; ``told`` for people, and nothing where that is empty."""
+    """Print the state of a service; ``told`` is for people, "" prints nothing."""
     row = {
         "name": one.unit,
         "path": one.path,

@@ -1,4 +1,4 @@
-"""``yopp status``: whether the cluster runs, in words, in YARN's JSON, and by exit code (LSB: 0, 3, 4)."""
+"""``yopp status``: whether the cluster is running, in words, in YARN's JSON, and as an exit code (LSB: 0, 3, 4)."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def tell(
     rm: bool = True,
     port: int | None = None,
 ) -> None:
-    """Print how a cluster is: all of it as JSON, ``text`` for people; else the ResourceManager (``rm``) and the nodes
-    (those of one ``port``) as rows with tabs, or as ``ids``, which are the nodes' where none are given."""
+    """Print the state of a cluster: as JSON all of it, for people ``text``, as tsv the ResourceManager (``rm``) and the
+    nodes (of one ``port``), with -q ``ids``, by default the nodes'."""
     from ...cluster.inspection import cluster_document
 
     document = cluster_document(seen)
@@ -61,7 +61,7 @@ def tell(
 
 
 def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
-    """Print how a YARN cluster is: 0 where an active ResourceManager has started, 4 otherwise."""
+    """Print the state of a YARN cluster; 0 if an active ResourceManager has started, otherwise 4."""
     from ...client.yarn import ALIVE
 
     answer = yarn.info()

@@ -1,4 +1,4 @@
-"""``yopp up``: a cluster that stays, ready when the command returns."""
+"""``yopp up``: starts a cluster that stays, and returns when it is ready."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def up(
 def _start(
     context: Context, printer: Printer, wish: Wish, timeout: float | None, *, supervised: bool = False
 ) -> str:
-    """Start what is missing and print what there is then; the sentence for people."""
+    """Start what is missing and print the result; the sentence for people."""
     from ...cluster.inspection import inspect_cluster
     from ...cluster.starting import START_SECONDS, ensure_cluster
     from ...records.lifetimes import STAY
@@ -158,7 +158,7 @@ def _sentence(handle: ClusterHandle) -> str:
 
 
 def _serves(context: Context, wish: Wish) -> bool:
-    """Whether a cluster with a node serves already. What can be known to be wrong is refused here. Raises YoppError."""
+    """Whether a cluster with a node is running already. Raises YoppError for what is known to fail."""
     from ...cluster.capacity import plan_capacity
     from ...cluster.inspection import join
 
@@ -172,8 +172,8 @@ def _serves(context: Context, wish: Wish) -> bool:
 
 
 def _split(log: str) -> bool:
-    """Become two processes: True in this one; False in the other, which has a session of its own and writes to
-    ``log``. Raises YoppError."""
+    """Fork: True in this process; False in the other, which has its own session and writes to ``log``. Raises
+    YoppError."""
     flush()
     try:
         writing = os.open(log, _LOG, 0o600)

@@ -54,7 +54,7 @@ Named = Annotated[str, argument("ID", "The application: its id, a suffix of it, 
 
 
 def _one(session: Session, word: str) -> str:
-    """The full id of the one application that a word means."""
+    """The full id of the only application that a word names."""
     return one_of(applications(session.cluster, [word]), word)
 
 
@@ -108,7 +108,7 @@ def list_applications(
 
 
 def _check_types(cluster: Client, wanted: tuple[str, ...]) -> None:
-    """Raises UsageError for the type of an execution where no application is of a type of that name."""
+    """Raise UsageError for an execution type (`O`) that is not an application type here."""
     for word in wanted:
         if any(one.value.startswith(word.upper()) for one in ExecutionType):
             known = sorted({one.application_type for one in cluster.applications()})
@@ -292,7 +292,7 @@ def _change(
     text: Callable[[ApplicationReport], str],
     answer: Callable[[ApplicationReport], Mapping[str, Any]],
 ) -> ApplicationReport:
-    """Change an application, or try to; as it is then. ``text`` for people, REST's ``answer`` before it in JSON."""
+    """Change an application, or try to; its report afterwards. ``text`` is for people, REST's ``answer`` for JSON."""
     report = session.cluster.change(request)
     tell(session, APPLICATIONS, [report], text, answer=None if session.dry_run else answer)
     return report

@@ -1,4 +1,4 @@
-"""``yopp container list|status``, and ``yopp ps``. What changes containers is in ``container_changes``."""
+"""``yopp container list|status``, and ``yopp ps``. ``container_changes`` has the commands that change containers."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class Filters(Record):
 
     @property
     def ended_too(self) -> bool:
-        """Whether containers that have ended are wanted."""
+        """Whether ended containers are listed."""
         return self.every or bool(_ENDED & set(self.states))
 
     @property
     def narrow(self) -> bool:
-        """Whether it leaves out more than what has ended."""
+        """Whether a filter other than that of ended containers is given."""
         return bool(
             self.states
             or self.kind
@@ -62,7 +62,7 @@ class Filters(Record):
         )
 
     def pass_(self, report: ContainerReport) -> bool:
-        """Whether this one is wanted."""
+        """Whether a container passes the filters."""
         if not (self.ended_too or view.is_live(report)):
             return False
         if self.states and "ALL" not in self.states and view.shown_state(report) not in self._shown_states():
@@ -86,7 +86,7 @@ class Filters(Record):
 
 
 def execution_type(text: str | None) -> ExecutionType | None:
-    """GUARANTEED or OPPORTUNISTIC, or their beginnings, whatever their case. Raises UsageError."""
+    """The type named by a beginning of GUARANTEED or OPPORTUNISTIC, in any case. Raises UsageError."""
     if text is None:
         return None
     matching = [one for one in ExecutionType if text and one.value.startswith(text.upper())]
@@ -133,7 +133,7 @@ def list_containers(
 
 
 def _application(cluster: Client, word: str) -> str:
-    """The full id of the application that a word means; an attempt's is as it is."""
+    """The full id of the application that a word names; the id of an attempt is returned unchanged."""
     if word.startswith("appattempt_"):
         return word
     return one_of(applications(cluster, [word]), word)

@@ -1,4 +1,4 @@
-"""``yopp container kill|signal|pause|resume|promote|demote|resize``: each returns when it has happened."""
+"""``yopp container kill|signal|pause|resume|promote|demote|resize``: each returns when the change has been made."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _agreed(
     *,
     what: str = "container",
 ) -> list[str]:
-    """The containers named, after a question where one is due. ``every``: those that ``all`` means."""
+    """The containers named, after a confirmation if one is needed. ``every`` selects those of ``all``."""
     given = words(ids)
     named = containers(session.cluster, given, every=every)
     agree(session, given, named, verb, what=what)
@@ -78,7 +78,7 @@ def _awaited(
     what: str,
     because: Callable[[str], str] = lambda _: "its time has expired",
 ) -> Sequence[ContainerReport]:
-    """The containers when they are as wanted, or as they are now with ``no_wait``."""
+    """The containers once they are in the wanted state; with ``no_wait`` as they are now."""
 
     def look(left: float = 0) -> list[ContainerReport]:
         return [session.client.container(one) for one in named]
@@ -144,7 +144,7 @@ def signal_number(text: str) -> int:
 
 
 def _refuse_signals(ids: Sequence[str]) -> None:
-    """Raise UsageError for a signal's name in the place of a container's id, where no container has such a name."""
+    """Raise UsageError for the name of a signal that is given as the id of a container."""
     for word in ids:
         if not word.isdecimal():
             try:
@@ -202,7 +202,7 @@ def pause(session: Session, ids: PausableIds) -> None:
 
 
 def _foretell_pause(session: Session, reports: Sequence[ContainerReport]) -> None:
-    """What pausing them would do. Raises InvalidStateError where nothing of one runs."""
+    """Show what pausing them would do. Raises InvalidStateError for one without a running process."""
     from .container_effects import foretell
 
     for one in reports:
@@ -290,7 +290,7 @@ def _change_type(session: Session, ids: Sequence[str], verb: str) -> None:
 
 
 def _of_other_type(session: Session, named: Sequence[str], target: ExecutionType) -> list[str]:
-    """Those that are not of that execution type yet; of the others it is said."""
+    """Those that do not have that execution type yet; the others are reported."""
     others = []
     for report in [live(_at_the_rm(session.client, one)) for one in named]:
         if report.execution_type is target:
@@ -385,7 +385,7 @@ def _update(session: Session, update: UpdateContainerRequest) -> None:
 
 
 def _at_the_rm(client: LocalClient, container_id: str) -> ContainerReport:
-    """A container as the RM counts it, which may be ahead of its node."""
+    """A container as the RM counts it; its node may not know yet."""
     request = GetContainersRequest(container_ids=(container_id,), finished=True)
     return next(iter(client.container_reports(request)))
 

@@ -69,7 +69,7 @@ def tell_containers(
     before: Callable[[ContainerReport], bool] = lambda _: False,
     besides: Besides | None = None,
 ) -> None:
-    """What became of containers, as ``actions.tell`` has it."""
+    """Print the outcome for each container, as ``actions.tell`` does."""
     shown = InFull(session, found, besides=besides)
     tell(session, CONTAINERS, found, text, before=before, document=shown.document, fields=shown.fields)
 

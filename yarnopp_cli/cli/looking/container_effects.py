@@ -1,4 +1,4 @@
-"""The effects of a promotion, demotion or pause on other containers: before it (``--dry-run``), and afterwards."""
+"""The effects of a promotion, demotion or pause on other containers, in advance (``--dry-run``) and afterwards."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SETTLE_SECONDS = 2.0
 
 
 def picture_of(client: LocalClient) -> Picture:
-    """The cluster as it is now."""
+    """A snapshot of the cluster."""
     nodes = client.nodes()
     return Picture(time.time_ns() // 1_000_000, client.cluster_info(), nodes, client.containers(nodes=nodes))
 
@@ -67,7 +67,7 @@ def _documents(preemptions: Sequence[Preemption], node_id: str = "") -> list[dic
 
 @dataclass(slots=True)
 class Aftermath:
-    """Who made room for promoted containers, and what those that do not run yet wait for, by container."""
+    """For each promoted container: which containers made room for it, or what it waits for."""
 
     preemptions: tuple[Preemption, ...] = ()
     waiting: dict[str, str] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Aftermath:
         }
 
     def say(self, printer: Printer) -> None:
-        """Print one line for each."""
+        """Print a line for each container."""
         now_ms = time.time_ns() // 1_000_000
         for several in self.preemptions:
             word = "paused" if several.how == PAUSE else "killed"
@@ -94,7 +94,7 @@ class Aftermath:
 def aftermath(
     client: LocalClient, before: Sequence[ContainerReport], promoted: Sequence[str], *, wait: bool
 ) -> Aftermath:
-    """What promoting these containers did, ``before`` being all that lived. ``wait``: they are given a moment first."""
+    """What the promotion of these containers did; ``before`` were live. ``wait`` gives it a moment."""
     waiting = polled(
         lambda _: [one for one in map(client.container, promoted) if is_waiting(one)],
         lambda those: not those,
@@ -109,7 +109,7 @@ def aftermath(
 
 
 def why_it_waits(client: LocalClient, container_id: str) -> str:
-    """The reasons in a few words."""
+    """Why it waits, in a few words."""
     try:
         found = client.explain(container_id)
     except ContainerNotFoundError:

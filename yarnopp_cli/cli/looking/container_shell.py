@@ -1,4 +1,4 @@
-"""``yopp container shell-into``: a shell, or a command, inside a container that runs.
+"""``yopp container shell-into``: a shell, or a command, inside a running container.
 
 Decisions: shell-into.
 """
@@ -89,7 +89,7 @@ def shell_into(
 
 
 def _check(report: ContainerReport) -> None:
-    """Raise InvalidStateError for one that nobody can enter."""
+    """Raise InvalidStateError for a container that cannot be entered."""
     one = live(report).container_id
     if report.state in _STANDING:
         raise InvalidStateError(
@@ -106,7 +106,7 @@ def _check(report: ContainerReport) -> None:
 
 
 def _place(report: ContainerReport) -> Place:
-    """Where the container is. Raises YoppError."""
+    """What is needed to enter the container: its pid, cgroups, environment, directory and user. Raises YoppError."""
     from executor.linux.joining import place_of
 
     try:

@@ -27,14 +27,14 @@ BATCH = 1000
 
 
 def _beginning(text: str) -> tuple[int, int]:
-    """The number and the time after which to begin; 0 where it does not count. Raises BadValueError."""
+    """The event number and the time to begin after, 0 for the one that is not given. Raises BadValueError."""
     if text.isascii() and text.isdigit() and len(text) < 19:
         return int(text), 0
     return 0, moment(text)
 
 
 def _checked(text: str) -> str:
-    """The words of ``--since``, refused with the command line where they say nothing. Raises BadValueError."""
+    """The words of ``--since``, once it is known that they can be read. Raises BadValueError."""
     _beginning(text)
     return text
 
@@ -133,7 +133,7 @@ class _Stream:
         self._request = replace(self._request, since=answer.next, since_ms=0)
 
     def catch_up(self) -> None:
-        """Print all that there are."""
+        """Print all events so far."""
         while self.more(0.0):
             pass
 
@@ -168,7 +168,7 @@ class _Stream:
 
 
 def _begins(name: str, wanted: str) -> bool:
-    """Whether ``wanted`` is in a kind's name from the beginning of one of its words on: not `shed` in Finished."""
+    """Whether one of the words in a kind's name begins with ``wanted``: `shed` does not select Finished."""
     return any(name[at:].casefold().startswith(wanted) for at, letter in enumerate(name) if letter.isupper())
 
 

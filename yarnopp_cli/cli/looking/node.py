@@ -1,4 +1,4 @@
-"""``yopp node``: listing, showing, draining and resizing nodes; each change returns when it has happened."""
+"""``yopp node``: lists, shows, drains and resizes nodes; each command returns when the change has been made."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def labels(session: Session) -> None:
 
 
 def _agreed(session: Session, ids: Sequence[str], verb: str) -> list[NodeReport]:
-    """The nodes named, after a question where one is due."""
+    """The nodes named, after a confirmation if one is needed."""
     from ..frame import actions
     from ..frame.naming import nodes as named_nodes
     from ..frame.naming import words
@@ -208,7 +208,7 @@ def tell(
     text: Callable[[NodeReport], str] = state_text,
     answer: Callable[[NodeReport], Mapping[str, Any]] | None = None,
 ) -> None:
-    """What became of the nodes, or would have."""
+    """Print the outcome for each node, or what it would be."""
     from ..frame import actions
 
     tried = {"dryRun": True} if session.dry_run else {}

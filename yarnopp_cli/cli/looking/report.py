@@ -1,4 +1,4 @@
-"""``yopp report``: a job's timeline, use and waiting times as one HTML file; while it runs, and after its cluster."""
+"""``yopp report``: a job's timeline, usage and waiting times as one HTML file, also after its cluster has ended."""
 
 from __future__ import annotations
 
@@ -113,9 +113,9 @@ def _unstarted(found: list[timeline.Line]) -> str:
 
 
 def find(session: Session, word: str) -> ApplicationHistory:
-    """The history of the job that ``word`` means: asked of the cluster, or read from what was kept.
+    """The history of the job that ``word`` names, from the cluster or from its history file.
 
-    Raises ApplicationNotFoundError; ConnectionFailedError where there is neither.
+    Raises ApplicationNotFoundError; ConnectionFailedError if there is neither a cluster nor a history.
     """
     kept = session.run_dir.kept_histories()
     try:

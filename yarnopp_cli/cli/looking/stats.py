@@ -1,4 +1,4 @@
-"""``yopp stats``: what nodes and containers use, against what they were allocated, sample after sample."""
+"""``yopp stats``: samples of what nodes and containers use, beside what they were allocated."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class _Sampler:
         self.remarks: list[str] = []
 
     def sample(self) -> _Samples:
-        """Each node with its containers, now; ``remarks`` name what has none of them."""
+        """Each node with its containers, now; ``remarks`` name what has no containers."""
         every = self._client.nodes()
         reports = [one for one in self._client.containers(nodes=every) if is_live(one)]
         ended = self._last_known(every, reports)
@@ -89,7 +89,7 @@ class _Sampler:
     def _last_known(
         self, every: Sequence[NodeReport], live: Sequence[ContainerReport]
     ) -> list[ContainerReport]:
-        """The ended containers of what was named and has no live ones."""
+        """The ended containers of what was named, if it has no live ones."""
         there = {name for one in live for name in (one.container_id, one.application_id)}
         there.update(node.node_id for node in every)
         missing = sorted((self._chosen or set()) - there)

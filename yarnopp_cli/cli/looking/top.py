@@ -76,13 +76,13 @@ def top(
 
 
 def _has_terminal() -> bool:
-    """Whether there is one on all three streams: Textual reads the first and draws on the last."""
+    """Whether all three streams are terminals: Textual reads stdin and draws on stderr."""
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return all(is_terminal(stream) for stream in streams) and os.environ.get("TERM", "dumb") != "dumb"
 
 
 def _readonly(wanted: bool | None, run_dir: str) -> bool:
-    """Another user's cluster (root can look at it) is changed only with --no-readonly."""
+    """Whether keys that change anything are disabled: in another user's cluster, unless --no-readonly is given."""
     if wanted is not None:
         return wanted
     try:
@@ -92,7 +92,7 @@ def _readonly(wanted: bool | None, run_dir: str) -> bool:
 
 
 def _frames(printer: Printer, source: Source, count: int, interval: float, rows: int | None) -> None:
-    """Print frames. Rates need two looks, so there is one before the first frame."""
+    """Print frames. Rates need two samples, so one is taken before the first frame."""
     from ...views.top import lines as frame
     from ...views.top.sampling import History
 
