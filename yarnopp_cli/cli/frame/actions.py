@@ -61,8 +61,8 @@ def awaited(
     because: Callable[[str], str] = lambda _: "its time has expired",
     hint: str = "",
 ) -> Sequence[T]:
-    """As ``polled``, until everything that ``look`` finds is ``done``. Raises YoppError (exit 124) for those that did
-    not ``what`` in time, with ``because`` of the first."""
+    """As ``polled``, until everything that ``look`` finds is ``done``. Raises YoppError (exit 124) for those that do
+    not ``what`` in time, with the reason ``because`` gives for the first."""
     found = polled(look, lambda every: all(map(done, every)), seconds)
     if waiting := [noun.identity(one) for one in found if not done(one)]:
         raise YoppError(
@@ -85,7 +85,7 @@ def tell(
     fields: Callable[[T], Sequence[tuple[str, str]]] | None = None,
     answer: Callable[[T], Mapping[str, Any]] | None = None,
 ) -> None:
-    """What became of each: for people a line, on stderr where that was so ``before``; in full in the other forms."""
+    """Print the outcome for each: for people a line, on stderr if nothing changed (``before``); otherwise in full."""
     printer = session.printer
     if not printer.for_people:
         session.details(noun, found, document=document, fields=fields, answer=answer)

@@ -231,7 +231,7 @@ _GROUPS = ("app", "attempt", "container", "node", "queue")
 
 
 def hadoops_options(command: str) -> list[str]:
-    """YARN's options of a command that mean something here."""
+    """YARN's options of a command that have a meaning here."""
     return list(_OPTIONS.get(command, ()))
 
 
@@ -280,7 +280,7 @@ def _mapped(command: str, words: list[str]) -> list[str]:
 
 
 def _finished(command: str, verb: list[str], others: list[str]) -> list[str]:
-    """Last touches, where YARN's words do not map one to one."""
+    """Adjust options that do not map one to one."""
     if command == "app" and verb == ["list"] and "--state" in others:
         others = ["-a", *others]  # YARN's filter speaks of applications that have ended too
     if verb[1:2] == [_LAST]:

@@ -126,7 +126,7 @@ def own_parameters(one: Command) -> Sequence[Parameter]:
 
 
 def added(one: Command | None) -> Sequence[Parameter]:
-    """The options that the frame adds to a command, in the order of its help; all that there are for None."""
+    """The options that the frame adds to a command, in the order of its help; for None, all of them."""
     if one is None:
         return _common()
     taken = {spelling for parameter in own_parameters(one) for spelling in parameter.spellings}
@@ -213,7 +213,7 @@ def _common() -> Sequence[Parameter]:
 
 
 def _check(values: Mapping[str, Any]) -> None:
-    """What is named is checked, though this command reads no property. Raises ConfigurationError."""
+    """Check the configuration that is named, although this command reads no property. Raises ConfigurationError."""
     conf, define = values.get("conf"), values.get("define")
     if conf or define:
         from ...settings.loading import load
@@ -235,7 +235,7 @@ _alarms: list[tuple[Any, tuple[float, float]]] = []
 
 
 def _arm(seconds: float) -> None:
-    """Have this command end with 124 after so many seconds."""
+    """End this command with 124 after this many seconds."""
     import signal
 
     def ring(number: int, frame: object) -> None:
@@ -250,7 +250,7 @@ def _arm(seconds: float) -> None:
 
 
 def leave_alarm() -> None:
-    """Leave the alarm of this process as it was before a command set it."""
+    """Restore the alarm of this process to what it was before the command."""
     while _alarms:
         import signal
 

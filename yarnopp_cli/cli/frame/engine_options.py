@@ -22,7 +22,7 @@ HereOnlyOption = tuple[str, Any, str, HereOnly]
 
 
 def choice_of(values: Mapping[str, Any]) -> Choice:
-    """The engine that a command line means. Raises UsageError, ConfigurationError."""
+    """The engine that a command line selects. Raises UsageError, ConfigurationError."""
     from ...client.choice import choose  # the frame itself imports no more than help needs
 
     engine = values.get("engine")
@@ -82,7 +82,7 @@ def connected(engine: Choice, printer: Printer) -> YarnClient:
 
 
 def tell_that_it_is_here(path: str, values: Mapping[str, Any], printer: Printer) -> None:
-    """Where the engine is YARN, say that this command is about this host's own cluster all the same.
+    """If the engine is YARN, say that this command concerns this host's cluster anyway.
 
     A command line that names YARN does not mean this cluster: UsageError, except for ``up``.
     """

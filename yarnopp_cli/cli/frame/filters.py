@@ -51,7 +51,7 @@ def named_queue(every: tuple[QueueReport, ...], name: str) -> QueueReport:
 
 
 def node_id(client: Client, word: str | None) -> str:
-    """The full id of the node that a word means, "" for none. Raises NodeNotFoundError, UsageError."""
+    """The full id of the node that a word names, "" for none. Raises NodeNotFoundError, UsageError."""
     if not word:
         return ""
     from .naming import nodes, one_of
@@ -76,7 +76,7 @@ def nodes_of(client: Client, word: str) -> frozenset[str]:
 
 
 def applications_with(client: Client, *, queue: str, name: str, tag: str | None) -> frozenset[str] | None:
-    """The ids of the applications that these filters leave; None where none of them is given."""
+    """The ids of the applications that match these filters; None if no filter is given."""
     tags = comma_words(tag)
     if not (queue or name or tags):
         return None

@@ -1,4 +1,4 @@
-"""The options that commands have in common, declared once, and the readers of durations and sizes."""
+"""The options that several commands have, declared once, and the parsers of durations and sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 else:  # typing's own takes longer to be made than all that a command has to say of its options
 
     class Annotated:
-        """``Annotated[TYPE, MARK…]``: a type and what else is said of an option."""
+        """``Annotated[TYPE, MARK…]``: a type, and the marks of an option."""
 
         def __init__(self, kind, *marks):
             inner = isinstance(kind, Annotated)

@@ -1,4 +1,4 @@
-"""All printing of the command line: data to stdout, talk to stderr, in the form that was asked for.
+"""All output of the command line: results to stdout, messages to stderr, in the requested form.
 
 The only module that writes to the standard streams. Foreign text (names, diagnostics, log prefixes) is made harmless
 for a terminal; ids are never shortened, and nothing is shortened if stdout is not a terminal.
@@ -169,14 +169,14 @@ class Printer:
         write_bytes(data)
 
     def note(self, text: str) -> None:
-        """Say something beside the answer, on stderr; nothing when quiet."""
+        """Print a message on stderr, unless quiet."""
         if not self.quiet:
             # Beside a picture that is drawn again and again a line of its own would tear it.
             talk = _talk if _collected is None else _write
             talk(harmless(text, keep="\n") + "\n")
 
     def warn(self, text: str) -> None:
-        """Warn on stderr, quiet or not."""
+        """Print a warning on stderr, even if quiet."""
         prefix = paint("warning:", "yellow", self.color_err)
         _talk(f"{prefix} {harmless(text)}\n")
 
@@ -345,17 +345,17 @@ class Printer:
 
 
 def _widths(columns: Sequence[Column[Any]], cells: Sequence[Sequence[str]]) -> list[int]:
-    """How wide each column is with the texts of its cells."""
+    """The width of each column with its cells."""
     return [max(width(one.title), widest(texts)) for one, texts in zip(columns, cells, strict=True)]
 
 
 def _least(columns: Sequence[Column[Any]], widths: Sequence[int]) -> list[int]:
-    """How wide each column must be at least: some may be shortened."""
+    """The least width of each column: some may be shortened."""
     return [min(cells, 12) if one.flexible else cells for cells, one in zip(widths, columns, strict=True)]
 
 
 def _fit(widths: list[int], columns: Sequence[Column[Any]], available: int) -> list[int]:
-    """Take what is too wide away from the flexible columns, widest first; ids and numbers keep theirs."""
+    """Shorten the flexible columns, widest first, until the table fits; ids and numbers keep their width."""
     fitted = list(widths)
     over = sum(fitted) + 2 * (len(fitted) - 1) - available
     while over > 0:
@@ -391,7 +391,7 @@ def _colored(stream: TextIO, mode: str | None) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether that stream is a terminal; a closed one is not."""
+    """Whether a stream is a terminal; a closed one is not."""
     try:
         return stream is not None and stream.isatty()
     except ValueError:
@@ -458,7 +458,7 @@ def write_error_bytes(data: bytes) -> None:
 
 
 def flush() -> None:
-    """Get everything out. Raises OutputClosedError."""
+    """Flush stdout. Raises OutputClosedError."""
     write_bytes(b"")
 
 

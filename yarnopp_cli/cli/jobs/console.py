@@ -116,7 +116,7 @@ class JobConsole:
             self.say(f"task {task.number}: {task.state.value}{where}")
 
     def notice(self, text: str) -> None:
-        """Pass it on."""
+        """Print a notice."""
         self.say(text)
 
     def stopping(self, reason: str) -> None:
@@ -124,13 +124,13 @@ class JobConsole:
         self.say(f"{reason}: stopping the job; a second Ctrl-C kills it at once")
 
     def stop_wanted(self) -> StopRequested | None:
-        """A job whose reader has gone (``| head``) ends, as it would in a pipe of the shell's."""
+        """A job whose reader has gone (``| head``) ends, as a command in a pipe does."""
         if self._follower is not None and self._follower.reader_gone:
             return StopRequested("its output is no longer read", EXIT_READER_GONE)
         return None
 
     def tick(self, now: float) -> float | None:
-        """Copy output and draw progress, as far as they are due."""
+        """Copy output and draw progress, if they are due."""
         again = None if self._follower is None else self._follower.tick(now)
         if self._printer.quiet or self._printer.is_json:
             return again
@@ -149,7 +149,7 @@ class JobConsole:
         return self._started + FIRST_LINE_SECONDS
 
     def say_first_line(self) -> None:
-        """Which application this is, and where its tasks stand; once."""
+        """Say once which application this is, and where its tasks are."""
         if not self._first_said:
             self._first_said = True
             self._drawn_at = time.monotonic()
@@ -194,7 +194,7 @@ class JobConsole:
         return self._out.at_line_start and self._err.at_line_start
 
     def hide(self) -> None:
-        """Take the progress line away."""
+        """Remove the progress line."""
         if self._is_drawn:
             self._printer.status_line("")
             self._is_drawn = False
@@ -218,7 +218,7 @@ class JobConsole:
         self.hide()
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Close all that is open."""
         self.hide()
         if self._follower is not None:
             self._follower.close()
@@ -236,7 +236,7 @@ class JobConsole:
             )
 
     def say_end(self, end: EndMaster, shown: Shown) -> None:
-        """What came of it."""
+        """Print how the job ended."""
         self.say_first_line()
         if self._terse and end.final_status is FinalApplicationStatus.SUCCEEDED:
             return

@@ -116,7 +116,7 @@ class Program(Options):
     ] = None
 
     def check(self, environment: dict[str, str], *, elsewhere: bool) -> None:
-        """Raise UsageError for what cannot be run; ``elsewhere`` on other hosts than this one."""
+        """Raise UsageError for what cannot be run; ``elsewhere``: on another host."""
         shell.check_one(bool(self.shell_command), bool(self.shell_script), bool(self.argv))
         check_text(
             [*(self.argv or ()), self.shell_command, *(self.shell_args or ()), self.shell_script],
@@ -238,11 +238,11 @@ class Application(Options):
     exit_code: Annotated[ExitCode, WITHOUT_UPLOAD] = ExitRule.highest
 
     def master(self) -> Resource | None:
-        """The size of its master, None for that of the configuration. Raises UsageError."""
+        """The size of its master, None for the configured one. Raises UsageError."""
         return master_size(self.master_memory, self.master_vcores, self.master_resources)
 
     def context(self, name: str, master: Resource, words: Sequence[str]) -> ApplicationSubmissionContext:
-        """Its submission, with a master of that size; ``words`` are the variables, whose values are no one's."""
+        """Its submission, with a master of that size; ``words`` are the variables, whose values are secret."""
         from .running import command_line
 
         return ApplicationSubmissionContext(
@@ -270,7 +270,7 @@ def long_options() -> dict[str, bool]:
 
 
 def _with_options_that_mean_nothing(function: Callable[..., int]) -> Callable[..., int]:
-    """The command with YARN's other options too, hidden; those given come as ``without_meaning``."""
+    """Add YARN's other options, hidden; those that are given arrive as ``without_meaning``."""
 
     def with_all(session: Session, **values: Any) -> int:
         given = [name for name in WITHOUT_MEANING if values.pop(name) not in (None, False)]
@@ -282,7 +282,7 @@ def _with_options_that_mean_nothing(function: Callable[..., int]) -> Callable[..
 
 
 def _without_meaning(name: str) -> Parameter:
-    """A hidden option that does nothing."""
+    """A hidden option without an effect."""
     why, flag = WITHOUT_MEANING[name], name in FLAGS_WITHOUT_MEANING
     hidden = option(f"--{name.replace('_', '-')}", why or "Accepted, not needed.", hidden=True)
     kind: Any = Annotated[bool if flag else str | None, hidden, WITHOUT_UPLOAD if why else None]
@@ -386,7 +386,7 @@ def shell_program() -> str:
 def read_script(path: str) -> str:
     """A script's text.
 
-    Raises YoppError: 127 where there is none, 126 where it cannot be read, 2 if it is no text.
+    Raises YoppError: 127 if it does not exist, 126 if it cannot be read, 2 if it is not text.
     """
     try:
         with open(path, "rb") as file:
@@ -438,7 +438,7 @@ def execution_kind(container_type: str, opportunistic: bool, guaranteed: bool) -
 
 
 def _size(memory: int | None, vcores: int | None, both: str) -> tuple[int | None, int | None, Others]:
-    """What the options of memory and vcores say, and the one for all, which goes first. YARN's -1 means unset."""
+    """The size by the options of memory and vcores, or by the one for all, which goes first. YARN's -1 means unset."""
     wanted = resources(both)
     memory = memory if wanted.memory == -1 else wanted.memory
     vcores = vcores if wanted.vcores == -1 else wanted.vcores
@@ -446,7 +446,7 @@ def _size(memory: int | None, vcores: int | None, both: str) -> tuple[int | None
 
 
 def container_size(memory: int, vcores: int, both: str, others: Others = ()) -> Resource:
-    """The size of each container; ``others`` by options of their own. Raises UsageError."""
+    """The size of each container; ``others`` come from other options. Raises UsageError."""
     some_memory, some_vcores, more = _size(memory, vcores, both)
     check_size(some_vcores, some_memory)
     return Resource(
@@ -457,7 +457,7 @@ def container_size(memory: int, vcores: int, both: str, others: Others = ()) -> 
 
 
 def master_size(memory: int | None, vcores: int | None, both: str) -> Resource | None:
-    """The size of a detached job's master, None for that of the configuration. Raises UsageError."""
+    """The size of a detached job's master, None for the configured one. Raises UsageError."""
     memory, vcores, others = _size(memory, vcores, both)
     if memory is not None and memory < 1:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""``yopp run --exclusive``: a container that has its node for itself, because it takes all of the node's resources."""
+"""``yopp run --exclusive``: a container that takes all resources of its node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def size_of_node(
     session: Session, client: JobClient | YarnJobs, name: str, memory: int | None, vcores: int | None
 ) -> Resource:
-    """The size of a container that has a node for itself: that of ``name``, or the largest. Raises YoppError."""
+    """The size of a container that takes all of a node: of ``name``, or of the largest. Raises YoppError."""
     if memory is not None or vcores is not None:
         raise UsageError.exclusive(
             "--exclusive and a size",

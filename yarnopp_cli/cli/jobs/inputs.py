@@ -124,7 +124,7 @@ def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
 
 
 def _bytes(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes:
-    """Copy so many bytes, which begin with ``line``, and the rest of the last line; the beginning of the next one."""
+    """Copy this many bytes, starting with ``line``, and the rest of the last line; the start of the next piece."""
     piece.write(line)
     last, left = line, number - len(line)
     while left > 0 and (data := source.read(min(left, _CHUNK))):
@@ -138,7 +138,7 @@ def _bytes(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes
 
 
 def _lines(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes:
-    """Copy so many lines, of which ``line`` is the beginning of the first; the beginning of the next one."""
+    """Copy this many lines, starting with ``line``; the start of the next piece."""
     while line and number:
         piece.write(line)
         number -= line.endswith(b"\n")
@@ -147,7 +147,7 @@ def _lines(source: BinaryIO, piece: BinaryIO, line: bytes, number: int) -> bytes
 
 
 def _check(tasks: Tasks, file: str, directory: str) -> None:
-    """Raise UsageError for a file that a task could not read."""
+    """Raise UsageError for a file that a task cannot read."""
     if not tasks.command or (tasks.sweep is not None and tasks.sweep.shell):
         raise UsageError(
             "--stdin needs a COMMAND without --shell",

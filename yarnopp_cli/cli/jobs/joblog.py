@@ -116,7 +116,7 @@ def still_to_run(tasks: Tasks, path: str, *, failed: bool) -> Tasks:
 
 
 def ranges_of(numbers: Iterable[int]) -> tuple[range, ...]:
-    """Numbers in their order, those that follow each other as one range."""
+    """The numbers, in order, as ranges."""
     found: list[range] = []
     for number in numbers:
         if found and found[-1].stop == number:
@@ -164,7 +164,7 @@ class JobLog:
             self.close()
 
     def close(self) -> None:
-        """No more comes."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -238,7 +238,7 @@ def _opened(path: str, *, more: bool) -> BinaryIO:
 
 
 def _is_ours(descriptor: int) -> bool:
-    """Whether our own output goes to the same file, as with /dev/stdout: others write there, too."""
+    """Whether our own output goes to the same file, as with /dev/stdout: then others write there, too."""
     here = os.fstat(descriptor)
     for ours in (1, 2):
         with contextlib.suppress(OSError):
@@ -248,7 +248,7 @@ def _is_ours(descriptor: int) -> bool:
 
 
 def _whole(descriptor: int) -> int:
-    """The size of the lines that are whole."""
+    """The number of bytes up to the end of the last complete line."""
     size = os.fstat(descriptor).st_size
     while size:
         begin = max(0, size - 4096)

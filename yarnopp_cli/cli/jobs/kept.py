@@ -25,7 +25,7 @@ KeepOrder = Annotated[
 
 
 class Kept(Options):
-    """Where the output of the tasks goes, and how they ended."""
+    """Where the output of the tasks and the record of their ends go."""
 
     results: Annotated[
         str | None,
@@ -72,7 +72,7 @@ class Kept(Options):
             )
 
     def left(self, tasks: Tasks) -> Tasks:
-        """Those of the tasks that are still to be run. Raises UsageError."""
+        """The tasks that still have to run. Raises UsageError."""
         if self.joblog is None or not (self.resume or self.resume_failed):
             return tasks
         from .joblog import still_to_run
@@ -80,7 +80,7 @@ class Kept(Options):
         return still_to_run(tasks, self.joblog, failed=self.resume_failed)
 
     def written(self, tasks: Tasks, directory: str | None) -> Tasks:
-        """The tasks, their output in files where that is wanted. Raises UsageError."""
+        """The tasks, with their output in files if that was requested. Raises UsageError."""
         if self.results is None or directory is None:
             return tasks
         from .outputs import into_files
@@ -89,7 +89,7 @@ class Kept(Options):
 
     @contextmanager
     def log(self, tasks: Tasks) -> Iterator[JobLog]:
-        """The log, open. Raises UsageError."""
+        """The open log. Raises UsageError."""
         from .joblog import JobLog
 
         assert self.joblog is not None

@@ -32,8 +32,8 @@ _PREFIX_STYLES = ("cyan", "green", "yellow", "blue")
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How lines are printed: which streams, with what before each, and from where on. ``chosen`` says that the
-    streams were named."""
+    """How lines are printed: of which streams, with which prefix, and from where on. ``chosen``: the streams
+    were named."""
 
     names: tuple[str, ...]
     chosen: bool
@@ -140,7 +140,7 @@ def _print_fetched(
 
 
 class _LinePrinter:
-    """Prints what is new of streams: lines with what stands before each, or their very bytes."""
+    """Prints the new output of streams: lines with prefixes, or the bytes unchanged."""
 
     def __init__(self, printer: Printer, style: Style) -> None:
         self._printer = printer
@@ -149,8 +149,8 @@ class _LinePrinter:
             printer.separated(("id", "stream", "t", "line"))
 
     def print(self, stream: Stream, mark: str, *, ended: bool) -> bool:
-        """Print what is new of one; whether there was anything. ``mark`` is its task's number, "" where it speaks
-        alone."""
+        """Print the new output of one; whether there was any. ``mark`` is its task's number, "" if it is the
+        only one."""
         plain = self._printer.for_people or self._printer.quiet
         mark = mark if self._style.prefix else ""
         moved = False
@@ -166,7 +166,7 @@ class _LinePrinter:
         return moved
 
     def _line(self, stream: Stream, line: bytes, mark: str) -> bytes:
-        """One line as it is printed: a JSON object, or the text after what stands before it."""
+        """One line as printed: a JSON object, or the prefix and the text."""
         text = line.decode("utf-8", "backslashreplace")
         container, name, at = stream.container_id, stream.name, stream.changed_ms()
         if self._printer.is_json:
@@ -204,7 +204,7 @@ class _Reader:
         self._printed = False
 
     def run(self, *, follow: bool) -> None:
-        """Print all there is; with ``follow``, go on until everything has ended."""
+        """Print the present output; with ``follow``, continue until everything has ended."""
         directories, ended = self._target.look()
         alone = self._is_alone(directories, follow=follow)
         self._open(directories, first=True)
@@ -249,7 +249,7 @@ class _Reader:
         return len(written) <= 1
 
     def _names(self, container_id: str) -> tuple[str, ...]:
-        """Which streams of a container are shown."""
+        """The streams of a container that are shown."""
         if container_id in self._target.reticent and not self._style.chosen:
             return tuple(name for name in self._style.names if name != "stderr")
         return self._style.names
@@ -269,7 +269,7 @@ class _Reader:
                 self._streams[key] = stream
 
     def _say_waiting(self, looks: int) -> None:
-        """What is not there yet, once; of what is asked for only where it was not granted by the second look."""
+        """Say once what is still missing; requested containers only if they are not granted at the second look."""
         waiting, asked = len(self._target.waiting), self._target.asked
         if self._printed or self._told_waiting or not (waiting or (asked and looks)):
             return
@@ -283,7 +283,7 @@ class _Reader:
         self._told_waiting = True
 
     def _print(self, alone: bool, *, ended: bool) -> bool:
-        """Print what is new of every stream; whether there was anything."""
+        """Print the new output of every stream; whether there was any."""
         several = len({container_id for container_id, _ in self._streams}) > 1
         moved = False
         for stream in self._streams.values():
@@ -297,7 +297,7 @@ class _Reader:
 
 
 def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) -> None:
-    """Copy the files to ``out``/<container>/<stream>. Raises YoppError where that cannot be written."""
+    """Copy the files to ``out``/<container>/<stream>. Raises YoppError if they cannot be written."""
     copied = 0
     for one in files_of(target, names):
         place = os.path.join(out, one.container)
@@ -340,7 +340,7 @@ COLUMNS: tuple[Column[LogFile], ...] = (
 
 
 def files_of(target: Target, names: tuple[str, ...]) -> list[LogFile]:
-    """The log files that there are, container by container."""
+    """The existing log files, by container."""
     directories, _ = target.look()
     found = []
     for container, directory in directories.items():
@@ -352,7 +352,7 @@ def files_of(target: Target, names: tuple[str, ...]) -> list[LogFile]:
 
 
 def document(one: LogFile) -> dict[str, Any]:
-    """YARN's ContainerLogFileInfo, with whose it is."""
+    """YARN's ContainerLogFileInfo, with the container."""
     return {
         "container": one.container,
         "fileName": one.name,
@@ -363,7 +363,7 @@ def document(one: LogFile) -> dict[str, Any]:
 
 
 def _list_files(printer: Printer, target: Target, names: tuple[str, ...]) -> None:
-    """Print which log files there are."""
+    """Print the list of log files."""
     printer.listing(
         files_of(target, names),
         COLUMNS,

@@ -1,5 +1,5 @@
-"""Whose output `yopp logs` shows: asked of the cluster, or else found among the files of clusters that have ended; of a
-YARN cluster fetched from its nodes."""
+"""The containers whose output `yopp logs` shows: from the cluster, or else from the files of clusters that have ended;
+for a YARN cluster, output fetched from its nodes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MASTERS_FILES = ("AppMaster.stdout", "AppMaster.stderr")
 
 @dataclass(slots=True)
 class Target:
-    """Whose output is wanted: containers by id, or all containers of applications, with what is known of
+    """The containers whose output is shown: by id, or all of an application, with the facts known about
     them.
 
     ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``reticent``
@@ -66,7 +66,7 @@ class Target:
     results: list[str] = field(default_factory=list)
 
     def mark(self, container_id: str) -> str:
-        """What stands before its lines: its task's number, or its own where that is not known."""
+        """The prefix of its lines: the number of its task, or its own if that is not known."""
         task = self.tasks.get(container_id)
         return container_id.rpartition("_")[2].lstrip("0") if task is None else str(task)
 
@@ -130,10 +130,10 @@ class Target:
 
 
 def find(session: Session, named: Sequence[str], *, masters_only: bool = False) -> Target:
-    """Who is meant, asked of the cluster, or else looked up among the files of clusters that have ended.
+    """Find the containers, in the cluster, or else among the files of clusters that have ended.
 
-    Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError where there is no cluster
-    and no file either.
+    Raises ApplicationNotFoundError or ContainerNotFoundError; ConnectionFailedError if there is neither a cluster
+    nor a file.
     """
     try:
         return _of_cluster(session.client, named, masters_only)
@@ -176,7 +176,7 @@ def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -
 
 
 def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only: bool) -> Target:
-    """The same among files. Raises ``error``, what the cluster said, where nothing is found."""
+    """The same among files. Raises ``error``, the answer of the cluster, if there are none."""
     known = applications_on_disk(log_dir)
     if not known:
         raise error
@@ -212,7 +212,7 @@ def elsewhere(target: Target) -> list[str]:
 
 
 class _Fetched(Stream):
-    """A file of a container as its node told it, of which nothing more comes."""
+    """A file of a container, fetched from its node; it does not grow."""
 
     def __init__(self, container_id: str, name: str, data: bytes, tail: int | None) -> None:
         super().__init__(container_id, name, "")
@@ -220,7 +220,7 @@ class _Fetched(Stream):
         self._data = data if tail is None else b"".join(lines[max(0, len(lines) - tail) :])
 
     def read(self) -> Iterator[bytes]:
-        """All of it, once."""
+        """The whole file, once."""
         if self._data:
             yield self._data
         self._data = b""
@@ -276,7 +276,7 @@ def _targets(yarn: YarnClient, named: Sequence[str], masters_only: bool) -> dict
 
 
 def _places(yarn: YarnClient, application_id: str, masters_only: bool) -> dict[str, str]:
-    """An application's containers and the ids of their nodes; its masters where there is nothing else."""
+    """An application's containers and the ids of their nodes; its masters if it has no others."""
     attempts = yarn.attempts(application_id)
     masters = {one.am_container_id: one.am_node_id for one in attempts if one.am_container_id}
     others = {

@@ -48,7 +48,7 @@ class YarnJobs:
         self._printer = printer
 
     def find_node(self, name: str) -> str:
-        """Nodes cannot be chosen there."""
+        """Refuse the choice of a node, which is not supported there."""
         return name
 
     def start(
@@ -92,7 +92,7 @@ class YarnJobs:
 
 
 def _see_through(client: YarnClient, printer: Printer, application_id: str, timeout: float | None) -> int:
-    """Wait for an application's end, and show it; Ctrl-C ends the application."""
+    """Wait for the end of an application, and show it; Ctrl-C ends the application."""
     begin = time.monotonic()
     told = ""
     try:
@@ -141,7 +141,7 @@ def _tell_progress(printer: Printer, report: ApplicationReport, told: str) -> st
 
 
 def _print(client: YarnClient, printer: Printer, report: ApplicationReport) -> None:
-    """An application as its cluster told of it."""
+    """Print an application as its cluster describes it."""
     body = client.body_of([report], single=True)
     assert body is not None, "it has just been submitted"
     print_raw(printer, body)
@@ -153,7 +153,7 @@ def _kill(client: YarnClient, application_id: str) -> None:
 
 
 def _interrupted(client: YarnClient, printer: Printer, application_id: str) -> int:
-    """Ctrl-C: the application ends, too; a second one leaves it to itself."""
+    """Ctrl-C: kill the application; a second one leaves it running."""
     try:
         printer.status_line("")
         printer.note(f"ending {application_id}; Ctrl-C again leaves it running")
@@ -235,7 +235,7 @@ def _in_a_directory_of_its_own(command: list[str], environment: dict[str, str], 
 
 
 def pi_words(defines: Sequence[str], maps: int, samples: int, percent: int | None) -> list[str]:
-    """What follows the jar: ``pi``, the properties that are not yopp's own, and the two numbers."""
+    """The words after the jar: ``pi``, the properties other than yopp's, and the two numbers."""
     kept = [one for one in defines if not one.startswith("yopp.")]
     if percent is not None:
         kept.append(f"{PERCENT}={percent}")
@@ -243,7 +243,7 @@ def pi_words(defines: Sequence[str], maps: int, samples: int, percent: int | Non
 
 
 def examples_jar(hadoop: str, environ: dict[str, str] | os._Environ[str]) -> str:
-    """The jar of Hadoop's examples beside a ``hadoop``, "" where it is not found."""
+    """The jar of Hadoop's examples beside a ``hadoop``; "" if it is not found."""
     homes = [environ.get(name, "") for name in ("HADOOP_MAPRED_HOME", "HADOOP_HOME")]
     homes.append(os.path.dirname(os.path.dirname(os.path.realpath(hadoop))))
     for home in filter(None, homes):

@@ -66,7 +66,7 @@ def _check(tasks: Tasks, pattern: str, directory: str, *, marked: bool) -> None:
 
 
 def _check_names(tasks: Tasks, pattern: str) -> None:
-    """Raise UsageError for a file that two tasks would write, or whose name Linux does not take."""
+    """Raise UsageError for a file that two tasks would write, or whose name is too long for Linux."""
     own = any(mark in ("task", "#") for mark in _OWN.findall(pattern))
     found: dict[str, int] = {}
     for number in (one for some in tasks.numbers for one in some):

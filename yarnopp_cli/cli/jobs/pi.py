@@ -59,7 +59,7 @@ Detach = Annotated[bool, option("-d, --detach/--wait", "Return at once; the job 
 
 
 class Job(Options):
-    """The job that is made of it."""
+    """The options of the job."""
 
     percent: Percent = None
     gpus: Annotated[Gpus, HERE_ONLY] = None
@@ -111,7 +111,7 @@ def pi(
 def pi_again(
     session: Session, job: JobSpec, submission: ApplicationSubmissionContext, *, detach: bool
 ) -> int:
-    """Run a `pi` job again, with files of its own; its exit code. Raises YoppError."""
+    """Run a `pi` job again, with new files; its exit code. Raises YoppError."""
     from .running import client_here
 
     assert job.pi is not None
@@ -169,7 +169,7 @@ def _planned(
     samples: int,
     directory: str,
 ) -> tuple[JobSpec, ApplicationSubmissionContext]:
-    """The job with its files in ``directory``, and what is said of its application."""
+    """The job with its files in ``directory``, and its submission."""
     from ...jobs.pifiles import program
 
     settings = _with_share(configured, wanted.percent)
@@ -223,7 +223,7 @@ def _started(
 def _properties(
     configuration: Configuration, maps: int, settings: ApplicationSettings, configured: ApplicationSettings
 ) -> tuple[JobProperty, ...]:
-    """The job's configuration as its REST documents show it: what the job uses, and what is set besides, by name."""
+    """The job's configuration in its REST documents: the properties that it uses, and others that are set, by name."""
     from ...records.requests import JobProperty
     from ...settings.declarations import PROPERTIES
     from ...settings.values import to_text
@@ -245,7 +245,7 @@ def _properties(
 
 
 def _with_share(settings: ApplicationSettings, percent: int | None) -> ApplicationSettings:
-    """The settings with the share of opportunistic maps that the command line says."""
+    """The settings, with the share of opportunistic maps of the command line."""
     if percent is None or percent == settings.num_opportunistic_maps_percent:
         return settings
     return replace(settings, num_opportunistic_maps_percent=percent)

@@ -1,4 +1,4 @@
-"""``yopp rerun``: a job again, or some tasks of it, with the numbers, values, variables and directory that they had."""
+"""``yopp rerun``: runs a job again, or some of its tasks, with the same numbers, values, variables and directory."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def known(session: Session, application_id: str) -> GetJobResponse:
 
 
 def _from_its_master(session: Session, application_id: str, found: GetJobResponse) -> GetJobResponse:
-    """The same with what a master in a container was given, and has written down beside the logs of its tasks."""
+    """The same for a master in a container, from its job file and its records beside the logs."""
     from ...jobs.taskrecords import TaskRecords
     from ...rpc.plain import decode
 
@@ -137,7 +137,7 @@ def _pi_again(
 
 
 def _phase_of(application_id: str, job: JobSpec) -> PhaseSpec:
-    """What all its tasks are of. Raises UsageError where what they read is gone."""
+    """The only phase of the job. Raises UsageError if the files that its tasks read are gone."""
     (phase,) = job.phases
     pieces = phase.sweep is not None and phase.command[: len(READS)] == READS and phase.sweep.sources[0]
     if pieces and os.path.isabs(pieces[0]) and not os.path.exists(pieces[0]):
@@ -150,7 +150,7 @@ def _phase_of(application_id: str, job: JobSpec) -> PhaseSpec:
 
 
 def _spans(numbers: Iterable[int]) -> str:
-    """``1-3, 7``: the numbers, the first spans of them where there are many."""
+    """``1-3, 7``: the numbers as spans, of many only the first."""
     spans = [f"{one[0]}-{one[-1]}" if len(one) > 1 else str(one[0]) for one in ranges_of(numbers)]
     return ", ".join(spans[:_SPANS]) + (", …" if len(spans) > _SPANS else "")
 
@@ -158,7 +158,7 @@ def _spans(numbers: Iterable[int]) -> str:
 def _chosen(
     application_id: str, phase: PhaseSpec, found: GetJobResponse, *, failed: bool, task: str | None
 ) -> Sequence[int]:
-    """The numbers of the tasks that are to be run, in order. Raises UsageError."""
+    """The numbers of the tasks to run, in order. Raises UsageError."""
     every = list(phase.numbers())
     if task is not None:
         asked = {number for some in numbers_of(task, "--task 3,7, or --task 10-20") for number in some}
@@ -182,7 +182,7 @@ def _chosen(
 
 
 def _with_tasks(job: JobSpec, phase: PhaseSpec, chosen: Iterable[int]) -> JobSpec:
-    """The job with these tasks alone."""
+    """The job with only these tasks."""
     wanted = set(chosen)
     tasks = [
         replace(spec, number=one.start, count=len(one), step=one.step)

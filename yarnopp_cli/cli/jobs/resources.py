@@ -25,7 +25,7 @@ _RESOURCE = pattern(r"(\d{1,18})\s*([kmgtp]?)(?:i?b?)?", re.ASCII | re.IGNORECAS
 
 
 def others_of(gpus: int | None, words: Iterable[str]) -> Others:
-    """What these options ask for. Raises UsageError."""
+    """The resources that these options request. Raises UsageError."""
     amounts: dict[str, int] = {} if gpus is None else {GPU: gpus}
     for word in words:
         name, _, number = word.partition("=")

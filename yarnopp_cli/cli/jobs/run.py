@@ -1,4 +1,4 @@
-"""``yopp run``: a command in containers, as docker and srun have it. Its output is shown here, its code is ours."""
+"""``yopp run``: runs a command in containers, like docker and srun. It shows the output, and returns the exit code."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ class Program(Options):
         return self.block
 
     def tasks(self, count: int, environment: Mapping[str, str], directory: str | None) -> Tasks:
-        """What each runs; ``directory`` is None on other hosts than this one. Raises YoppError."""
+        """What each container runs; ``directory`` is None on other hosts. Raises YoppError."""
         tasks = Tasks(tuple(self.command or ()), (range(1, count + 1),))
         marked = any(word.startswith(":::") for word in tasks.command)
         given = (self.lines, self.array, self.colsep)
@@ -149,7 +149,7 @@ class Program(Options):
         return tasks
 
     def check_input(self) -> None:
-        """Raise UsageError where something was piped into this command that no task reads."""
+        """Raise UsageError if something was piped into this command that no task reads."""
         if not self.pipe and not stat.S_ISCHR(os.fstat(0).st_mode):
             from .inputs import refuse_unread
 
@@ -212,7 +212,7 @@ class Containers(Options):
     ] = False
 
     def check(self) -> None:
-        """Raise UsageError for containers that there cannot be."""
+        """Raise UsageError for containers that cannot exist."""
         if self.opportunistic and self.guaranteed:
             raise both_types()
         check_size(self.vcores, self.memory)
@@ -244,7 +244,7 @@ class Containers(Options):
 
 
 class Application(Options):
-    """The job that is made of them."""
+    """The options of the job."""
 
     name: Annotated[str, option("--name NAME", "The application's name.")] = ""
     queue: Queue = "default"
@@ -315,7 +315,7 @@ class Application(Options):
     def context(
         self, session: Session, client: JobClient | YarnJobs, name: str, words: Sequence[str]
     ) -> ApplicationSubmissionContext:
-        """Its submission; ``words`` are the variables, whose values are no one's. Raises YoppError."""
+        """Its submission; ``words`` are the variables, whose values are not shown to anyone. Raises YoppError."""
         from .running import command_line
 
         return ApplicationSubmissionContext(
@@ -458,7 +458,7 @@ def _planned(
 
 
 def halt_of(text: str, total: int) -> Halt:
-    """When a job of so many tasks is to halt: ``soon,fail=1``, ``now,fail=10%``, which is one at least. Raises
+    """When a job of this many tasks halts: ``soon,fail=1``, ``now,fail=10%`` (at least one task). Raises
     UsageError."""
     when, _, number = text.partition(",fail=")
     digits = number.removesuffix("%")

@@ -51,7 +51,7 @@ _MINIMUM_VCORES = "yarn.scheduler.minimum-allocation-vcores"
 
 
 class Outcome(Record):
-    """How a foreground job ended. ``report`` is the RM's last word, None if it could not be asked."""
+    """How a foreground job ended. ``report`` is the RM's last report, None if the RM cannot be reached."""
 
     end: EndMaster
     response: SubmitApplicationResponse
@@ -65,7 +65,7 @@ class Outcome(Record):
 
 
 def client_of(session: Session) -> JobClient | YarnJobs:
-    """The cluster that the command line means, connected to when first used."""
+    """The cluster that the command line selects; it connects at the first use."""
     if session.yarn is None:
         return client_here(session)
     from .on_yarn import YarnJobs
@@ -74,7 +74,7 @@ def client_of(session: Session) -> JobClient | YarnJobs:
 
 
 def client_here(session: Session) -> JobClient:
-    """This host's cluster, connected to, or started, when first used."""
+    """This host's cluster; it connects at the first use, and starts the cluster if necessary."""
     for line in session.configuration.warnings:
         session.printer.warn(line)
     return JobClient(session.run_dir, session.configuration, session.printer.note)
@@ -169,7 +169,7 @@ def _foretell(
 
 
 def _commands(job: JobSpec) -> Iterator[tuple[int, Sequence[str]]]:
-    """What the tasks of a sweep would run, by their numbers."""
+    """The commands that the tasks of a sweep would run, by number."""
     phase = job.phases[0]
     if phase.sweep is not None:
         from ...masters.sweeps import launch_of
@@ -196,7 +196,7 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
 
 
 def command_line(variables: Sequence[str] = ()) -> str:
-    """The command line as typed, for listings, which all users of the machine may see: of ``variables`` the names."""
+    """The command line as typed, for listings, which all users may see: of ``variables`` only the names."""
     import shlex
 
     words = shlex.join(["yopp", *without_values(sys.argv[1:], variables)])
@@ -355,7 +355,7 @@ def submit_detached(
 def _with_master_in_container(
     client: JobClient, job: JobSpec, submission: ApplicationSubmissionContext
 ) -> SubmitApplicationRequest:
-    """The job's submission as an application of its own, as YARN has them."""
+    """The submission of a job with its master in a container, as in YARN."""
     from ...cluster.launching import daemon_environment
     from ...rpc.plain import encode
 
@@ -371,7 +371,7 @@ def _with_master_in_container(
 
 
 def _never(client: JobClient, application_id: str, report: ApplicationReport | None) -> str:
-    """Why nothing that it waits for can start on the present nodes; "" where it can. Only a warning: nodes may come."""
+    """Why nothing of it can start on the present nodes; "" if it can. Only a warning: nodes may be added."""
     if report is None or report.state in FINAL_STATES:
         return ""
     found = client.explain(application_id)
@@ -403,10 +403,7 @@ def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport |
 
 
 def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The document of ``--json`` at the end of a job:
-
-    YARN's AppInfo, with every task's end under ``yopp``.
-    """
+    """The document of ``--json`` at the end of a job: YARN's AppInfo, with the end of each task under ``yopp``."""
     app = _app_document(outcome.response.application_id, outcome.report)
     ours = app.setdefault("yopp", {})
     ours["exit"] = outcome.end.exit_code

@@ -1,4 +1,4 @@
-"""What tells the tasks of ``yopp run`` apart: ``--from``, ``:::``, ``--array`` and ``--shell``.
+"""The values and numbers of the tasks of ``yopp run``: ``--from``, ``:::``, ``--array`` and ``--shell``.
 
 Imported only with one of these options.
 """
@@ -95,7 +95,7 @@ def _sweep(
     null: bool,
     cut: Columns | None,
 ) -> Sweep | None:
-    """The values of the tasks; None where all are alike. ``origins`` gets what people call each source."""
+    """The values of the tasks; None if all are the same. ``origins`` receives a name for each source."""
     if (null or cut is not None) and (not command or not (rest or lines is not None)):
         raise UsageError(
             f"{'-0' if null else '--colsep'} needs a COMMAND and values for it",

@@ -1,4 +1,4 @@
-"""The variables that ``--env`` sets in the containers, and the directory in which they begin.
+"""The environment of the containers (``--env``), and their working directory (``--cwd``).
 
 Decisions: caller-environment.
 """

@@ -1,4 +1,4 @@
-"""``yopp wait``: wait for applications and containers, and end with their exit code."""
+"""``yopp wait``: waits for applications and containers, and returns their exit code."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ JobLog = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """One thing that is waited for, as it is now. ``code`` is None until it has ended."""
+    """The state of an application or container that is waited for. ``code`` is None until it has ended."""
 
     id: str
     state: str
@@ -139,7 +139,7 @@ def wait(
 
 
 def _logged(session: Session, application_id: str) -> tuple[JobSpec, Sequence[int]]:
-    """A job whose log can be written, and the numbers of its tasks that have ended well. Raises YoppError."""
+    """A job whose log can be written, and the numbers of its tasks that succeeded. Raises YoppError."""
     from .rerun import known
 
     found = known(session, application_id)
@@ -205,7 +205,7 @@ def code_of(done: list[Seen], target: str, rule: ExitRule) -> int:
 
 
 def _kill(session: Session, named: list[str]) -> None:
-    """End those; what has ended meanwhile is left as it is."""
+    """Kill those that have not ended."""
     for one in named:
         if is_container(one):
             session.client.stop_container(session.client.container(one), OUT_OF_TIME)
@@ -251,7 +251,7 @@ def _container(report: ContainerReport, target: str) -> Seen:
 
 
 def print_seen(printer: Printer, seen: list[Seen], code: int) -> None:
-    """Print how each of those waited for ended, or how far it got."""
+    """Print how each of them ended, or which state it reached."""
     keys = ("id", "state", "finalStatus", "exit")
     rows = [(one.id, one.state, one.final or "UNDEFINED", one.code) for one in seen]
     if printer.quiet:
