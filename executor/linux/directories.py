@@ -98,28 +98,36 @@ class Directories:
         """Make a container's directories and write its files. Raises CannotLaunchError if that fails."""
         private = self.private(spec.container_id)
         account = self._accounts.of(spec.user) if self._accounts is not None else None
-        try:
-            if account is not None:
-                self._clear_for(account, private)
-            if not self._take_spare(private):
-                self._make(private)
-            self._make_log(spec, account)
-            for name, text in spec.files.items():
-                if not name or name in (".", "..") or "/" in name or "\0" in name:
-                    raise CannotLaunchError(f"{name!r} cannot be the name of a file of the container")
-                path = os.path.join(private, name)
-                fd = os.open(
-                    path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o700
-                )
-                with open(fd, "wb") as file:
-                    file.write(text.encode("utf-8", "surrogateescape"))
-                    if account is not None:
-                        os.fchown(fd, account.uid, account.gid)
-            if account is not None:
-                # Last: from now on that user may change the directory, and this process writes nothing more into it.
-                os.chown(private, account.uid, account.gid, follow_symlinks=False)
-        except (OSError, UnicodeEncodeError) as error:
-            raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+        for again in (True, True, False):
+            try:
+                self._prepare(spec, private, account)
+                return
+            except FileNotFoundError as error:
+                # Somebody is removing this node's directories, and has removed one that was just made. A tree is
+                # removed from the top to the bottom once, so what is made again stays.
+                if not again:
+                    raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+            except (OSError, UnicodeEncodeError) as error:
+                raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+
+    def _prepare(self, spec: ContainerSpec, private: str, account: Account | None) -> None:
+        if account is not None:
+            self._clear_for(account, private)
+        if not self._take_spare(private):
+            self._make(private)
+        self._make_log(spec, account)
+        for name, text in spec.files.items():
+            if not name or name in (".", "..") or "/" in name or "\0" in name:
+                raise CannotLaunchError(f"{name!r} cannot be the name of a file of the container")
+            path = os.path.join(private, name)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o700)
+            with open(fd, "wb") as file:
+                file.write(text.encode("utf-8", "surrogateescape"))
+                if account is not None:
+                    os.fchown(fd, account.uid, account.gid)
+        if account is not None:
+            # Last: from now on that user may change the directory, and this process writes nothing more into it.
+            os.chown(private, account.uid, account.gid, follow_symlinks=False)
 
     def _clear_for(self, account: Account, private: str) -> None:
         """Check that the user can reach the node's directories, and remove an existing private directory: it

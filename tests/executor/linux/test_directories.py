@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -31,6 +32,26 @@ def test_output_is_its_owners_and_their_groups(tmp_path: Path) -> None:
     assert (mode(tmp_path / "logs"), mode(tmp_path / "work")) == (0o755, 0o755)
     assert mode(tmp_path / "logs" / "a1") == mode(tmp_path / "logs" / "a1" / "c1") == 0o750
     assert mode(directories.private("c1")) == 0o700
+
+
+@pytest.mark.parametrize("victim", ["work", "logs"])
+def test_what_somebody_is_removing_is_made_again(
+    tmp_path: Path, victim: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directories = Directories(tmp_path / "work", tmp_path / "logs", tmp_path / "state")
+    shutil.rmtree(tmp_path / victim)
+    make, made = os.mkdir, list[str]()
+
+    def mkdir(path: str, mode: int = 0o777) -> None:
+        make(path, mode)
+        if path == str(tmp_path / victim) and not made:  # rm has read its parent, and comes to it only now
+            made.append(path)
+            os.rmdir(path)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    spec = a_spec("c1", "true", application_id="a1")
+    directories.prepare(spec)
+    assert made and directories.are_there(spec)
 
 
 def test_a_log_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
