@@ -1,7 +1,7 @@
 """Runs a command with variables that no shell passes on: those with names that a shell sets itself, or cannot parse.
 
-A program of the container: ``python -I -S exact.py COMMAND [ARGUMENT...]``. The variables come packed into
-one environment variable, never on a command line, which all users of the host can read.
+A program of the container: ``python -I -S /proc/self/fd/N COMMAND [ARGUMENT...]``, where N is this file. The variables
+come packed into one environment variable, never on a command line, which all users of the host can read.
 """
 
 from __future__ import annotations
@@ -54,4 +54,5 @@ def run(words: list[str], environment: dict[bytes, bytes]) -> int:
 
 
 if __name__ == "__main__":
+    os.close(int(sys.argv[0].rpartition("/")[2]))  # this program
     sys.exit(run(sys.argv[1:], unpacked(dict(os.environb))))

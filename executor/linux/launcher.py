@@ -523,5 +523,7 @@ def _write(path: str, text: bytes) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == ENTER:
+        if sys.argv[0].startswith("/proc/self/fd/"):
+            os.close(int(sys.argv[0].rpartition("/")[2]))  # this program (``keeping.py``)
         enter(int(sys.argv[2]))
     zygote(_socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]), sys.argv[3:])

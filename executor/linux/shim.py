@@ -31,7 +31,7 @@ from ..regular import NotRegularError, read_regular
 from . import exact, launcher
 from .cgroups.files import leave_freezer
 from .descriptors import limit_of_children
-from .keeping import KeptProgram, compiled
+from .keeping import ABOVE_SHELL, KeptProgram, OpenProgram
 from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
@@ -130,10 +130,10 @@ class ShimLauncher:
         which ends them after the command. Containers can only read the directories ``read_only``, as far as
         the kernel can enforce that, and none of them can undo it."""
         self._read_only = read_only
-        self._enter = KeptProgram(launcher.__file__)
+        self._enter, self._exactly = OpenProgram(launcher), OpenProgram(exact)
         self._first = ("--reaps",) if reaps else ()
         self._in_child = partial(_prctl, PR_SET_CHILD_SUBREAPER, 1) if reaps else None
-        self._shim, self._exactly = KeptProgram(SHIM), KeptProgram(exact.__file__)
+        self._shim = KeptProgram(SHIM)
         self._clean = os.path.basename(os.path.realpath(SHELL)) == "dash"
 
     def launch(self, request: LaunchRequest) -> Launched:
@@ -161,19 +161,19 @@ class ShimLauncher:
         limit = limit_of_children()
         files = (f"--files={limit}",) if limit else ()
         state = os.path.dirname(request.exit_file)
-        told = -1
+        told, inherited = -1, list[int]()
         if request.account is not None or self._read_only:
             told = self._told(request)
         try:
             shim = self._shim.at(state)
             if told >= 0:
-                program = compiled(launcher, self._enter.at(state))
-                command = [sys.executable, "-I", "-S", program, launcher.ENTER, str(told)]
+                command = [sys.executable, "-I", "-S", self._enter.path, launcher.ENTER, str(told)]
                 environment: dict[str, str] = {}
+                inherited = [told, self._enter.descriptor]
             else:
-                command, environment = self._exact(request.command, request.environment, state)
+                command, environment, inherited = self._exact(request.command, request.environment)
             arguments = [SHELL, shim, request.exit_file, *self._first, *files, *steps, "--", *command]
-            return self._run(request, arguments, environment, stdin, told)
+            return self._run(request, arguments, environment, stdin, inherited)
         except OSError as error:
             raise _launch_error(request, error) from error
         finally:
@@ -191,8 +191,7 @@ class ShimLauncher:
             content = marshal.dumps((list(self._read_only), request.account, *words))
             made = os.memfd_create("yopp-container")
             try:
-                # Above the descriptors that the shim uses.
-                found = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, 20)
+                found = fcntl.fcntl(made, fcntl.F_DUPFD_CLOEXEC, ABOVE_SHELL)
             finally:
                 os.close(made)
             try:
@@ -206,7 +205,12 @@ class ShimLauncher:
         return found
 
     def _run(
-        self, request: LaunchRequest, arguments: list[str], environment: dict[str, str], stdin: int, told: int
+        self,
+        request: LaunchRequest,
+        arguments: list[str],
+        environment: dict[str, str],
+        stdin: int,
+        inherited: list[int],
     ) -> Launched:
         own = request.account is None  # another user opens its output itself
         stdout = _open_log(request.stdout if own else os.devnull)
@@ -222,7 +226,7 @@ class ShimLauncher:
                     env=environment,
                     start_new_session=True,
                     close_fds=True,
-                    pass_fds=() if told < 0 else (told,),
+                    pass_fds=inherited,
                     preexec_fn=self._in_child,
                 )
             except ValueError as error:
@@ -236,10 +240,10 @@ class ShimLauncher:
         return Launched(process.pid, start_time(process.pid) or 0)
 
     def _exact(
-        self, command: tuple[str, ...], environment: dict[str, str], state: str
-    ) -> tuple[list[str], dict[str, str]]:
-        """The command, and the environment for its shim. If the shell would change that environment, a
-        program that restores it is put before the command."""
+        self, command: tuple[str, ...], environment: dict[str, str]
+    ) -> tuple[list[str], dict[str, str], list[int]]:
+        """The command, the environment for its shim, and the descriptors that it inherits. If the shell would change
+        that environment, a program that restores it is put before the command."""
         odd = {
             name: value
             for name, value in environment.items()
@@ -250,12 +254,12 @@ class ShimLauncher:
             added = [word for name in _SHELL_VARIABLES if name not in environment for word in ("-u", name)]
         words = ["/usr/bin/env", *added, *command] if added else list(command)
         if not odd:
-            return words, environment
+            return words, environment, []
         if any(not name or "=" in name for name in odd):
-            return words, environment  # the kernel refuses to execute with these
-        return [sys.executable, "-I", "-S", self._exactly.at(state), *words], environment | {
-            exact.CARRIER: exact.packed(odd, environment)
-        }
+            return words, environment, []  # the kernel refuses to execute with these
+        carried = environment | {exact.CARRIER: exact.packed(odd, environment)}
+        program = [sys.executable, "-I", "-S", self._exactly.path]
+        return [*program, *words], carried, [self._exactly.descriptor]
 
 
 def check_command(request: LaunchRequest) -> None:

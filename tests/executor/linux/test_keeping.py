@@ -10,12 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from executor.linux import launcher, shim
+from executor.core.events import ContainerExited
+from executor.linux import exact, launcher, shim
 from executor.linux.cgroups.none import NoCgroups
 from executor.linux.keeping import KeptProgram
+from executor.records import ContainerState
 from executor.settings import ExecutorSettings
 
 from .node import a_group, a_node, a_spec
+from .test_preparing import SETTINGS as PREPARING
+from .test_preparing import ready, store
 
 
 @pytest.fixture
@@ -23,7 +27,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[
     """The programs of an installation of our own, which the next nodes use."""
     place = tmp_path / "site-packages"
     place.mkdir()
-    for module, name, path in ((shim, "SHIM", shim.SHIM), (launcher, "__file__", launcher.__file__)):
+    programs = (
+        (shim, "SHIM", shim.SHIM),
+        *((one, "__file__", str(one.__file__)) for one in (launcher, exact)),
+    )
+    for module, name, path in programs:
         monkeypatch.setattr(module, name, shutil.copy2(path, place))
     yield sorted(place.iterdir())
 
@@ -49,6 +57,30 @@ def test_containers_start_after_an_upgrade(
             asyncio.run(scenario(cgroups))
     else:
         asyncio.run(scenario(NoCgroups()))
+
+
+@pytest.mark.parametrize("variable", ["PLAIN", "odd.name"])
+def test_what_was_prepared_before_an_upgrade_starts_after_it(
+    tmp_path: Path, installed: list[Path], variable: str
+) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, NoCgroups(), PREPARING) as node:
+            show = "tr '\\0' '\\n' < /proc/$$/environ | grep -F $0=; ls -l /proc/$$/fd >&2; exit 3"
+            spec = a_spec(
+                "c1", "sh", "-c", show, variable, environment={variable: "there", "PATH": os.environ["PATH"]}
+            )
+            store(node, spec)
+            await ready(node, "c1")
+            for path in installed:
+                path.unlink()
+            store(node, spec, ContainerState.LAUNCHING)
+            await node.launch(spec)
+            exited = await node.told(ContainerExited, "c1")
+            assert exited.exit_code == 3, node.output("c1", "stderr")
+            assert node.output("c1").decode() == f"{variable}=there\n"
+            assert b"memfd" not in node.output("c1", "stderr"), "the container does not have the program open"
+
+    asyncio.run(scenario())
 
 
 def test_a_copy_is_made_only_where_it_is_needed_and_follows_no_link(tmp_path: Path) -> None:
