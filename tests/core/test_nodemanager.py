@@ -23,6 +23,7 @@ from executor.records import (
 )
 from executor.settings import ExecutorSettings
 from yarnopp_cli.errors import (
+    ConnectionFailedError,
     ContainerNotFoundError,
     InvalidStateError,
     NotYetSupportedError,
@@ -887,6 +888,8 @@ def test_shutdown_that_keeps_containers_stops_without_touching_them(node: World)
     new = node.answer(action="SHUTDOWN", keep_containers=True)
     assert of(do.KillContainer, new) == []
     assert of(UnRegisterNodeManagerRequest, new)[0].request.keep_containers
+    with pytest.raises(ConnectionFailedError, match="is ending"):  # as of a node that is away: it comes back
+        node.start(to_start(2))
     assert of(StopDaemon, node.until(101.1))
     assert node.machine.has_containers
     assert of(do.ForgetContainer, node.commands) == []

@@ -290,6 +290,24 @@ def test_the_next_attempt_of_a_master_runs_nothing_again_that_had_ended(yopp: Yo
     assert again == [], "nor run again, also where its master had not heard of its end"
 
 
+def test_a_master_waits_for_the_next_cluster_where_its_container_is_kept(yopp: Yopp, port: int) -> None:
+    up(yopp, port)
+    ran, go = yopp.home / "ran", yopp.home / "go"
+    application = yopp(
+        "run", "--detach", "--conf", str(CONFIGS / "distributed.toml"), "-n", "6", "-O", "--memory", "16",
+        "--", "sh", "-c", f"echo $YOPP_TASK >> {ran}; until [ -e {go} ]; do sleep 0.02; done",
+    ).stdout.strip()  # fmt: skip
+    for _ in range(2):
+        wait_until(lambda: ran.exists() and len(ran.read_text().split()) == 2, what="two run")
+        yopp("down", "--keep-containers", "-y")
+        up(yopp, port)
+    go.touch()
+    yopp("wait", application)
+    assert Counter(ran.read_text().split()) == Counter(str(number) for number in range(1, 7))
+    attempts = _json(yopp, "attempt", "list", application, "--json")["appAttempts"]["appAttempt"]
+    assert len(attempts) == 1
+
+
 def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()

@@ -30,7 +30,13 @@ from executor.records import (
 )
 from executor.settings import ExecutorSettings
 
-from ..errors import InvalidStateError, NotYetSupportedError, ShuttingDownError, YoppError
+from ..errors import (
+    ConnectionFailedError,
+    InvalidStateError,
+    NotYetSupportedError,
+    ShuttingDownError,
+    YoppError,
+)
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..machine.tokens import machine_ms
 from ..records import container_protocol as protocol
@@ -636,6 +642,9 @@ class NodeManager:
     def _refuse(self, call: CallReceived, error: YoppError) -> None:
         self._commands.append(ReplyError(call.call_id, error))
 
-    def _is_ending(self) -> ShuttingDownError:
-        reason = self._ending.reason if self._ending else ""
-        return ShuttingDownError(f"node {self.node_id} is ending", because=reason)
+    def _is_ending(self) -> YoppError:
+        """To a master, a node that keeps its containers is away like one that has died: the master waits for its next
+        life. One that ends its containers ends the master, too."""
+        assert self._ending is not None
+        kind = ConnectionFailedError if self._ending.keep else ShuttingDownError
+        return kind(f"node {self.node_id} is ending", because=self._ending.reason)

@@ -6,7 +6,7 @@ asks its daemon to stop.
 
 from __future__ import annotations
 
-from ..errors import InvalidStateError, ShuttingDownError
+from ..errors import ConnectionFailedError, InvalidStateError, ShuttingDownError
 from ..machine.calls import CallReceived, StopDaemon
 from ..records.client_protocol import (
     SetLifetimeRequest,
@@ -126,9 +126,10 @@ class Lifetime:
             held = app.attempt.held
             if held is not None:
                 self._rm.forget_held(app.attempt)
-                self._rm.refuse(
-                    held.call_id, ShuttingDownError("the cluster has ended", because=self._reason)
-                )
+                # A master whose container is kept waits for the next life of the RM, and so does its job.
+                waits = self._tracker.keep_containers and not app.unmanaged
+                kind = ConnectionFailedError if waits else ShuttingDownError
+                self._rm.refuse(held.call_id, kind("the cluster has ended", because=self._reason))
         if not self._tracker.keep_containers:
             self._rm.changes.commands.append(ForgetState())
         self._rm.changes.commands.append(StopDaemon(self._reason))
