@@ -7,14 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from executor.records import ExecutionType
-from yarnopp_cli.cli.jobs.joblog import HEADER, JobLog, Line, command_of, lines_of, still_to_run
+from executor.records import ContainerExitStatus, ContainerState, ExecutionType, Resource
+from yarnopp_cli.cli.jobs.joblog import (
+    HEADER,
+    JobLog,
+    Line,
+    command_of,
+    lines_of,
+    still_to_run,
+    write_afterwards,
+)
 from yarnopp_cli.cli.jobs.kept import Kept
 from yarnopp_cli.cli.jobs.outputs import into_files
 from yarnopp_cli.errors import UsageError
-from yarnopp_cli.masters.commands import Tasks
+from yarnopp_cli.masters.commands import Tasks, plan_run
 from yarnopp_cli.masters.sweeps import launch_of
-from yarnopp_cli.records.jobs import Sweep, TaskReport, TaskState
+from yarnopp_cli.records.jobs import Sweep, TaskReport, TaskSpec, TaskState
+from yarnopp_cli.records.reports import ContainerReport
 
 GUARANTEED = ExecutionType.GUARANTEED
 
@@ -46,6 +55,37 @@ def test_each_end_is_a_line_of_parallels(tmp_path: Path) -> None:
         "1\th1:1\t0.005\t     0.000\t0\t0\t0\t0\techo a\n"
     )
     assert lines_of(str(path)) == {2: Line(137, 9, "echo 'b\\tc\\nd'"), 1: Line(0, 0, "echo a")}
+
+
+def test_afterwards_the_last_end_of_each_task_is_a_line_whatever_order_its_containers_are_listed_in(
+    tmp_path: Path,
+) -> None:
+    def container(task: int, status: int, finished_at_ms: int) -> ContainerReport:
+        code = status if status >= 0 else None
+        return ContainerReport(
+            f"container_{task}_{finished_at_ms}",
+            "application_1_0001",
+            "h1:1",
+            GUARANTEED,
+            Resource(10, 1),
+            ContainerState.DONE,
+            task=task,
+            exit_code=code,
+            exit_status=status,
+            finished_at_ms=finished_at_ms,
+        )
+
+    path, job = tmp_path / "log", plan_run(("true",), TaskSpec(1, Resource(10, 1)), 4)
+    lost = int(ContainerExitStatus.ABORTED)
+    ran = [
+        container(1, 0, 5),
+        container(1, lost, 2),
+        container(2, 0, 9),
+        container(2, 3, 4),
+        container(3, lost, 6),
+    ]
+    assert write_afterwards(str(path), job, [1, 2, 4], ran) == 1, "of task 4 nothing is known any more"
+    assert {number: line.exit_code for number, line in lines_of(str(path)).items()} == {1: 0, 2: 0}
 
 
 def test_commands_are_told_as_they_were_typed() -> None:

@@ -177,13 +177,14 @@ def write_afterwards(
     ended well it lacks, as it knows them no more. What others have ended before its end has no line. Raises UsageError.
     """
     phase = job.phases[-1]
-    last = {one.task: one for one in containers if one.task is not None and not one.is_am}
+    last: dict[int, tuple[ContainerReport, int]] = {}
+    for one in sorted(containers, key=lambda one: one.finished_at_ms):
+        code = shell_code(one)
+        if one.task is not None and not one.is_am and code is not None and one.exit_status not in _NO_ENDS:
+            last[one.task] = one, code
     log = JobLog(path, Tasks(phase.command, ranges_of(phase.numbers()), phase.sweep), more=False)
     try:
-        for number, one in sorted(last.items(), key=lambda item: item[1].finished_at_ms):
-            code = shell_code(one)
-            if code is None or one.exit_status in _NO_ENDS:
-                continue
+        for number, (one, code) in sorted(last.items(), key=lambda item: item[1][0].finished_at_ms):
             task = TaskReport(
                 len(job.phases) - 1,
                 number,
