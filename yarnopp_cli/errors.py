@@ -216,6 +216,13 @@ REMOTE_ERRORS: dict[str, type[YoppError]] = {
 """The errors that travel over the wire, by class name."""
 
 
+def one_line(text: str) -> str:
+    """The lines of a text, such as an error's three, as one."""
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    told = [line if line[-1] in ".,:;" else f"{line};" for line in lines if line]
+    return " ".join(told).removesuffix(";")
+
+
 def reason_of(error: Exception) -> str:
     """Why the system refused a call, for an error's ``because``: "no such file or directory"."""
     return str(getattr(error, "strerror", None) or error).lower()

@@ -225,6 +225,16 @@ def test_refused_changes_say_why(fake: Fake, status: int, body: bytes, message: 
     assert (told.value.message, told.value.exit_code) == (message, code)
 
 
+def test_a_yopp_that_refuses_says_why_itself(fake: Fake) -> None:
+    ours = {"message": "app 1 is not yours", "because": "it is root's,\n  and you are ada", "hint": ""}
+    fake.replies["/apps/x"] = as_json({"RemoteException": {"message": ours["message"]}, "yopp": ours}, 403)
+    with pytest.raises(RefusedError) as told:
+        Rest([fake.url], "ada").call("GET", "/apps/x")
+    assert (told.value.message, told.value.because, told.value.hint, told.value.exit_code) == (
+        "app 1 is not yours", "it is root's, and you are ada", "", 77,
+    )  # fmt: skip
+
+
 HTML = b"<html><body>Welcome to the proxy</body></html>"
 
 

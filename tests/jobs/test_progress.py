@@ -83,6 +83,8 @@ def test_where_a_job_that_was_just_submitted_is() -> None:
     assert where_text(runs) == "RUNNING, its master on h:1: 2 running, 8 queued; output under /l/a"
     ended = replace(runs, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.SUCCEEDED)
     assert where_text(replace(ended, diagnostics="Diagnostics.")) == "FINISHED SUCCEEDED already"
+    failed = {"final_status": FinalApplicationStatus.FAILED, "diagnostics": "it cannot\n  because: no room"}
+    assert where_text(replace(ended, **failed)) == "FINISHED FAILED already: it cannot; because: no room"
     killed = {"state": YarnApplicationState.KILLED, "final_status": FinalApplicationStatus.KILLED}
     assert where_text(replace(runs, **killed, diagnostics="It can never begin.")) == (
         "KILLED already: It can never begin."

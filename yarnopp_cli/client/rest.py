@@ -31,6 +31,7 @@ from ..errors import (
     ConnectionFailedError,
     RemoteError,
     YoppError,
+    one_line,
 )
 
 BASE: Final = "/ws/v1/cluster"
@@ -367,15 +368,16 @@ def _checked(status: int, headers: Mapping[str, str], content: bytes, url: str) 
         return Answer(status, content, url, headers.get("content-type", ""))
     if status == 401:
         raise _unauthorised(headers, url)
-    said, named = _exception_of(content, headers.get("content-type", ""))
+    said, named, ours = _exception_of(content, headers.get("content-type", ""))
     exit_code, hint = _REFUSALS.get(status, (1, "its log has details" if status >= 500 else ""))
     if named == _FAILED_THERE:
         exit_code = 1
     message = f"{bare(url)} answered {status}"
+    because = message if said else http.client.responses.get(status, "").lower()
     raise RefusedError(
         said or message,
-        because=message if said else http.client.responses.get(status, "").lower(),
-        hint=hint,
+        because=because if ours is None else ours[0] or because,
+        hint=hint if ours is None else ours[1],
         exit_code=exit_code,
         status=status,
     )
@@ -405,8 +407,8 @@ def _unauthorised(headers: Mapping[str, str], url: str) -> YoppError:
     )
 
 
-def _exception_of(content: bytes, content_type: str) -> tuple[str, str]:
-    """YARN's message and the name of its exception; "" for what is missing.
+def _exception_of(content: bytes, content_type: str) -> tuple[str, str, tuple[str, str] | None]:
+    """YARN's message and the name of its exception, "" for what is missing; and the reason and the hint of a yopp.
 
     The answer to a refused change is a bare sentence instead of a RemoteException, whatever its content type.
     """
@@ -415,13 +417,16 @@ def _exception_of(content: bytes, content_type: str) -> tuple[str, str]:
     except (ValueError, RecursionError):
         text = content[:2000].decode("utf-8", "replace").strip()
         plain = content_type.partition(";")[0].strip().lower() in ("application/json", "text/plain")
-        return (_sentence(text) if plain and text[:1] not in ("<", "{", "[") else ""), ""
+        return (_sentence(text) if plain and text[:1] not in ("<", "{", "[") else ""), "", None
     try:
         found = document["RemoteException"]
         name = str(found.get("exception") or "").strip()
-        return _sentence(str(found.get("message") or "").strip() or name), name
+        ours = document.get("yopp")
+        because, hint = (one_line(str((ours or {}).get(key) or ""))[:500] for key in ("because", "hint"))
+        why = (because, hint) if ours else None
+        return _sentence(str(found.get("message") or "").strip() or name), name, why
     except (KeyError, TypeError, AttributeError):
-        return "", ""
+        return "", "", None
 
 
 def _sentence(text: str) -> str:

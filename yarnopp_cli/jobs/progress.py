@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from executor.records import ContainerExitStatus, ExecutionType
 
+from ..errors import one_line
 from ..masters.tasks import Tally
 from ..records.jobs import JobSpec, TaskReport, TaskState
 from ..records.reports import (
@@ -190,7 +191,7 @@ def failure_lines(failures: Sequence[TaskReport], total: int, log_directory: str
 
 
 def _what_happened(task: TaskReport) -> str:
-    diagnostics = " ".join(task.diagnostics.split()).removesuffix(".")
+    diagnostics = one_line(task.diagnostics).removesuffix(".")
     if task.exit_status == ContainerExitStatus.KILLED_EXCEEDED_PMEM:
         return f"was OOM-killed: {task.memory_mb} MB limit ({diagnostics or 'exit code 137'})"
     own = f"ended with exit code {task.exit_code}"
@@ -221,7 +222,7 @@ def where_text(report: ApplicationReport) -> str:
     if report.state in FINAL_STATES:
         ended = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
         why = report.diagnostics if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
-        return f"{ended} already{f': {why}' if why else ''}"
+        return f"{ended} already{f': {one_line(why)}' if why else ''}"
     where = f" on {report.am_node_id}" if report.am_node_id else ""
     running = max(0, report.containers_running - (1 if report.am_node_id else 0))
     if report.state is not YarnApplicationState.RUNNING:

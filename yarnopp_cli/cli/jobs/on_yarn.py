@@ -18,7 +18,7 @@ from ...client.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
 from ...client.polling import polls
 from ...client.shell import body
 from ...client.yarn import PACE, YarnClient
-from ...errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMEOUT, UsageError, YoppError
+from ...errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMEOUT, UsageError, YoppError, one_line
 from ...masters.pi import PERCENT
 from ...records.client_protocol import KillApplicationRequest, UpdateApplicationTimeoutsRequest
 from ...records.jobs import JobSpec
@@ -122,7 +122,7 @@ def _see_through(client: YarnClient, printer: Printer, application_id: str, time
         elapsed, final = time.monotonic() - begin, report.final_status.value
         printer.note(f"done in {elapsed:.1f} s: {report.state.value} {final}, exit {code}")
         if code and report.diagnostics:
-            printer.note(" ".join(report.diagnostics.split()))
+            printer.note(one_line(report.diagnostics))
     return code
 
 

@@ -12,7 +12,7 @@ from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, replace
 from executor.records import Resource
 
-from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError
+from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError, one_line
 from ...jobs import progress
 from ...jobs.client import JobClient
 from ...jobs.commands import without_values
@@ -303,7 +303,7 @@ def _final_error(end: EndMaster, error: YoppError, report: ApplicationReport | N
     """The error that ended the job, with the RM's diagnostics."""
     because = error.because
     if not because and report is not None and report.diagnostics != error.message:
-        because = " ".join(report.diagnostics.split())
+        because = one_line(report.diagnostics)
     return type(error)(error.message, because=because, hint=error.hint, exit_code=end.exit_code)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from executor.hints import TYPE_CHECKING
 from executor.records import ContainerState
 
-from ...errors import EXIT_TIMEOUT, UsageError, YoppError
+from ...errors import EXIT_TIMEOUT, UsageError, YoppError, one_line
 from ...records.client_protocol import GetContainersRequest, KillApplicationRequest
 from ...records.reports import (
     FINAL_STATES,
@@ -232,7 +232,7 @@ def _application(report: ApplicationReport, states: tuple[YarnApplicationState, 
         report.final_status.value,
         app_view.exit_code(report),
         has_reached(report.state, states),
-        " ".join(report.diagnostics.split()) if ended else "",
+        one_line(report.diagnostics) if ended else "",
         report.finished_at_ms,
     )
 

@@ -16,6 +16,7 @@ from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits, could_serve
+from ...errors import one_line
 from ...explain import explanations
 from ...explain.estimates import Asked, Durations
 from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too_big, unusable
@@ -92,7 +93,7 @@ class ExplainService:
     def _application(self, app: RMApp) -> Explanation:
         now_ms = self._rm.now_ms
         if app.ended:
-            why = " ".join(app.diagnostics.split())
+            why = one_line(app.diagnostics)
             how = " ".join(dict.fromkeys((app.state.value, app.final_status.value)))
             ended = f"{how}{f' ({why})' if why else ''}"
             return Explanation(

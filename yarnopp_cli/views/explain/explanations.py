@@ -7,6 +7,7 @@ from typing import Any
 
 from executor.records import ContainerState, ExecutionType
 
+from ...errors import one_line
 from ...records import explanation as basis
 from ...records.explanation import (
     Act,
@@ -127,7 +128,7 @@ def _of_container(found: Explanation) -> Iterable[str]:
     where = f"{found.id} is {found.state} on {one.node_id}"
     match found.state:
         case "DONE":
-            why = " ".join(one.diagnostics.split())
+            why = one_line(one.diagnostics)
             yield f"{found.id} has ended with exit status {one.exit_status}{f': {why}' if why else ''}"
             yield _waited(found, "It had waited")
         case "LOST":
