@@ -60,6 +60,15 @@ def test_a_chain_a_time_and_a_deadline(cluster: Yopp, tmp_path: Path) -> None:
     cluster("run", "--after", "999", "--", "true", code=66)
 
 
+def test_the_time_of_a_job_counts_from_its_submission_also_without_a_node(cluster: Yopp) -> None:
+    cluster("node", "drain", "45454")
+    told = cluster("run", "--timeout", "3s", "true", code=124).stderr
+    cluster("node", "resume", "45454")
+    assert "is drained, so the job waits" in told
+    stopped = re.search(r"^stopped after ([\d.]+) s", told, re.MULTILINE)
+    assert stopped is not None and float(stopped[1]) >= 2.9, told
+
+
 def test_outside_the_window_opportunistic_containers_wait_and_guaranteed_ones_run() -> None:
     opens = time.localtime(time.time() + 3600)
     closes = time.localtime(time.time() + 7200)

@@ -77,7 +77,8 @@ def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
 
 
 class JobClient:
-    """A connection to the RM of a run directory, for one job. ``note`` is called with lines for the user."""
+    """A connection to the RM of a run directory, for one job, which was submitted at ``submitted_at`` (monotonic).
+    ``note`` is called with lines for the user."""
 
     def __init__(self, run_dir: RunDir, configuration: Configuration, note: Callable[[str], None]) -> None:
         self.run_dir = run_dir
@@ -85,6 +86,7 @@ class JobClient:
         self.note = note
         self.connection: Connection | None = None
         self.started_here = False
+        self.submitted_at = 0.0
         self.settings = configuration.settings(ApplicationSettings)
 
     def open(self) -> Connection:
@@ -139,6 +141,7 @@ class JobClient:
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 response = self._submit(request, otherwise)
+                self.submitted_at = time.monotonic()
                 return response if response.info.nodes_running else self._wait_for_a_node(response)
             except NoAnswerError:  # the job may have been submitted: do not submit it twice
                 self.close()

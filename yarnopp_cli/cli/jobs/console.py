@@ -60,12 +60,13 @@ class JobConsole:
         tally: Tally,
         response: SubmitApplicationResponse,
         shown: Shown,
+        submitted_at: float,
     ) -> None:
         self._printer = printer
         self._job = job
         self._tally = tally
         self._response = response
-        self._started = time.monotonic()
+        self._started = submitted_at
         self._first_said = False
         # One command whose output is shown and whose code is handed on needs no story in a pipe or a script.
         only_one = job.size == 1

@@ -223,7 +223,7 @@ def run_foreground(
         printer.text(response.application_id)
     submitted(response.application_id)
     tally = Tally(job.size)
-    console = JobConsole(printer, job, tally, response, shown)
+    console = JobConsole(printer, job, tally, response, shown, client.submitted_at)
     with SignalWatch() as signals:
         loop: JobFollower | MasterLoop
         if response.am_token is None:
