@@ -259,7 +259,7 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             (
                 "option '--memory' requires an argument",
                 "nothing follows it",
-                "`yopp --help` lists what it takes",
+                "`yopp up --help` lists what it takes",
             ),
         ),
         (
