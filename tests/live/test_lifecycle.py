@@ -202,6 +202,20 @@ def test_down_forces_a_daemon_that_hangs(yopp: Yopp) -> None:
     assert yopp("status", code=3)
 
 
+def test_the_end_of_a_job_is_known_after_its_cluster_has_ended(yopp: Yopp) -> None:
+    first, second = (yopp("run", "-q", "-d", "sh", "-c", f"exit {code}").stdout.strip() for code in (4, 0))
+    wait_until(lambda: not yopp.leftovers(), what="the on-demand cluster has ended")
+    assert yopp("wait", first, code=4).stdout == f"{first} FINISHED FAILED, exit 4\n"
+    assert yopp("wait", first, second, code=4).stdout.count("FINISHED") == 2
+    yopp("wait", "last")
+    yopp("wait", "application_1_0009", code=69)
+    yopp("up", *SMALL)
+    third = yopp("run", "-q", "-d", "sh", "-c", "sleep 0.5; exit 5").stdout.strip()
+    told = yopp("wait", first, third, code=5).stdout
+    assert f"{first} FINISHED FAILED, exit 4" in told and f"{third} FINISHED FAILED, exit 5" in told
+    yopp("wait", first, "--joblog", "log", code=66)
+
+
 def test_two_jobs_at_the_same_moment_share_one_cluster_that_ends_itself(yopp: Yopp) -> None:
     jobs = [yopp.start("run", "--memory", "64", "sh", "-c", "sleep 0.5; echo done") for _ in range(2)]
     for job in jobs:

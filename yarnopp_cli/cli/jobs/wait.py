@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 from executor.hints import TYPE_CHECKING
 from executor.records import ContainerState
 
-from ...errors import EXIT_TIMEOUT, UsageError, YoppError, one_line
+from ...errors import (
+    EXIT_TIMEOUT,
+    ApplicationNotFoundError,
+    ConnectionFailedError,
+    NoAnswerError,
+    UsageError,
+    YoppError,
+    one_line,
+)
 from ...records.client_protocol import GetContainersRequest, KillApplicationRequest
 from ...records.reports import (
     FINAL_STATES,
@@ -21,7 +30,7 @@ from ...views import applications as app_view
 from ...views import containers as container_view
 from ..frame.actions import polled
 from ..frame.command import command
-from ..frame.naming import by_names, is_container, jobs, words
+from ..frame.naming import application, by_names, is_container, jobs, words
 from ..frame.options import HERE_ONLY, Annotated, ExitCode, ExitRule, JobIds, Timeout, Words, option
 from ..frame.output import Printer
 from ..frame.session import Session
@@ -84,6 +93,7 @@ def wait(
 
     Ctrl-C only stops waiting. With --for, the exit code is 0 once the state is reached. When --timeout
     expires, it is 124; with --json, a document then shows the states reached. Without --kill, they keep running.
+    Jobs of clusters that have ended are found too.
     """
     if kill and timeout is None:
         raise UsageError(
@@ -91,9 +101,12 @@ def wait(
             because="it kills those that have not ended by then",
             hint="`yopp wait last --timeout 5m --kill`, or `yopp app kill last` now",
         )
-    printer, client = session.printer, session.cluster
-    target = target_of(state)
-    named = by_names(client, words(ids))
+    printer, target = session.printer, target_of(state)
+    named, kept = _ended_before(session, words(ids), target) if joblog is None else (words(ids), [])
+    if not named and kept:
+        return _tell(session, kept, kept, target, exit_code)
+    client = session.cluster
+    named = by_names(client, named)
     of_containers = [one for one in named if is_container(one)]
     if session.yarn is not None and of_containers:
         raise UsageError(
@@ -117,7 +130,7 @@ def wait(
     def look(left: float) -> list[Seen]:
         hold = 0.0 if some else min(left, HOLD_SECONDS)
         seen = [_container(client.container(one), target) for one in some]
-        return (_applications(client, apps, target, any_of_them, hold) if apps else []) + seen
+        return kept + (_applications(client, apps, target, any_of_them, hold) if apps else []) + seen
 
     enough = any if any_of_them else all
     seen = polled(look, lambda every: enough(one.reached for one in every), timeout)
@@ -133,9 +146,40 @@ def wait(
         raise _out_of_time(missing, f"reach {target}" if target else "end", timeout, killed=kill)
     if joblog is not None:
         _write_log(session, apps[0], joblog)
-    code = code_of(done, target, exit_code)
-    print_seen(printer, seen, code)
+    return _tell(session, seen, done, target, exit_code)
+
+
+def _tell(session: Session, seen: list[Seen], done: list[Seen], target: str, rule: ExitRule) -> int:
+    code = code_of(done, target, rule)
+    print_seen(session.printer, seen, code)
     return code
+
+
+def _ended_before(session: Session, named: list[str], target: str) -> tuple[list[str], list[Seen]]:
+    """The words that the cluster is asked about, and the jobs among ``named`` that only a cluster knew that has ended:
+    one that a job started for itself may end before somebody waits for the job."""
+    histories = [] if session.yarn is not None else session.run_dir.kept_histories()
+    if not histories:
+        return named, []
+    ended: dict[str, str] = {}
+    try:
+        for word in (one for one in named if one in histories):
+            with contextlib.suppress(ApplicationNotFoundError):
+                session.client.application(word)
+                continue
+            ended[word] = word
+        _ = session.client
+    except NoAnswerError:
+        raise
+    except ConnectionFailedError:
+        with contextlib.suppress(YoppError):
+            ended = {word: application(histories, word) for word in named}
+        if set(named) != set(ended) or not set(ended.values()).issubset(histories):
+            raise
+    from ..looking.report import read
+
+    seen = [_application(read(session, one).application, _states(target)) for one in ended.values()]
+    return [word for word in named if word not in ended], seen
 
 
 def _logged(session: Session, application_id: str) -> tuple[JobSpec, Sequence[int]]:
@@ -216,12 +260,18 @@ def _kill(session: Session, named: list[str]) -> None:
 def _applications(
     client: Client, named: list[str], target: str, any_of_them: bool, hold: float
 ) -> list[Seen]:
-    states: tuple[YarnApplicationState, ...] = ()
-    if target in _ORDER:  # a container's word: an application with containers runs
-        states = (YarnApplicationState(target if target in LIVE_STATES else "RUNNING"),)
+    states = _states(target)
     response = client.wait_for_applications(named, states=states, any_of_them=any_of_them, wait=hold)
     by_id = {report.application_id: report for report in response.applications}
     return [_application(by_id[one], states) for one in named if one in by_id]
+
+
+def _states(target: str) -> tuple[YarnApplicationState, ...]:
+    """The states of an application that ``target`` means, none for its end."""
+    if target not in _ORDER:
+        return ()
+    # a container's word: an application with containers runs
+    return (YarnApplicationState(target if target in LIVE_STATES else "RUNNING"),)
 
 
 def _application(report: ApplicationReport, states: tuple[YarnApplicationState, ...]) -> Seen:

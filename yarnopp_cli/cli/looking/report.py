@@ -123,7 +123,7 @@ def find(session: Session, word: str) -> ApplicationHistory:
     except ConnectionFailedError:
         if not kept:
             raise
-        return _read(session, application(kept, word))
+        return read(session, application(kept, word))
     known = [one.application_id for one in client.applications()]
     # A number or suffix means one of this cluster's jobs first: ids of earlier clusters end the same way.
     try:
@@ -131,14 +131,15 @@ def find(session: Session, word: str) -> ApplicationHistory:
     except ApplicationNotFoundError:
         named = application(kept, word)
     if named not in known:
-        return _read(session, named)
+        return read(session, named)
     if client.application(named).state in FINAL_STATES and named in kept:
         with contextlib.suppress(ApplicationNotFoundError):
-            return _read(session, named)
+            return read(session, named)
     return _ask(client, named)
 
 
-def _read(session: Session, application_id: str) -> ApplicationHistory:
+def read(session: Session, application_id: str) -> ApplicationHistory:
+    """The history that was kept of a job. Raises ApplicationNotFoundError."""
     path = session.run_dir.history_file(application_id)
     try:
         with open(path, "rb") as file:
