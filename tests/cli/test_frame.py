@@ -263,9 +263,21 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             ),
         ),
         (
+            "run -n 0 true",
+            (
+                "invalid value for '-n' / '--num-containers'",
+                "0 is not between 1 and 100000",
+                "`yopp run --help` lists what it takes",
+            ),
+        ),
+        (
+            "run --retries -1 true",
+            ("invalid value for '--retries'", "-1 is below 0", "`yopp run --help` lists what it takes"),
+        ),
+        (
             "up now",
             (
-                "got unexpected extra argument(s) (now)",
+                "unexpected argument: now",
                 "`yopp up` does not take that",
                 "`yopp up --help` lists what it takes",
             ),

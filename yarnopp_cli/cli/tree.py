@@ -122,6 +122,7 @@ def _command_of(argv: list[str]) -> str:
 
 # What the parser says, to be taken apart: what, because, hint.
 _VALUE = re.compile(r"(invalid value for .*?'): (.*)", re.DOTALL)
+_UNEXPECTED = re.compile(r"got unexpected extra argument(?:s|\(s\))? \((.*)\)", re.DOTALL)
 _NO_SUCH = re.compile(
     r"(no such (command|option)):? '?(.*?)'?(?:[.]? [(]?(Did you mean|Possible options:) (.*?)[?)]*)?",
     re.DOTALL,
@@ -133,6 +134,8 @@ def _three_lines(message: str, command: str, argv: list[str]) -> UsageError:
     hint = f"`{command} --help` lists what it takes"
     if found := _VALUE.fullmatch(message):
         because = re.sub(r"is not a valid int(eger)?( range)?$", "is not a whole number", found[2])
+        because = re.sub(r"is not in the range (\d+)<=x<=(\d+)[.]?$", r"is not between \1 and \2", because)
+        because = re.sub(r"is not in the range x>=(\d+)[.]?$", r"is below \1", because)
         return UsageError(found[1], because=because, hint=hint)
     if found := _NO_SUCH.fullmatch(message):
         word = found[3] if found[2] == "command" else _as_typed(found[3], argv)
@@ -142,6 +145,8 @@ def _three_lines(message: str, command: str, argv: list[str]) -> UsageError:
         return UsageError(
             f"{found[1]}: {word}", because=f"`{command}` has no {found[2]} of that name", hint=hint
         )
+    if found := _UNEXPECTED.fullmatch(message):
+        message = f"unexpected argument: {found[1]}"
     because = f"`{command}` does not take that"
     if message.startswith("missing "):
         because = f"`{command}` needs it"
