@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 from ...errors import CgroupError
-from ..procfs import send, wait_until
+from ..procfs import read_stat, send, wait_until
 from .files import groups_below, leave_freezer
 
 LOG = logging.getLogger(__name__)
@@ -109,7 +109,8 @@ def kill_until_empty(
     ``before`` keeps the cgroup from forking (the freezer); ``after`` lets it continue: under v1 the kernel
     delivers SIGKILL to a frozen process only once it is thawed, so it is killed first, then thawed. Processes
     that the container has frozen by itself are moved out of the freezer. Raises CgroupError if this takes
-    longer than ``patience`` seconds.
+    longer than ``patience`` seconds; while a process only waits for the CPU, which it needs to end and which
+    a busy host gives to the least weight late, not before ``KILL_DEADLINE_SECONDS``.
     """
     begun = time.monotonic()
     while found := processes():
@@ -128,7 +129,15 @@ def kill_until_empty(
             continue
         if not (left := processes()):
             return
+        if time.monotonic() < begun + KILL_DEADLINE_SECONDS and any(map(_waits_for_cpu, left)):
+            continue
         raise CgroupError(
             f"{len(left)} processes of {name} do not end",
             because=f"SIGKILL was sent for {time.monotonic() - begun:.1f} s; the first of them: {left[:1]}",
         )
+
+
+def _waits_for_cpu(pid: int) -> bool:
+    """Whether the process runs, or would if it got the CPU: then it is in no uninterruptible sleep."""
+    found = read_stat(pid)
+    return found is not None and found.state == "R"

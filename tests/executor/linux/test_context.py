@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,10 @@ from unittest import mock
 
 import pytest
 
+from executor.errors import CgroupError
 from executor.linux import context as contexts
 from executor.linux import launcher
-from executor.linux.cgroups.groups import KILL_DEADLINE_SECONDS
+from executor.linux.cgroups.groups import KILL_DEADLINE_SECONDS, kill_until_empty
 from executor.linux.cgroups.none import NoCgroups
 from executor.linux.context import ExecutorContext
 
@@ -49,6 +51,35 @@ def test_an_executor_that_has_ended_hurries_nobody(monkeypatch: pytest.MonkeyPat
         assert context.cgroups.kill_seconds == KILL_DEADLINE_SECONDS
 
     asyncio.run(scenario())
+
+
+def test_a_kill_does_not_give_up_on_those_who_need_the_cpu_to_end() -> None:
+    """On a busy host one with the least weight may wait for it for seconds. Here each is followed by another."""
+    spinners: list[subprocess.Popen[str]] = []
+
+    def processes() -> list[int]:
+        if (not spinners or spinners[-1].poll() is not None) and len(spinners) < 4:
+            words = [sys.executable, "-I", "-S", "-c", "print(flush=True)\nwhile True: pass"]
+            spinners.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
+            with spinners[-1].stdout as said:  # type: ignore[union-attr]
+                said.readline()
+        return [spinners[-1].pid] if spinners[-1].poll() is None else []
+
+    kill_until_empty("c1", processes, patience=lambda: 0.0)
+    assert [one.wait(20) for one in spinners] == [-signal.SIGKILL] * 4
+
+
+def test_a_kill_gives_up_on_those_who_do_not_end() -> None:
+    """Nobody can be made to sleep uninterruptibly here: a zombie, which its parent does not collect, does not end
+    either."""
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    try:
+        with pytest.raises(CgroupError, match="1 processes of c1 do not end"):
+            kill_until_empty("c1", lambda: [child], patience=lambda: 0.0)
+    finally:
+        os.waitpid(child, 0)
 
 
 TRY = """
