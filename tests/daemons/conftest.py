@@ -306,7 +306,9 @@ def cluster() -> Iterator[Cluster]:
         yield made
     finally:
         made.close()
-        left = made.leftovers()
+        deadline = time.monotonic() + 10
+        while (left := made.leftovers()) and time.monotonic() < deadline:
+            time.sleep(0.05)  # what was killed is ending
         shutil.rmtree(directory, ignore_errors=True)
     assert not left, left
 

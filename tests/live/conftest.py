@@ -174,7 +174,7 @@ class Yopp:
                 said = f"down said: {ended.stdout}{ended.stderr}"
             except subprocess.TimeoutExpired:
                 said = "down did not end"
-        deadline = time.monotonic() + 3
+        deadline = time.monotonic() + 10
         while (left := self.leftovers()) and time.monotonic() < deadline:
             time.sleep(0.05)
         for line in left:
