@@ -229,6 +229,7 @@ def test_with_false_nobody_is_started_again(yopp: Yopp) -> None:
 def test_the_rm_of_a_cluster_in_the_foreground_is_left_to_its_command(yopp: Yopp) -> None:
     front = yopp.start("up", "--foreground", "--vcores", "2", "--memory", "1024", ON)
     run_dir = RunDir.of(str(yopp.run_dir))
+    assert front.stdout is not None and front.stdout.readline().startswith("up: rm "), "it has started all"
     wait_until(lambda: run_dir.read(f"{NM}.watched"), what="its node serves")
     kill(run_dir, NM)
     back(run_dir, NM)
