@@ -14,9 +14,11 @@ import psutil
 import pytest
 
 from yarnopp_cli.cluster import starting
+from yarnopp_cli.cluster.plan import running_configuration
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
-from yarnopp_cli.cluster.rundir import STAY, RunDir, running_configuration
+from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.records.client_protocol import WaitForNodesRequest
+from yarnopp_cli.records.lifetimes import STAY
 from yarnopp_cli.rpc.blocking import Connection
 
 from .conftest import Yopp, wait_until
