@@ -65,8 +65,13 @@ def test_a_kill_does_not_give_up_on_those_who_need_the_cpu_to_end() -> None:
                 said.readline()
         return [spinners[-1].pid] if spinners[-1].poll() is None else []
 
-    kill_until_empty("c1", processes, patience=lambda: 0.0)
-    assert [one.wait(20) for one in spinners] == [-signal.SIGKILL] * 4
+    try:
+        kill_until_empty("c1", processes, patience=lambda: 0.0)
+        assert [one.wait(20) for one in spinners] == [-signal.SIGKILL] * 4
+    finally:
+        for one in spinners:
+            one.kill()
+            one.wait()
 
 
 def test_a_kill_gives_up_on_those_who_do_not_end() -> None:
