@@ -62,6 +62,7 @@ class FakeCluster:
         self.outcomes = outcomes
         self.output = output
         self.hang_up_after = hang_up_after
+        self.nodes_running = 1
         self.calls: list[str] = []
         self.stopped: list[str] = []
         self.finish: FinishApplicationMasterRequest | None = None
@@ -83,7 +84,7 @@ class FakeCluster:
 
     def submitted(self) -> SubmitApplicationResponse:
         """What the RM would have answered to the submission."""
-        info = ClusterInfo(0, 0, 0, "", "stay", "", self.address, nodes_running=1)
+        info = ClusterInfo(0, 0, 0, "", "stay", "", self.address, nodes_running=self.nodes_running)
         return SubmitApplicationResponse(APPLICATION, info, ATTEMPT, TOKEN, str(self.logs))
 
     def close(self) -> None:
@@ -143,6 +144,9 @@ class FakeCluster:
             client.sendall(
                 json.dumps({"jsonrpc": "2.0", "id": call_id, "result": encode(response)}).encode() + b"\n"
             )
+
+    def _on_submitApplication(self, *_: Any) -> Any:
+        return self.submitted()
 
     def _on_registerApplicationMaster(self, *_: Any) -> Any:
         size = Resource(1024, 4)

@@ -142,19 +142,37 @@ class JobClient:
             try:
                 response = self._submit(request, otherwise)
                 self.submitted_at = time.monotonic()
-                return response if response.info.nodes_running else self._wait_for_a_node(response)
+                break
             except NoAnswerError:  # the job may have been submitted: do not submit it twice
                 self.close()
                 raise
             except (ShuttingDownError, ConnectionFailedError) as error:
+                sent = self.connection is not None and not isinstance(error, ShuttingDownError)
                 self.close()
+                from ..cluster.watched import may_return
+
+                if sent and may_return(self.run_dir):  # else the cluster has ended, and its jobs with it
+                    raise NoAnswerError(
+                        f"{error.message} while it took the job",
+                        because="the job may have been submitted, and would run twice if it were submitted again",
+                        hint="`yopp app list -a` shows whether it was; if not, type the command again",
+                    ) from None
                 if attempt == ATTEMPTS or not self.settings.on_demand_enabled:
                     raise
                 self._wait_for_its_end(error)
             except (YoppError, KeyboardInterrupt):
                 self.abandon()
                 raise
-        raise AssertionError("unreachable")
+        if response.info.nodes_running:
+            return response
+        try:
+            return self._wait_for_a_node(response)
+        except (ShuttingDownError, ConnectionFailedError):
+            self.close()  # the job is submitted, whatever becomes of this RM
+            return response
+        except (YoppError, KeyboardInterrupt):
+            self.abandon()
+            raise
 
     def _submit(
         self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
