@@ -481,7 +481,7 @@ def test_what_has_ended_or_never_was_is_said_in_words(cli: Cli, cluster: Cluster
 
 
 def test_last_is_the_job_and_not_what_runs_on_its_end(cli: Cli, cluster: Cluster) -> None:
-    following = application(9, name=f"{naming.ON_END}sleep")
+    following = application(9, tags=(naming.ON_END,))
     cluster.applications = [application(1), application(2), following]
     cluster.containers = [container(2, 1), container(9, 1)]
     assert cli("app", "status", "last", "-q").out == f"{app_id(2)}\n"

@@ -37,7 +37,8 @@ def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: P
         cluster("wait", following[1])
         document = json.loads((tmp_path / name).read_text())["app"]
         assert (document["id"], document["finalStatus"]) == (following[2], "FAILED")
-        assert cluster.json("app", "status", following[1])["app"]["name"] == f"on the end of {name}"
+        shown = cluster.json("app", "status", following[1])["app"]
+        assert (shown["name"], shown["applicationTags"]) == (f"on the end of {name}", "on-end")
         cluster("wait", "last", code=3)
 
 

@@ -131,6 +131,8 @@ class UpdateContainerError(Record):
 
 AFTER = {"ok": "to succeed", "failed": "to fail", "any": "to end"}
 """The conditions on another application's end, and each in words."""
+MOST_TAGS = 10
+"""How many tags an application may have (``ApplicationSubmissionContextPBImpl``)."""
 
 
 class ApplicationSubmissionContext(Record):

@@ -47,8 +47,8 @@ _YARNS_DIGITS = pattern(r"(?:…?e?[\d_]*_)?\d{6,}", re.ASCII)
 """The end of a container's id, which no name of a job (``train_20260131``) is taken for."""
 _IDENTIFYING = pattern(r"last|all|[\d._…-]+|(?:application|appattempt|container)_.*", re.ASCII)
 """Words that are never names."""
-ON_END = "on the end of "
-"""How the name of an application of ``run --on-end`` begins."""
+ON_END = "on-end"
+"""The tag of an application of ``run --on-end``."""
 _CANDIDATES = 5
 
 
@@ -141,7 +141,7 @@ def applications(client: Client, given: Sequence[str]) -> list[str]:
 
 def _in_order(reports: Sequence[ApplicationReport]) -> list[str]:
     """Their ids in order of submission, but those of --on-end first: `last` is the job, and not what follows it."""
-    return [one.application_id for one in sorted(reports, key=lambda one: not one.name.startswith(ON_END))]
+    return [one.application_id for one in sorted(reports, key=lambda one: ON_END not in one.tags)]
 
 
 def owners(client: Client, given: Sequence[str]) -> list[str]:
@@ -215,7 +215,7 @@ def containers(
     named = by_names(client, words(given))
     if any(word == "last" or _OF_LAST.fullmatch(word) for word in named):
         # Whoever names the newest means work, and not what looks after it, unless there is nothing else.
-        following = {one.application_id for one in client.applications() if one.name.startswith(ON_END)}
+        following = {one.application_id for one in client.applications() if ON_END in one.tags}
         of_jobs = [one for one in reports() if one.application_id not in following] or reports()
         tasks = [one.container_id for one in of_jobs if not one.is_am]
         named = [tasks[-1] if tasks and word == "last" else word for word in named]

@@ -14,7 +14,7 @@ from executor.records import ExecutionType, Resource
 from ...jobs.client import JobClient
 from ...masters.commands import plan_run
 from ...records.jobs import TaskSpec
-from ...records.requests import ApplicationSubmissionContext
+from ...records.requests import MOST_TAGS, ApplicationSubmissionContext
 from ..frame.naming import ON_END
 from ..frame.output import Printer
 from .running import submit_in_cluster
@@ -45,7 +45,7 @@ def on_end(
         job = plan_run(
             ("/bin/sh", "-c", _TELLS, sys.executable, application_id, client.run_dir.path, command),
             TaskSpec(1, Resource(settings.run_memory_mb, settings.run_vcores), ExecutionType.GUARANTEED),
-            name=f"{ON_END}{submission.name}"[:60],
+            name=f"on the end of {submission.name}"[:60],
             environment=environment,
             working_directory=directory,
         )
@@ -55,7 +55,7 @@ def on_end(
             application_type=job.application_type,
             queue=submission.queue,
             priority=submission.priority,
-            tags=submission.tags,
+            tags=(ON_END, *submission.tags)[:MOST_TAGS],
             am_resource=submission.am_resource,
             command_line=submission.command_line,
             after=(f"{application_id}:any",),

@@ -16,7 +16,7 @@ from ...records import client_protocol as client
 from ...records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.ids import ApplicationId, NodeId
 from ...records.reports import ApplicationReport, ClusterInfo, NodeState, YarnApplicationState, has_reached
-from ...records.requests import ApplicationSubmissionContext, Token
+from ...records.requests import MOST_TAGS, ApplicationSubmissionContext, Token
 from ...records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
@@ -32,7 +32,6 @@ from .queue_service import QueueService
 
 MAX_PROMISED = 1000
 """How many ids may be given out and not used yet; the oldest lapses."""
-MOST_TAGS = 10
 LONGEST_TAG = 100
 
 
