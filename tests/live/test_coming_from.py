@@ -52,7 +52,11 @@ class Desk:
 
     def __init__(self, yopp: Yopp) -> None:
         self.yopp = yopp
-        self.environment = {**on_the_path(yopp), "PARALLEL_SHELL": shutil.which("bash") or "/bin/bash"}
+        self.environment = {
+            **on_the_path(yopp),
+            "PARALLEL_SHELL": shutil.which("bash") or "/bin/bash",
+            "TMPDIR": str(yopp.home),  # GNU parallel leaves files there if it is ended by a signal
+        }
 
     def laid_out(self, name: str) -> Path:
         """A directory of that name with these files."""
