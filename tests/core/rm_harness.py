@@ -16,7 +16,6 @@ from executor.records import (
     OpportunisticContainersStatus,
     Resource,
 )
-from yarnopp_cli.allocation.host_capacity import HostCapacity
 from yarnopp_cli.machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
 from yarnopp_cli.records.client_protocol import (
     GetApplicationsRequest,
@@ -85,7 +84,6 @@ class Cluster:
         heartbeat_wait: bool = True,
         queues: QueueSettings = DEFAULT_QUEUES,
         capacity: CapacitySchedulerSettings | None = None,
-        host: HostCapacity | None = None,
         **settings: Any,
     ) -> None:
         self.settings = replace(SETTINGS, **settings)
@@ -98,7 +96,6 @@ class Cluster:
             heartbeat_wait=heartbeat_wait,
             capacity=capacity,
             queues=queues,
-            host=host,
         )
         self.rm = ResourceManager(self.context, read_queues)
         self.now = 0.0

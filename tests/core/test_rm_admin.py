@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from executor.records import Resource
-from yarnopp_cli.allocation.host_capacity import HostCapacity
+from yarnopp_cli.allocation.host_capacity import HostCapacity, HostMeasured
 from yarnopp_cli.errors import InvalidResourceRequestError, InvalidStateError, NodeNotFoundError
 from yarnopp_cli.records.admin_protocol import (
     DrainNodesRequest,
@@ -151,7 +151,9 @@ def test_a_node_of_nothing_or_of_more_than_can_be_is_refused(size: Resource) -> 
 
 
 def test_nodes_get_no_more_memory_together_than_the_host_has_and_all_change_or_none() -> None:
-    cluster = Cluster(host=HostCapacity(3000, 4, 200, ("a cgroup has a memory limit",)))
+    cluster = Cluster()
+    capacity = HostCapacity(3000, 4, 200, ("a cgroup has a memory limit",))
+    cluster.rm.handle(HostMeasured(capacity), cluster.now)
     first = cluster.node("h1:1", total=Resource(1000, 2))
     second = cluster.node("h2:2", total=Resource(1500, 2))
 

@@ -64,3 +64,9 @@ class HostCapacity(Record):
                 hint=f"request {memory - self.memory_mb} MB less, or make another node smaller first",
             )
         return self.warnings(Resource(memory, after.vcores if after.vcores > before.vcores else 0))
+
+
+class HostMeasured(Record):
+    """The limits of the host were read, before a request to resize nodes (an event of the ResourceManager)."""
+
+    capacity: HostCapacity

@@ -21,11 +21,11 @@ from executor.linux.watching.wall_clock import WallClock, wall_offset
 from executor.runner import write_crash_report
 
 from .. import __version__
-from ..cluster.capacity import capacity_of_host
+from ..allocation.host_capacity import HostMeasured
 from ..errors import YoppError
-from ..machine.calls import CallReceived, ConnectionLost, Reply, ReplyError, StopDaemon
+from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..machine.restarts import DaemonRestarted
-from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse
+from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse, UpdateNodeResourceRequest
 from ..records.client_protocol import SetLifetimeResponse
 from ..records.lifetimes import STAY
 from ..records.state import StoreCommand, StoredCluster, latest
@@ -95,7 +95,6 @@ class ResourceManagerDaemon:
             distributed=node_settings.distributed_scheduling_enabled,
             capacity=configuration.settings(CapacitySchedulerSettings),
             queues=configuration.queues(),
-            host=capacity_of_host(configuration),
         )
         self._machine = ResourceManager(context, read_queues)
         self._driver: Driver[Event, Command] = Driver(
@@ -108,14 +107,22 @@ class ResourceManagerDaemon:
         bounds = bounds_of(configuration.settings(IpcSettings))
         self._server = RpcServer(RM_METHODS, self._called, bounds=bounds)
         self._histories = HistoryFiles(process.run_dir, self._settings.retained_histories)
-        self._web = DaemonWeb(process, configuration, "resourcemanager", self._driver.post)
+        self._web = DaemonWeb(process, configuration, "resourcemanager", self._post)
         most = configuration.settings(DaemonSettings).restart_max_tries
         self._watcher = Watcher(process, most, self._driver.post)
         self._wall_clock = WallClock(context.identity.wall_offset, self._driver.post)
 
+    def _post(self, event: CallReceived | ConnectionLost | PagesServed) -> None:
+        """Post an event; before a request to resize nodes, the limits of the host."""
+        if isinstance(event, CallReceived) and isinstance(event.request, UpdateNodeResourceRequest):
+            from ..cluster.capacity import capacity_of_host  # 10 ms that no start of a cluster should take
+
+            self._driver.post(HostMeasured(capacity_of_host(self._configuration)))
+        self._driver.post(event)
+
     def _called(self, event: CallReceived | ConnectionLost) -> None:
         """Post a call from a socket. A node that registers is watched from then on."""
-        self._driver.post(event)
+        self._post(event)
         if isinstance(event, CallReceived) and isinstance(event.request, RegisterNodeManagerRequest):
             self._watcher.look_at_nodes()
 

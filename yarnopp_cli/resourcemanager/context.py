@@ -260,7 +260,7 @@ class RMContext:
     containers are allocated only at a heartbeat of their node: YARN's periodic heartbeat, for studies of its delay.
     ``queues`` are those of guaranteed containers, under the rules of ``capacity``. With ``distributed`` nodes may
     allocate opportunistic containers themselves. ``rng`` is for random policies; the default ones are not random.
-    ``host`` bounds the resizing of nodes; None does not.
+    ``host`` bounds the resizing of nodes; None, as long as nobody has measured it, does not.
 
     ``now`` is the time of the step in seconds, monotonic; ``now_ms`` is its wall time, in epoch milliseconds.
     """
@@ -277,7 +277,6 @@ class RMContext:
         rng: random.Random | None = None,
         capacity: CapacitySchedulerSettings | None = None,
         queues: QueueSettings = DEFAULT_QUEUES,
-        host: HostCapacity | None = None,
     ) -> None:
         self.now = 0.0
         self.now_ms = 0
@@ -286,7 +285,7 @@ class RMContext:
         self.identity = identity
         self.heartbeat_wait = heartbeat_wait
         self.distributed = distributed
-        self.host = host
+        self.host: HostCapacity | None = None
         self.secret = secret
         self.container_key = derive_key(secret, CONTAINER_TOKEN)
         self.am_key = derive_key(secret, AMRM_TOKEN)

@@ -11,6 +11,7 @@ from typing import Any, assert_never
 
 from executor.core.events import WallClockStepped
 
+from ..allocation.host_capacity import HostMeasured
 from ..errors import NotYetSupportedError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, StopDaemon
 from ..machine.restarts import DaemonGivenUp, DaemonRestarted
@@ -42,7 +43,15 @@ from .services.queue_service import QueueReader, QueueService
 from .services.resource_tracker_service import ResourceTrackerService
 from .state_store import RMStateStore
 
-Event = CallReceived | ConnectionLost | PagesServed | DaemonRestarted | DaemonGivenUp | WallClockStepped
+Event = (
+    CallReceived
+    | ConnectionLost
+    | PagesServed
+    | DaemonRestarted
+    | DaemonGivenUp
+    | WallClockStepped
+    | HostMeasured
+)
 
 
 class ResourceManager:
@@ -173,6 +182,8 @@ class ResourceManager:
                 self._history.daemon_died(event)
             case WallClockStepped(offset):
                 self._rm.wall_clock_stepped(offset)
+            case HostMeasured(capacity):
+                self._rm.host = capacity
             case _:
                 assert_never(event)
         return self._settle()
