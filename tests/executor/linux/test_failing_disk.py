@@ -31,10 +31,18 @@ NO_LOG_FLUSH = 2
 
 
 class Disk:
-    """An ext4 of 16 MB on a loop device."""
+    """An ext4 of 16 MB on a loop device.
+
+    It is mounted below a shared mount, as all file systems are under systemd: the mount namespaces of other
+    containers on the host, which have copies of it, then lose it when it is unmounted here.
+    """
 
     def __init__(self, place: Path, image: Path) -> None:
         self.place = place
+        self._shared = place.parent
+        self._shared.mkdir()
+        subprocess.run(["mount", "--bind", str(self._shared), str(self._shared)], check=True)
+        subprocess.run(["mount", "--make-shared", str(self._shared)], check=True)
         place.mkdir()
         with open(image, "wb") as made:
             made.truncate(16 << 20)
@@ -69,18 +77,31 @@ class Disk:
     def close(self) -> None:
         subprocess.run(["umount", "-l", str(self.place)], check=False)
         subprocess.run(["losetup", "-d", self.device], check=True)
+        subprocess.run(["umount", "-l", str(self._shared)], check=True)
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Disk]:
     try:
-        made = Disk(tmp_path / "disk", tmp_path / "image")
+        made = Disk(tmp_path / "shared" / "disk", tmp_path / "image")
     except (OSError, subprocess.CalledProcessError) as error:
+        subprocess.run(["umount", "-l", str(tmp_path / "shared")], check=False)
         pytest.skip(f"no ext4 on a loop device here: {error}")
     try:
         yield made
     finally:
         made.close()
+
+
+@pytest.fixture
+def neighbour(disk: Disk) -> Iterator[None]:
+    """A container of another cluster on this host, in its own mount namespace."""
+    command = "unshare", "--mount", "--propagation", "slave", "sh", "-c", "echo; read line"
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
+        assert running.stdout is not None
+        assert running.stdout.readline() == b"\n"
+        yield
+        running.communicate(b"\n")
 
 
 @pytest.fixture
@@ -108,6 +129,7 @@ async def meanwhile(node: Node, fail: Callable[[], None], place: Path) -> Contai
     return failed
 
 
+@pytest.mark.usefixtures("neighbour")
 @SLOTS
 @pytest.mark.parametrize("why", ["Read-only file system", "Input/output error"])
 def test_a_disk_that_fails_is_the_nodes_fault_and_its_next_life_goes_on(
