@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import median
 
+from executor.linux.cgroups.slots import SLOT_PREFIX
 from yarnopp_cli.cluster.processes import wait_for_end
 from yarnopp_cli.cluster.rundir import Daemon, RunDir
 from yarnopp_cli.rpc.blocking import Connection
@@ -43,11 +44,12 @@ PROPERTIES = (
 """Everything that is remembered of the past is full after 20 rounds."""
 WARM = 24
 RECORDS = ("journal", "state.db", "state.db-wal")
-MOST = {"records, MB": 48.0}
-"""The figures that may grow up to this size: records are compacted once they have grown."""
-SLOT = {"descriptors of nm-45454": 8, "descriptors of nm-45455": 8, "processes": 2, "cgroups": 10}
-"""What one more slot at each node takes: slots are replaced and kept to spare, so their number varies by one. Whatever
-is lost for each container or each round is many times as much."""
+MOST = {"records, MB": 48.0, "slots": 16.0}
+"""The figures that may grow up to this size: records are compacted once they have grown, and a node keeps the slots
+that it needed at once in the last minute."""
+UNFINISHED = {"descriptors of nm-45454": 2, "descriptors of nm-45455": 2, "processes": 2, "cgroups": 10}
+"""What slots that are being made or removed have: a socket, or a launcher, or five cgroups. Whatever is lost for each
+container or each round is many times as much."""
 SIZES = {"nodes": 2, "vcores": 2, "memory": 1024}
 
 
@@ -145,7 +147,7 @@ class Soak:
         for name, first in before.items():
             last = after.get(name, 0.0)
             table.rows.append((name, first, last, last / first if first else None))
-            if last > max(first + SLOT.get(name, 0), MOST.get(name, 0.0)):
+            if last > max(first + UNFINISHED.get(name, 0), MOST.get(name, 0.0)):
                 self.problems.append(f"{name}: {first:g} before, {last:g} after")
         kinds = ", ".join(f"{number} x {kind}" for kind, number in sorted(self.done.items()))
         table.notes += [f"rounds: {kinds}", *self.problems]
@@ -157,16 +159,23 @@ class Soak:
             self.memory.setdefault(daemon.name, []).append(pss_mb([daemon.process.pid]))
 
     def settled(self) -> dict[str, float]:
-        """What is held once nothing runs: descriptors of each daemon, processes, cgroups, files of records."""
+        """What is held once nothing runs: slots, and beside them descriptors of each daemon, processes, cgroups and
+        files of records. A slot has one launcher and one socket, and all its other files are in its cgroups."""
         self._cluster.rm.close()
         self._cluster.rm = Connection(self._cluster.socket)
         self._cluster.until_empty()
         found: dict[str, float] = {}
         for daemon in self._run_dir.daemons():
-            found[f"descriptors of {daemon.name}"] = len(os.listdir(f"/proc/{daemon.process.pid}/fd"))
+            names = [os.path.realpath(one) for one in Path(f"/proc/{daemon.process.pid}/fd").iterdir()]
+            others = [name for name in names if slot_in(name) is None]
+            slots = {slot_in(name) for name in names} - {None}
+            found[f"descriptors of {daemon.name}"] = len(others) - len(slots)
+        groups = list(self._groups())
+        others = [path for path in groups if slot_in(path) is None]
+        found["slots"] = len({tuple(path.split(os.sep)[-2:]) for path in groups if slot_in(path)})
         parents = {pid: one[0] for pid, one in processes().items()}
-        found["processes"] = len(tree(parents, self._cluster.pids()))
-        found["cgroups"] = sum(1 for _ in self._groups())
+        found["processes"] = len(tree(parents, self._cluster.pids())) - found["slots"]
+        found["cgroups"] = len(others)
         records = (one for one in Path(self._run_dir.state_dir).rglob("*") if one.name in RECORDS)
         found["records, MB"] = sum(one.stat().st_size for one in records) / (1 << 20)
         return found
@@ -178,6 +187,11 @@ class Soak:
             if os.path.basename(parent) == name:
                 yield from (path for path, _, _ in os.walk(parent))
                 below.clear()
+
+
+def slot_in(path: str) -> str | None:
+    """The slot in whose cgroup a path is."""
+    return next((part for part in path.split(os.sep) if part.startswith(SLOT_PREFIX)), None)
 
 
 def soak(seconds: float, seed: int) -> tuple[Table, list[str]]:
