@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 
 from executor.records import ContainerStatus
+from executor.regular import read_regular
 
 from ..cluster.processes import process_figures
 from ..cluster.rundir import RunDir
@@ -116,11 +116,7 @@ class KeptJobs:
         MapReduce job.
         """
         try:
-            # A pipe of that name would block the thread forever.
-            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    return None
-                kept = self._decoder.decode(file.read())
+            kept = self._decoder.decode(read_regular(path))
         except (OSError, msgspec.MsgspecError):
             return None
         app = kept.application

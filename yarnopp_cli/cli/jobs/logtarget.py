@@ -4,7 +4,6 @@ for a YARN cluster, output fetched from its nodes."""
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from executor.records import ContainerState
 
+from ...cluster.histories import read_history
 from ...errors import (
     EXIT_NO_SUCH,
     ApplicationNotFoundError,
@@ -140,28 +140,19 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
     except (ConnectionFailedError, ApplicationNotFoundError, ContainerNotFoundError) as error:
         target = _on_disk(str(session.configuration.value(LOG_DIRS)), named, error, masters_only)
         for app in target.applications():
-            kept, results = _kept(session, app)
-            target.results.append(results)
+            try:
+                kept = read_history(session.run_dir, app)
+            except ApplicationNotFoundError:
+                continue
+            tasks = kept.tasks, *kept.later_tasks
+            target.results.append(kept.application.results)
             for one in containers_on_disk(target.directories.get(app, "")):
                 record = ContainerId.parse(one)
                 attempt, place = record.application_attempt_id.attempt_id - 1, record.container_id - 1
-                numbers = kept[attempt] if attempt < len(kept) else []
+                numbers = tasks[attempt] if attempt < len(tasks) else ()
                 if place < len(numbers) and numbers[place] >= 0:
                     target.tasks[one] = numbers[place]
         return target
-
-
-def _kept(session: Session, application_id: str) -> tuple[list[list[int]], str]:
-    """What the history of an ended application has of its output: the tasks of its attempts' containers, in the order
-    of theirs, and ``results``; nothing where that was not kept."""
-    try:
-        with open(session.run_dir.history_file(application_id), "rb") as file:
-            document = json.load(file)
-        tasks = [document.get("tasks"), *document.get("later_tasks", ())]
-        results = document["application"].get("results", "")
-    except (OSError, ValueError, AttributeError, TypeError, KeyError):
-        return [], ""
-    return [one if isinstance(one, list) else [] for one in tasks], str(results)
 
 
 def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -> Target:

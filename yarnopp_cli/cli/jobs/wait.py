@@ -176,9 +176,12 @@ def _ended_before(session: Session, named: list[str], target: str) -> tuple[list
             ended = {word: application(histories, word) for word in named}
         if set(named) != set(ended) or not set(ended.values()).issubset(histories):
             raise
-    from ..looking.report import read
+    from ...cluster.histories import read_history
 
-    seen = [_application(read(session, one).application, _states(target)) for one in ended.values()]
+    seen = [
+        _application(read_history(session.run_dir, one).application, _states(target))
+        for one in ended.values()
+    ]
     return [word for word in named if word not in ended], seen
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json as jsonlib
 
 from executor.hints import TYPE_CHECKING
 
+from ...cluster.histories import read_history
 from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError
 from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEvent
 from ...records.reports import FINAL_STATES
 from ...report import timeline
-from ...rpc.plain import decode
 from ..frame.command import command
 from ..frame.naming import application
 from ..frame.options import Annotated, Live, argument, option
@@ -123,7 +122,7 @@ def find(session: Session, word: str) -> ApplicationHistory:
     except ConnectionFailedError:
         if not kept:
             raise
-        return read(session, application(kept, word))
+        return read_history(session.run_dir, application(kept, word))
     known = [one.application_id for one in client.applications()]
     # A number or suffix means one of this cluster's jobs first: ids of earlier clusters end the same way.
     try:
@@ -131,26 +130,11 @@ def find(session: Session, word: str) -> ApplicationHistory:
     except ApplicationNotFoundError:
         named = application(kept, word)
     if named not in known:
-        return read(session, named)
+        return read_history(session.run_dir, named)
     if client.application(named).state in FINAL_STATES and named in kept:
         with contextlib.suppress(ApplicationNotFoundError):
-            return read(session, named)
+            return read_history(session.run_dir, named)
     return _ask(client, named)
-
-
-def read(session: Session, application_id: str) -> ApplicationHistory:
-    """The history that was kept of a job. Raises ApplicationNotFoundError."""
-    path = session.run_dir.history_file(application_id)
-    try:
-        with open(path, "rb") as file:
-            return decode(ApplicationHistory, jsonlib.load(file))
-    except (OSError, ValueError) as error:
-        raise ApplicationNotFoundError(
-            f"no history of application {application_id}",
-            because=f"{path}: {error.strerror if isinstance(error, OSError) else error}",
-            hint="`yopp app list -a` lists the known ones",
-            sought=application_id,
-        ) from None
 
 
 def _ask(client: LocalClient, application_id: str) -> ApplicationHistory:
