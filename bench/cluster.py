@@ -10,10 +10,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.records.client_protocol import (
     GetApplicationsRequest,
     GetContainersRequest,
@@ -25,6 +26,8 @@ from yarnopp_cli.rpc.blocking import Connection
 ROOT = Path(__file__).resolve().parent.parent
 CALM = "yopp.nodemanager.pressure.enabled=false"
 """Keeps other programs on the host from pausing containers: otherwise a benchmark would measure those."""
+
+LEAST_WEIGHTS = {"cpu.shares": 2, "cpu.weight": 1}
 
 
 def yopp() -> list[str]:
@@ -128,6 +131,24 @@ class Cluster(Home):
         while self.running() < number:
             if time.monotonic() > deadline:
                 raise RuntimeError(f"{number} containers do not run after {seconds:g} s, {self.running()} do")
+            time.sleep(0.005)
+
+    def groups(self) -> Iterator[str]:
+        """The paths of the cluster's cgroups, parents first."""
+        for parent, below, _ in os.walk("/sys/fs/cgroup"):
+            if os.path.basename(parent) == RunDir.of(self.environment["YOPP_RUN_DIR"]).key:
+                yield from (path for path, _, _ in os.walk(parent))
+                below.clear()
+
+    def until_light(self, seconds: float = 10.0) -> None:
+        """Wait until the nodes' cgroups have the least CPU weight, which they get some time after the last guaranteed
+        container has ended."""
+        nodes = [path for path in self.groups() if os.path.basename(path).startswith("nm-")]
+        files = [file for path in nodes for name in LEAST_WEIGHTS if (file := Path(path, name)).exists()]
+        deadline = time.monotonic() + seconds
+        while heavy := [file for file in files if int(file.read_text()) > LEAST_WEIGHTS[file.name]]:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{heavy[0]} is not the least weight after {seconds:g} s")
             time.sleep(0.005)
 
     def until_idle(self, seconds: float = 300.0) -> None:

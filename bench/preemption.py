@@ -85,6 +85,7 @@ class Case:
         """Run one newcomer, from the library or from the shell."""
         if self.full:
             self.cluster.until_running(SPINNERS)
+            self.cluster.until_light()  # spinners with the weight of the last newcomer would slow down `yopp run`
         if shell:
             self.shell.append(from_shell(self.cluster, next(files)))
             return

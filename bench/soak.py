@@ -170,7 +170,7 @@ class Soak:
             others = [name for name in names if slot_in(name) is None]
             slots = {slot_in(name) for name in names} - {None}
             found[f"descriptors of {daemon.name}"] = len(others) - len(slots)
-        groups = list(self._groups())
+        groups = list(self._cluster.groups())
         others = [path for path in groups if slot_in(path) is None]
         found["slots"] = len({tuple(path.split(os.sep)[-2:]) for path in groups if slot_in(path)})
         parents = {pid: one[0] for pid, one in processes().items()}
@@ -179,14 +179,6 @@ class Soak:
         records = (one for one in Path(self._run_dir.state_dir).rglob("*") if one.name in RECORDS)
         found["records, MB"] = sum(one.stat().st_size for one in records) / (1 << 20)
         return found
-
-    def _groups(self) -> Iterable[str]:
-        """The cgroups of this cluster."""
-        name = self._run_dir.nm_group(0).partition("/")[0]
-        for parent, below, _ in os.walk("/sys/fs/cgroup"):
-            if os.path.basename(parent) == name:
-                yield from (path for path, _, _ in os.walk(parent))
-                below.clear()
 
 
 def slot_in(path: str) -> str | None:
