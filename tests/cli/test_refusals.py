@@ -112,6 +112,8 @@ def test_every_error_that_is_made_has_all_three(file: Path) -> None:
         ("run", 2),
         ("run --timeout x true", 2),
         ("run --memory x true", 2),
+        ("run --deadline 2020-01-01T00:00Z true", 2),
+        ("run --begin +2h --deadline +1h true", 2),
         ("dshell", 2),
         ("pi 0 10", 2),
         ("pi --opportunistic-percent 200 1 1", 2),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerState
-from yarnopp_cli.errors import ApplicationNotFoundError, InvalidStateError, NotYetSupportedError, UsageError
+from yarnopp_cli.errors import ApplicationNotFoundError, NotYetSupportedError, UsageError
 from yarnopp_cli.records.client_protocol import (
     KillApplicationRequest,
     StopJobRequest,
@@ -361,9 +361,9 @@ def test_what_cannot_be_waited_for_is_refused_and_nothing_is_taken_in() -> None:
         Job(cluster, submitted=after((f"application_{TIMESTAMP}_0099", OK)))
     with pytest.raises(UsageError):
         Job(cluster, submitted=after((first, "maybe")))
-    with pytest.raises(InvalidStateError):
+    with pytest.raises(UsageError):
         Job(cluster, submitted=later(deadline_at_ms=TIMESTAMP))
-    with pytest.raises(InvalidStateError):
+    with pytest.raises(UsageError):
         Job(cluster, submitted=later(begin_at_ms=TIMESTAMP + 9000, deadline_at_ms=TIMESTAMP + 8000))
     with pytest.raises(NotYetSupportedError) as caught:
         cluster.ask(SubmitApplicationRequest(later(unmanaged=True, after=(f"{first.id}:ok",))))

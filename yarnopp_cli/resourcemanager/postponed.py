@@ -16,10 +16,10 @@ from executor.light import Record
 
 from ..errors import (
     ApplicationNotFoundError,
-    InvalidStateError,
     NotYetSupportedError,
     UsageError,
 )
+from ..masters.commands import check_deadline
 from ..records.requests import AFTER, ApplicationSubmissionContext
 
 if TYPE_CHECKING:
@@ -93,14 +93,7 @@ def check_postponed(submission: ApplicationSubmissionContext, context: RMContext
                 hint="`yopp app list -a` lists the known ones",
                 sought=parent,
             )
-    if submission.deadline_at_ms and submission.deadline_at_ms <= max(context.now_ms, submission.begin_at_ms):
-        raise InvalidStateError(
-            "the deadline is in the past"
-            if submission.deadline_at_ms <= context.now_ms
-            else "it would never begin",
-            because="the deadline must be in the future and after the time at which the job begins",
-            hint="--deadline +2h",
-        )
+    check_deadline(submission.begin_at_ms, submission.deadline_at_ms, context.now_ms)
     if (submission.begin_at_ms or submission.after) and submission.unmanaged and not hosted:
         raise NotYetSupportedError(
             "a job whose master runs in its client cannot begin later",

@@ -12,7 +12,7 @@ from executor.records import ExecutionType, Resource
 
 from ...errors import ApplicationNotFoundError, UsageError
 from ...jobs.commands import check_text, find_command
-from ...masters.commands import Tasks, no_command, plan_run
+from ...masters.commands import Tasks, check_deadline, no_command, plan_run
 from ...records.jobs import Halt, JobSpec, TaskSpec
 from ...records.requests import AFTER, ANY, ApplicationSubmissionContext
 from ..frame.command import Needs, command
@@ -312,6 +312,11 @@ class Application(Options):
         WITHOUT_UPLOAD,
     ] = None
 
+    def check(self, now_ms: int) -> None:
+        """Raise UsageError for what no cluster could begin."""
+        check_text([self.name, self.on_end or ""], "the name")
+        check_deadline(self.begin or 0, self.deadline or 0, now_ms)
+
     def context(
         self, session: Session, client: JobClient | YarnJobs, name: str, words: Sequence[str]
     ) -> ApplicationSubmissionContext:
@@ -375,7 +380,7 @@ def run(
     kept.check(detach=detach, piped=program.pipe)
     words = with_values(program.env or [], os.environ)
     check_text([*(program.command or ()), program.lines or ""], "the argument")
-    check_text([application.name, application.on_end or ""], "the name")
+    application.check(session.now_ms)
     environment, directory = assignments(words), None
     if application.user:
         environment, directory = surroundings_of(application.user, words, program.cwd)
