@@ -312,13 +312,17 @@ def test_without_systemd_nothing_is_written(cli: Callable[..., Ended], systemd: 
     status = cli("service", "status", "--json")
     assert (status.code, json.loads(status.out)["service"]["installed"]) == (3, False)
     assert systemd.calls() == []
+    trial = cli("service", "install", *SMALL, "--dry-run")
+    assert (trial.code, trial.out.splitlines()[0]) == (0, MARK)
+    assert trial.err.startswith("warning: there is no systemd here (") and len(trial.err.splitlines()) == 1
+    assert not os.path.exists(systemd.host.etc)
 
 
 def test_a_user_without_a_service_manager_is_refused(systemd: Systemd, run_dir: Path) -> None:
     one = of_user(systemd, run_dir)
     os.unlink(os.path.join(one.runtime, "systemd", "private"))
     with pytest.raises(YoppError, match="no service manager of ann") as refused:
-        service.check_install(one, start=True)
+        service.check_systemd(one)
     assert "enable-linger" in refused.value.hint
 
 

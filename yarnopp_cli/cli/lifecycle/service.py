@@ -6,7 +6,7 @@ import os
 
 from executor.hints import TYPE_CHECKING, Any
 
-from ...errors import EXIT_FAILURE, EXIT_NOT_RUNNING
+from ...errors import EXIT_FAILURE, EXIT_NOT_RUNNING, YoppError
 from ..frame.command import Needs, command
 from ..frame.options import Annotated, option
 from ..frame.session import Session
@@ -50,9 +50,17 @@ def install(
     for line in (*context.configuration.warnings, *plan_capacity(context.configuration, wish).warnings):
         session.printer.warn(line)
     one = services.service_here(session.run_dir)
+    version = services.SUBGROUPS
+    try:
+        services.check_systemd(one)
+        version = services.systemd_version(one)
+    except YoppError as error:
+        if not session.dry_run:
+            raise
+        session.printer.warn(f"{error.message} ({error.because}): this is the unit for systemd {version}")
     before = services.check_install(one, start=not no_start)
     words = [*_files(context.conf), *(f"-D{given}" for given in context.define), *_sizes(wish)]
-    text = services.unit_text(one, words, version=services.systemd_version(one))
+    text = services.unit_text(one, words, version=version)
     if session.dry_run:
         _tell(session, one, before, text, text=text)
         return
