@@ -128,6 +128,20 @@ def test_a_service_that_is_started_again_finds_its_daemons(yopp: Yopp, manager: 
     assert found["nms"][0]["pid"] == ours["nms"][0]["pid"]
 
 
+def test_a_service_that_lost_all_daemons_fails_and_starts_as_it_was(yopp: Yopp, manager: Manager) -> None:
+    front = yopp.start("up", "--foreground", "--nodes", "2", *SMALL)
+    manager.hears()
+    found = yopp.json("status")["clusterInfo"]["yopp"]
+    for daemon in (found["rm"], *found["nms"]):
+        os.kill(daemon["pid"], signal.SIGKILL)
+    _, err = front.communicate(timeout=30 * PATIENCE)
+    assert (front.returncode, "the ResourceManager has ended" in err) == (1, True)
+    assert manager.hears() == {"STOPPING": "1"}
+    yopp.start("up", "--foreground")
+    assert manager.hears()["READY"] == "1"
+    assert len(yopp.json("status")["clusterInfo"]["yopp"]["nms"]) == 2
+
+
 def test_a_service_that_cannot_start_is_never_ready(yopp: Yopp, manager: Manager) -> None:
     front = yopp.start("up", "--foreground", "--memory", "99999999")
     _, err = front.communicate(timeout=30 * PATIENCE)

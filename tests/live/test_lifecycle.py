@@ -183,6 +183,65 @@ def test_up_after_everything_was_killed(yopp: Yopp) -> None:
     assert yopp("run", "echo", "alive").stdout == "alive\n"
 
 
+QUEUE = "yarn.nodemanager.opportunistic-containers-max-queue-length"
+
+
+def all_killed(yopp: Yopp) -> dict[str, Any]:
+    """A cluster of two nodes with an own property, all of whose daemons die; what status said of it before."""
+    yopp("up", "--nodes", "2", *SMALL, f"-D{QUEUE}=7")
+    seen = daemons(yopp)
+    for daemon in (seen["rm"], *seen["nms"]):
+        kill(daemon["pid"])
+    return seen
+
+
+def as_it_was(seen: dict[str, Any]) -> tuple[Any, ...]:
+    nodes = [(one["node"], one["state"], one["memoryMB"], one["vcores"]) for one in seen["nms"]]
+    return seen["lifetime"], seen["properties"], nodes
+
+
+@pytest.mark.parametrize("words", ["up", f"run -D{QUEUE}=8 echo there"])
+def test_a_cluster_that_lost_all_daemons_is_started_as_it_was(yopp: Yopp, words: str) -> None:
+    yopp("up", "--nodes", "2", *SMALL, f"-D{QUEUE}=7")
+    waiting = yopp("run", "-q", "-d", "--begin", "+1d", "true").stdout.strip()
+    before = all_killed(yopp)
+    said = yopp(*words.split())
+    if words != "up":
+        assert said.stdout == "there\n"
+        first, second = said.stderr.splitlines()
+        assert first == "restarted rm, nm-45454, nm-45455 of the cluster, which stays until `yopp down`"
+        assert f"running with {QUEUE}=7, you asked for 8 (-D)" in second
+    assert as_it_was(daemons(yopp)) == as_it_was(before)
+    assert waiting in yopp("app", "list").stdout
+
+
+def test_up_with_other_options_starts_a_dead_cluster_with_those(yopp: Yopp) -> None:
+    all_killed(yopp)
+    yopp("up", "--nodes", "1", *SMALL)
+    after = daemons(yopp)
+    assert (len(after["nms"]), after["properties"][QUEUE]) == (1, "10")
+
+
+@pytest.mark.parametrize("broken", ["rm", "nm"])
+def test_a_start_that_fails_leaves_the_plan(yopp: Yopp, broken: str) -> None:
+    """The RM fails while the command holds the lock, the nodes afterwards."""
+    before = all_killed(yopp)
+    path = yopp.run_dir / ("rm.log" if broken == "rm" else "state/nm-local-dir")
+    moved = path.rename(yopp.home / "moved")
+    path.symlink_to("/dev/null")
+    files = {name: (yopp.run_dir / name).read_text() for name in ("site.json", "nodes.json")}
+    for words in (("run", "true"), ("up",), ("up", "--nodes", "1", *SMALL)):
+        refused = yopp(*words, code=None)
+        assert refused.returncode not in (0, 70) and "hint: " in refused.stderr
+        assert {name: (yopp.run_dir / name).read_text() for name in files} == files
+        assert yopp("status", code=3)
+        assert not [one for one in yopp.leftovers() if one.startswith("process ")]
+    path.unlink()
+    moved.rename(path)
+    assert yopp("run", "echo", "there").stdout == "there\n"
+    assert as_it_was(daemons(yopp)) == as_it_was(before)
+
+
 def test_down_asks_where_containers_run(cluster: Yopp) -> None:
     cluster.start("run", "sleep", "300")
     wait_until(lambda: cluster.containers(), what="the job is under way")

@@ -29,8 +29,8 @@ def up(yopp: Yopp) -> None:
     yopp("up", "--vcores", "4", "--memory", "2048", *words)
 
 
-def reboot(yopp: Yopp) -> None:
-    """What a restart of the machine leaves: files on disk, written in an earlier boot."""
+def reboot(yopp: Yopp, *kept: str) -> None:
+    """What a restart of the machine leaves: files of an earlier boot on disk, of the run directory ``kept``."""
 
     def processes() -> list[str]:
         found = [line.split()[1].rstrip(":") for line in yopp.leftovers() if line.startswith("process ")]
@@ -43,7 +43,7 @@ def reboot(yopp: Yopp) -> None:
 
     wait_until(lambda: not processes(), what="every process has ended")
     for path in yopp.run_dir.iterdir():
-        if path.name != "state":
+        if path.name not in ("state", *kept):
             shutil.rmtree(path) if path.is_dir() else path.unlink()
     for written in yopp.run_dir.glob(f"state/nm-*/containers/{BOOT}"):
         written.write_text(EARLIER + "\n")
@@ -110,3 +110,18 @@ def test_what_waited_begins_and_what_ran_is_lost_with_the_machine_and_runs_again
     )
     report = (yopp.home / yopp("report", work).stdout.strip()).read_text()
     assert "the machine was restarted while it ran" in report
+
+
+@pytest.mark.parametrize("kept", [(), ("site.json", "nodes.json")])
+def test_a_job_after_it_starts_the_cluster_that_was_up_or_one_for_itself(
+    yopp: Yopp, kept: tuple[str, ...]
+) -> None:
+    up(yopp)
+    waiting = yopp("run", "-q", "-d", "--begin", "+2s", "--", "true").stdout.strip()
+    reboot(yopp, *kept)
+    said = yopp("run", "--memory", "64", "--", "echo", "there")
+    assert said.stdout == "there\n"
+    assert ("stays until `yopp down`" if kept else "which ends with it") in said.stderr
+    assert "SUCCEEDED" in yopp("wait", waiting).stdout, "it goes on in both"
+    if not kept:
+        wait_until(lambda: yopp("status", code=None).returncode == 3, what="it has ended")

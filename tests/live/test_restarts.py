@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from yarnopp_cli.records.client_protocol import WaitForNodesRequest
 from yarnopp_cli.records.lifetimes import STAY
 from yarnopp_cli.rpc.blocking import Connection
 
+from ..patience import PATIENCE
 from .conftest import Yopp, wait_until
 
 pytestmark = pytest.mark.live
@@ -137,6 +139,44 @@ def test_a_node_that_dies_while_up_waits_for_it_is_restarted_meanwhile(
 
     monkeypatch.setattr(starting, "Connection", Deadly)
     assert starting.ensure_cluster(configuration, run_dir, lifetime=STAY).info.nodes_running == 2
+
+
+LOSING = f"""
+import signal, sys
+from yarnopp_cli.cluster import starting
+from yarnopp_cli.cluster.launching import Launch
+from yarnopp_cli.cluster.plan import running_configuration
+from yarnopp_cli.cluster.processes import wait_for_end
+from yarnopp_cli.cluster.rundir import RunDir
+from yarnopp_cli.records.lifetimes import STAY
+run_dir, finish = RunDir.of(sys.argv[1]), Launch.finish
+
+def losing(launch, name=""):
+    node = run_dir.daemon("{NM}").process
+    node.send(signal.SIGCONT if not name else signal.SIGSTOP)
+    if not name:
+        rm = run_dir.daemon("rm").process
+        rm.send(signal.SIGKILL)
+        wait_for_end([rm], 10)
+    finish(launch, name)
+
+Launch.finish = losing
+starting.ensure_cluster(running_configuration(run_dir), run_dir, lifetime=STAY)
+"""
+"""Starts a cluster again, whose node cannot register before the RM is killed."""
+
+
+def test_an_rm_that_dies_while_up_waits_for_the_nodes_is_restarted_meanwhile(yopp: Yopp) -> None:
+    run_dir = up(yopp)
+    kill(run_dir, "rm", NM)
+    starter = subprocess.run(
+        [sys.executable, "-c", LOSING, run_dir.path], env=yopp.environment, cwd=yopp.home, text=True,
+        capture_output=True, timeout=60 * PATIENCE,
+    )  # fmt: skip
+    assert starter.returncode == 0, starter.stderr
+    (told,) = events(yopp, "DaemonRestarted")
+    assert told["data"]["daemon"] == "rm"
+    assert yopp("status").returncode == 0
 
 
 def test_one_that_was_stopped_stays_so(yopp: Yopp) -> None:

@@ -94,5 +94,8 @@ def test_a_job_that_finds_the_rm_dead_starts_it_again_and_says_so(cluster: Yopp)
     killed = daemon(cluster, "rm")
     os.kill(killed, signal.SIGKILL)
     job = cluster("run", "echo", "there")
-    assert (job.stdout, job.stderr) == ("there\n", "restarted the missing daemons of the cluster: rm\n")
+    assert (job.stdout, job.stderr) == (
+        "there\n",
+        "restarted rm of the cluster, which stays until `yopp down`\n",
+    )
     assert cluster("status").stdout and daemon(cluster, "rm") != killed

@@ -14,7 +14,7 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from executor.light import Record
 
@@ -65,6 +65,12 @@ class _Starting:
         self.log_from = log_from
         self.answer = bytearray()
 
+    def close(self) -> None:
+        """Close the pipe, which is then -1."""
+        if self.pipe >= 0:
+            os.close(self.pipe)
+            self.pipe = -1
+
 
 def resourcemanager(run_dir: RunDir, lifetime: str, *more: str) -> Order:
     """The RM of a run directory, with ``more`` arguments (``WATCHED``)."""
@@ -109,65 +115,90 @@ def daemon_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -> tuple[ProcessId, ...]:
     """Start all daemons in parallel, and return their processes, in the order of ``orders``, when all
-    of them serve.
+    of them serve. Call it under the lock.
 
     Raises YoppError with the reason of the first that fails, after ending all that this call started.
     """
-    starting: list[_Starting] = []
+    launch = Launch(run_dir, orders, timeout=timeout)
     with contextlib.ExitStack() as undo:
-        undo.callback(_take_back, run_dir, starting)
-        try:
-            for order in orders:
-                starting.append(_spawn(run_dir, order))
-            deadline = time.monotonic() + timeout
-            for one in starting:
-                _await_answer(one, deadline, timeout)
-        finally:
-            for one in starting:
-                os.close(one.pipe)
-        undo.pop_all()  # all of them serve
-    for one in starting:
-        one.process.returncode = 0  # this process does not wait for the daemon any more
-        _outliving.append(one.process)
-    return tuple(one.identity for one in starting if one.identity is not None)
+        undo.callback(launch.take_back)
+        launch.begin()
+        launch.finish()
+        undo.pop_all()
+    return launch.processes
 
 
-class Restart:
-    """The restart of a daemon by another: ``begin`` runs under the lock of the run directory,
-    ``finish`` without it.
+class Launch:
+    """A start of daemons: ``begin`` runs under the lock of the run directory, ``finish`` may run without it.
 
-    So a starting node that waits for its RM does not delay the restart of the RM,
-    which needs the lock as well.
+    So a starting node that waits for its RM does not delay a restart of the RM, which needs the lock as well. A caller
+    whose launch fails calls ``take_back``.
     """
 
-    def __init__(self, run_dir: RunDir, order: Order, *, timeout: float) -> None:
+    def __init__(self, run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -> None:
         self._run_dir = run_dir
-        self._order = order
+        self._orders = orders
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
+        self._starting: list[_Starting] = []
+
+    @property
+    def processes(self) -> tuple[ProcessId, ...]:
+        """The processes that it started."""
+        return tuple(one.identity for one in self._starting if one.identity is not None)
 
     def begin(self) -> None:
-        """Start it; returns when it holds its pid file or has reported. Raises YoppError if it cannot
-        be started."""
-        self._starting = _spawn(self._run_dir, self._order)
-        poller = select.poll()
-        poller.register(self._starting.pipe, select.POLLIN)
-        while time.monotonic() < self._deadline:
-            if self._run_dir.daemon(self._order.name) is not None or poller.poll(_LOOK_MS):
-                break
+        """Start all; returns when each holds its pid file or has reported. Raises YoppError if one cannot be
+        started."""
+        for order in self._orders:
+            self._starting.append(_spawn(self._run_dir, order))
+        for one in self._starting:
+            poller = select.poll()
+            poller.register(one.pipe, select.POLLIN)
+            while time.monotonic() < self._deadline and self._run_dir.daemon(one.name) is None:
+                if poller.poll(_LOOK_MS):
+                    break
 
-    def finish(self) -> None:
-        """Wait until the daemon serves. If it fails, it is ended, and YoppError raised."""
-        one = self._starting
-        try:
-            _await_answer(one, self._deadline, self._timeout)
-        except YoppError:
-            end_processes([one.identity] if one.identity is not None else [], grace=0.0, force=True)
-            raise
-        finally:
-            os.close(one.pipe)
-        one.process.returncode = 0  # this process does not wait for the daemon any more
-        _outliving.append(one.process)
+    def finish(self, name: str = "") -> None:
+        """Wait until the daemon ``name`` serves, or all of them. Raises YoppError with the reason of the first that
+        fails."""
+        for one in self._starting:
+            if one.pipe >= 0 and name in ("", one.name):
+                _await_answer(one, self._deadline, self._timeout)
+                one.close()
+        if not name:
+            for one in self._starting:
+                one.process.returncode = 0  # this process does not wait for the daemon any more
+                _outliving.append(one.process)
+
+    def take_back(self, *, grace: float = END_GRACE_SECONDS) -> None:
+        """End the daemons, and remove their files. Call it under the lock."""
+        # One that served and died may have been restarted.
+        again = [self._run_dir.daemon(one.name) for one in self._starting if one.pipe < 0]
+        restarted = [daemon.process for daemon in again if daemon is not None]
+        end_processes([*dict.fromkeys((*self.processes, *restarted))], grace=grace, force=True)
+        for one in self._starting:
+            one.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                one.process.wait(timeout=0.1)
+        self._run_dir.remove_stale_files()
+
+
+@contextlib.contextmanager
+def undone_on_failure(run_dir: RunDir, undo: Callable[[], object]) -> Iterator[None]:
+    """If the body fails, call ``undo`` under the lock of the run directory; without it if another process keeps
+    that, or the directory was removed."""
+
+    def under_the_lock() -> None:
+        with contextlib.ExitStack() as locked:
+            with contextlib.suppress(YoppError):
+                locked.enter_context(run_dir.lock())
+            undo()
+
+    with contextlib.ExitStack() as failing:
+        failing.callback(under_the_lock)
+        yield
+        failing.pop_all()
 
 
 def _spawn(run_dir: RunDir, order: Order) -> _Starting:
@@ -195,6 +226,7 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
         raise YoppError(
             f"cannot start {order.name}",
             because=f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else ""),
+            hint="`yopp doctor` checks what this host allows",
         ) from error
     finally:
         os.close(writable)
@@ -252,14 +284,3 @@ def _tail(one: _Starting) -> str:
         return ""
     said = [line.strip() for line in lines if line.strip()]
     return f"; the last line of its log: {said[-1]}" if said else ""
-
-
-def _take_back(run_dir: RunDir, starting: Sequence[_Starting]) -> None:
-    """End the daemons of a failed start, and remove their files."""
-    end_processes(
-        [one.identity for one in starting if one.identity is not None], grace=END_GRACE_SECONDS, force=True
-    )
-    for one in starting:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            one.process.wait(timeout=0.1)
-    run_dir.remove_stale_files()

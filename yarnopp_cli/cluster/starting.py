@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from executor.hints import TYPE_CHECKING
 from executor.records import Resource
@@ -35,12 +35,14 @@ from .gpus import with_gpus
 from .inspection import ClusterHandle, join, look, weaker_limits
 from .launching import (
     WATCHED,
+    Launch,
     Order,
     command_line,
     daemon_environment,
     nodemanager,
     resourcemanager,
     start_daemons,
+    undone_on_failure,
 )
 from .notifying import SOCKET, is_managed
 from .obstacles import set_aside
@@ -79,7 +81,8 @@ def ensure_cluster(
     them are ready.
 
     ``lifetime`` "on-demand" (jobs) joins any cluster; "stay" (``yopp up``) refuses a cluster that runs with
-    other settings, naming each difference, and makes an on-demand cluster stay. It waits for the end of a
+    other settings, naming each difference, and makes an on-demand cluster stay. A cluster that stays and has lost
+    all daemons is started as it was, except by a ``yopp up`` that asks for something else. It waits for the end of a
     cluster that is shutting down. With ``supervised`` the caller restarts the RM if it dies, otherwise its
     nodes do. Raises YoppError; a call that fails ends the daemons that it started.
     """
@@ -93,13 +96,13 @@ def ensure_cluster(
     deadline = time.monotonic() + timeout
     start = _Start(configuration, run_dir, lifetime, wish, deadline, supervised)
     with run_dir.lock(timeout):
-        plan, started = start.run()
-    # Without the lock, by which a node that has died meanwhile is restarted.
-    return start.result(plan, started)
+        start.begin()
+    # Without the lock, by which a daemon that has died meanwhile is restarted.
+    return start.finish()
 
 
 class _Start:
-    """One call of ``ensure_cluster``: ``run`` under the lock, then ``result`` without it."""
+    """One call of ``ensure_cluster``: ``begin`` under the lock, then ``finish`` without it."""
 
     def __init__(
         self,
@@ -118,21 +121,21 @@ class _Start:
         self.rm_arguments = () if supervised else (WATCHED,)
         self.warnings: list[str] = []
 
-    def run(self) -> tuple[Plan, tuple[str, ...]]:
-        """Find the running daemons, and start the missing ones. Returns the plan, and what was started."""
+    def begin(self) -> None:
+        """Find the running daemons, and begin to start the missing ones."""
         rm_runs = self._rm_runs()
         if not rm_runs:
             # NMs of a cluster that shut down cleanly end now; those whose RM was killed keep running.
             self.run_dir.wait_until_gone(ORDERLY_SECONDS)
         present = {daemon.port for daemon in self.run_dir.daemons() if daemon.port}
-        alive = rm_runs or bool(present)
-        plan = self._plan(alive)
-        if alive and self.lifetime == STAY:
+        goes_on = rm_runs or bool(present) or self._is_to_go_on()
+        self.plan = plan = self._plan(goes_on)
+        if goes_on and self.lifetime == STAY:
             self._refuse_differences(plan)
         missing = [node for node in plan.nodes if node.port not in present]
         self.run_dir.remove_stale_files()
         self._clear_forgotten_nodes(plan, present)
-        return plan, self._start(plan, alive, rm_runs, missing)
+        self._start(plan, goes_on, rm_runs, missing)
 
     def _left(self) -> float:
         return max(0.1, self.deadline - time.monotonic())
@@ -167,11 +170,24 @@ class _Start:
             daemon = self.run_dir.daemon("rm")
         return False
 
-    def _plan(self, alive: bool) -> Plan:
+    def _is_to_go_on(self) -> bool:
+        """Whether the cluster, which has no daemon, is started as it was, with its stored configuration: if it stays
+        (``yopp down`` removes the plan), and no ``yopp up`` asks for something else."""
+        kept = read_plan(self.run_dir)
+        if kept is None or kept.lifetime != STAY or (stored := running_configuration(self.run_dir)) is None:
+            return False
+        if self.lifetime == STAY and (
+            size_differences(kept.nodes, self.wish) or self.configuration.differences(stored)
+        ):
+            return False
+        self.configuration = stored
+        return True
+
+    def _plan(self, goes_on: bool) -> Plan:
         """The nodes that the cluster must have: the stored plan, if it still applies, else a new one."""
         kept = read_plan(self.run_dir)
         if kept is not None and kept.nodes:
-            if alive:
+            if goes_on:
                 return kept
             from . import cleanup
 
@@ -186,7 +202,7 @@ class _Start:
             for port, one in zip(_free_ports(()), shared.nodes, strict=False)
         )
         nodes = with_gpus(self.configuration, nodes)
-        return Plan(nodes, kept.lifetime if kept is not None and alive else self.lifetime)
+        return Plan(nodes, kept.lifetime if kept is not None and goes_on else self.lifetime)
 
     def _refuse_differences(self, plan: Plan) -> None:
         running = running_configuration(self.run_dir)
@@ -210,29 +226,47 @@ class _Start:
         if orphaned:
             self.warnings += cleanup.clear(self.run_dir, where, ports=orphaned).problems
 
-    def _start(
-        self, plan: Plan, alive: bool, rm_runs: bool, missing: Sequence[PlannedNode]
-    ) -> tuple[str, ...]:
-        """Start the missing daemons. If that fails and none ran before, also remove the cluster's files."""
+    def _start(self, plan: Plan, goes_on: bool, rm_runs: bool, missing: Sequence[PlannedNode]) -> None:
+        """Begin to start the missing daemons. If that fails, a cluster that did not go on has its earlier files, or
+        none."""
         if rm_runs and self.lifetime == STAY:
             self._set_lifetime(STAY)
-        lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and alive else self.lifetime
+        lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and goes_on else self.lifetime
+        orders = [] if rm_runs else [resourcemanager(self.run_dir, lifetime, *self.rm_arguments)]
+        orders += [nodemanager(self.run_dir, node, lifetime, WATCHED) for node in missing]
+        self.started = tuple(order.name for order in orders)
+        self.launch = Launch(self.run_dir, orders, timeout=self._left())
         with contextlib.ExitStack() as undo:
-            if not alive:
-                undo.callback(forget_cluster, self.run_dir)
-            if not alive or running_configuration(self.run_dir) is None:
+            if not goes_on:
+                undo.callback(
+                    self._restore, {name: self.run_dir.read(name) for name in ("site.json", "nodes.json")}
+                )
+            if not goes_on or running_configuration(self.run_dir) is None:
                 self.run_dir.write("site.json", self.configuration.to_json())
             write_plan(self.run_dir, Plan(plan.nodes, lifetime))
-            orders = [] if rm_runs else [resourcemanager(self.run_dir, lifetime, *self.rm_arguments)]
-            orders += [nodemanager(self.run_dir, node, lifetime, WATCHED) for node in missing]
+            undo.callback(self.launch.take_back)
             if orders:
                 _make_room(self.configuration)
-                start_daemons(self.run_dir, orders, timeout=self._left())
-            undo.pop_all()
-        return tuple(order.name for order in orders)
+            self.launch.begin()
+            self.launch.finish("rm")
+            self.undo = undo.pop_all()
 
-    def result(self, plan: Plan, started: tuple[str, ...]) -> ClusterHandle:
+    def _restore(self, files: Mapping[str, str | None]) -> None:
+        """Restore the files of the cluster as they were, unless another command has ended it or started daemons."""
+        if self.run_dir.daemons():
+            return
+        is_planned = os.path.exists(self.run_dir.nodes_file)
+        forget_cluster(self.run_dir)
+        for name, text in files.items() if is_planned else ():
+            if text is not None:
+                with contextlib.suppress(YoppError):  # the disk is full: the reason of the failure is told
+                    self.run_dir.write(name, text)
+
+    def finish(self) -> ClusterHandle:
         """Wait for all nodes of the plan, and return the resulting cluster."""
+        with undone_on_failure(self.run_dir, self.undo.close):
+            self.launch.finish()
+        plan, started = self.plan, self.started
         wanted = len(plan.nodes)
         with Connection(self.run_dir.rm_socket) as connection:
             request = WaitForNodesRequest(wanted, int(self._left() * 1000))
@@ -290,18 +324,16 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
     A property that ``wanted`` does not set is not a difference: ``yopp up`` without
     settings joins any cluster.
     """
-    found = []
+    found, others = [], wanted.differences(running)
     for kind in (ResourceManagerSettings, NodeManagerSettings, ExecutorSettings, WebSettings, DaemonSettings):
-        for item in properties_of(kind):
-            origin = wanted.origin(item.name)
-            there, asked = running.value(item.name), wanted.value(item.name)
+        for name in (item.name for item in properties_of(kind) if item.name in others):
+            there, asked = running.value(name), wanted.value(name)
             if kind is WebSettings and str(asked).endswith(":0"):
                 continue  # any port is accepted, so the cluster's is
-            if item.name == HOSTED_MASTERS and not asked:
+            if name == HOSTED_MASTERS and not asked:
                 continue
-            if origin != "default" and asked != there:
-                running_with, wish = (to_text(one) or quoted("") for one in (there, asked))
-                found.append(f"running with {item.name}={running_with}, you asked for {wish} ({origin})")
+            running_with, wish = (to_text(one) or quoted("") for one in (there, asked))
+            found.append(f"running with {name}={running_with}, you asked for {wish} ({wanted.origin(name)})")
     return found
 
 
@@ -344,12 +376,18 @@ def start_nms(
             because=f"no process holds {run_dir.pid_file('rm')}",
             hint="`yopp rm start`, or `yopp up`",
         )
-    with _prepared(configuration, run_dir, timeout) as plan:
+    with _prepared(configuration, run_dir, timeout) as plan, contextlib.ExitStack() as undo:
         chosen = _choose(configuration, run_dir, plan, port, wish)
         orders = [nodemanager(run_dir, node, plan.lifetime, WATCHED) for node in chosen]
-        start_daemons(run_dir, orders, timeout=timeout)
+        launch = Launch(run_dir, orders, timeout=timeout)
+        undo.callback(_take_from_plan, run_dir, [node for node in chosen if node not in plan.nodes])
+        undo.callback(launch.take_back)
+        launch.begin()
         _add_to_plan(run_dir, plan, chosen)
-        return chosen
+        undone = undo.pop_all()
+    with undone_on_failure(run_dir, undone.close):
+        launch.finish()
+    return chosen
 
 
 def run_nm(
@@ -418,6 +456,12 @@ def _choose(
 def _add_to_plan(run_dir: RunDir, plan: Plan, nodes: Sequence[PlannedNode]) -> None:
     added = tuple(node for node in nodes if node not in plan.nodes)
     write_plan(run_dir, Plan((*plan.nodes, *added), plan.lifetime))
+
+
+def _take_from_plan(run_dir: RunDir, nodes: Container[PlannedNode]) -> None:
+    """Undo ``_add_to_plan``; another command may have ended the cluster meanwhile."""
+    if (plan := read_plan(run_dir)) is not None:
+        write_plan(run_dir, Plan(tuple(node for node in plan.nodes if node not in nodes), plan.lifetime))
 
 
 def _free_ports(used: Iterable[int]) -> Iterator[int]:

@@ -257,6 +257,7 @@ class NodeManagerDaemon:
             if self._proxy is not None:
                 await self._proxy.listen()
             self._process.keep_place(self._socket, self._cleared)
+            self._watcher.look(["rm"])  # which may die before this node reaches it
             self._web.serve(*self._web_arguments())
             self._recover()
             if self._process.arguments.lifetime == ON_DEMAND:

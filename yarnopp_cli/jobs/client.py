@@ -121,15 +121,15 @@ class JobClient:
         handle = ensure_cluster(self.configuration, self.run_dir, lifetime=ON_DEMAND)
         for warning in handle.warnings:
             self.note(f"warning: {warning}")
-        if handle.started:
+        if handle.started and handle.info.lifetime == ON_DEMAND:
             self.started_here = True
             size = ", ".join(
                 f"{number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB" for node in handle.nodes
             )
-            if handle.info.lifetime == ON_DEMAND:
-                self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
-            else:
-                self.note(f"restarted the missing daemons of the cluster: {', '.join(handle.started)}")
+            self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
+        elif handle.started:
+            names = ", ".join(handle.started)
+            self.note(f"restarted {names} of the cluster, which stays until `yopp down`")
         return Connection(self.run_dir.rm_socket)
 
     def submit(

@@ -127,6 +127,17 @@ class Configuration:
         """The properties that ``-D`` gave."""
         return tuple(name for name, origin in self._origins.items() if origin == COMMAND_LINE)
 
+    def differences(self, running: Configuration) -> tuple[str, ...]:
+        """The properties that somebody set here to other values than a cluster runs with. A ``-D`` of the cluster
+        outweighs files here, as it did when the cluster was started."""
+        return tuple(
+            name
+            for name, origin in self._origins.items()
+            if origin != DEFAULT
+            and (origin == COMMAND_LINE or running.origin(name) != COMMAND_LINE)
+            and self.value(name) != running.value(name)
+        )
+
     def settings(self, kind: type[S]) -> S:
         """An instance of a settings class with these values. Raises KeyError for a class that is none."""
         return kind(**{one.attribute: self._values[one.name] for one in PROPERTIES_OF[kind]})

@@ -5,6 +5,7 @@ A signal that comes while the cluster starts ends it at once; later ones are not
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import signal
@@ -93,7 +94,9 @@ class _Front:
                 return _end(self._context, self._printer, number)
         notify("STOPPING=1")
         run_dir = self._context.run_dir
-        if os.path.exists(run_dir.nodes_file) and run_dir.daemons():
+        with contextlib.suppress(YoppError), run_dir.lock():
+            pass  # a command that ends the cluster removes its files last
+        if os.path.exists(run_dir.site_file):
             raise YoppError(
                 "the ResourceManager has ended",
                 because="this command did not end it",
