@@ -4,7 +4,10 @@ files.
 
 from __future__ import annotations
 
+import ast
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,6 +21,21 @@ from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.tasks import Tally, Task
 from yarnopp_cli.records.jobs import TaskReport, TaskSpec, TaskState
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary
+
+
+def test_a_client_blanks_the_values_in_its_own_command_line() -> None:
+    program = (
+        "from yarnopp_cli.cli.jobs.variables import assignments\n"
+        "print(assignments(['A=hunter2', 'B=hunter', 'C=', 'D']))\n"
+        "print(repr(open('/proc/self/cmdline').read()))"
+    )
+    words = ["run", "-e", "A=hunter2", "--env=B=hunter", "-eC=", "-eD", "--", "echo", "hunter2"]
+    told = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, check=True)
+    variables, line = told.stdout.splitlines()
+    assert variables == str({"A": "hunter2", "B": "hunter", "C": "", "D": ""})
+    assert ast.literal_eval(line).rstrip("\0").split("\0")[-9:] == [
+        *("run", "-e", "A=.......", "--env=B=......", "-eC=", "-eD", "--", "echo", "hunter2")
+    ]
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ Decisions: caller-environment.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -86,6 +87,7 @@ def assignments(words: list[str]) -> dict[str, str]:
 
     Raises UsageError.
     """
+    _blank(words)
     check_text(words, "the variable", without_value)
     result = {}
     for word in words:
@@ -98,3 +100,20 @@ def assignments(words: list[str]) -> dict[str, str]:
             )
         result[name] = value
     return result
+
+
+def _blank(words: list[str]) -> None:
+    """Overwrite the values in this process's own command line, which all users of the host can read."""
+    values = [(os.fsencode(word), len(os.fsencode(word.partition("=")[2]))) for word in words if "=" in word]
+    if not values:
+        return
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        with open("/proc/self/stat", "rb") as file:
+            begin, end = (int(one) for one in file.read().rpartition(b")")[2].split()[45:47])  # arg_start, arg_end
+        with open("/proc/self/mem", "r+b", buffering=0) as memory:
+            memory.seek(begin)
+            line = memory.read(end - begin)
+            for word, length in values:
+                line = line.replace(word + b"\0", word[: len(word) - length] + b"." * length + b"\0")
+            memory.seek(begin)
+            memory.write(line)
