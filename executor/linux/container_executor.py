@@ -405,6 +405,8 @@ class LinuxContainerExecutor:
 
     def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
         status = node_status(number)
+        if status:  # the report of a node is one line
+            reason = reason.replace("\n  because: ", ": ").replace("\n  hint: ", "; ")
         self._post(ContainerLaunchFailed(container_id, reason, code, status))
         if status:
             self._health.suspect(reason)

@@ -29,6 +29,9 @@ LOG = logging.getLogger(__name__)
 AGAIN_SECONDS = 1.0
 """How often an unhealthy node is checked."""
 TRIAL_BYTES = 1 << 16
+LEAST_FILES = 16
+"""Less than this many free inodes are too few: a container needs up to six, its directories and files. A node that takes
+the first of them for an end of the shortage would become unhealthy again with the next container."""
 FORK_SECONDS = 10.0
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
@@ -148,6 +151,8 @@ class HealthChecker:
             return f"used space above threshold of {most:g}%"
         if room.f_bavail * room.f_frsize < self._settings.disk_least_free_mb << 20:
             return f"free space below limit of {self._settings.disk_least_free_mb}MB"
+        if room.f_files and room.f_favail < LEAST_FILES:  # file systems without a limit of inodes report 0
+            return f"only {room.f_favail} more files can be created"
         return ""
 
 

@@ -82,11 +82,31 @@ def test_a_full_disk_is_the_nodes_fault_until_there_is_room(
             node.executor.perform(LaunchContainer(spec, CgroupLimits()))
             failed = await node.told(ContainerLaunchFailed, "c2")
             assert failed.node_status == DISKS and "No space left" in failed.reason
+            assert "\n" not in failed.reason, "it is the node's report"
             assert health_of(node) == []
             for path in ballast:
                 path.unlink()
             await soon(lambda: health_of(node) == [""], "it is well again")
             assert (await node.run(a_spec("c3", "sh", "-c", "exit 5"))).exit_code == 5
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("slots", [0])
+def test_the_few_inodes_that_a_trial_needs_are_no_room_for_a_container(
+    small: Path, cgroups: CgroupDriver
+) -> None:
+    """The node was healthy again each second, and unhealthy with the next container."""
+
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=0)) as node:
+            ballast = fill(small, inodes=True)
+            for path in ballast[:4]:
+                path.unlink()
+            assert node.executor._health.problem_of(str(small)) == "only 4 more files can be created"
+            for path in ballast[4:16]:
+                path.unlink()
+            assert node.executor._health.problem_of(str(small)) == ""
 
     asyncio.run(scenario())
 
