@@ -179,6 +179,29 @@ def test_an_rm_that_dies_while_up_waits_for_the_nodes_is_restarted_meanwhile(yop
     assert yopp("status").returncode == 0
 
 
+def test_a_command_that_comes_while_the_rm_is_restarted_waits_for_it(yopp: Yopp) -> None:
+    run_dir = up(yopp)
+    with run_dir.lock():  # which the restart waits for
+        kill(run_dir, "rm")
+        looks = yopp.start("ps")
+        assert looks.stderr is not None and "retrying" in looks.stderr.readline()
+    out, err = looks.communicate(timeout=60)
+    assert (looks.returncode, "no containers live" in out + err) == (0, True), err
+    assert "available again" in err
+
+
+def test_a_node_is_restarted_although_the_rm_dies_that_restarts_it(yopp: Yopp) -> None:
+    run_dir = up(yopp)
+    with run_dir.lock():
+        kill(run_dir, NM)
+        wait_until(lambda: helpers(run_dir), what="the RM restarts it")
+        kill(run_dir, "rm")
+        assert not run_dir.daemons()
+    back(run_dir, NM)
+    back(run_dir, "rm")
+    assert yopp("run", "-O", "echo", "there").stdout == "there\n"
+
+
 def test_one_that_was_stopped_stays_so(yopp: Yopp) -> None:
     run_dir = up(yopp)
     yopp("nm", "stop")

@@ -47,7 +47,7 @@ def start_again(
     run_dir: RunDir, name: str, by: str, *, unwatched: bool = False, timeout: float = START_SECONDS
 ) -> Answer:
     """Start the dead daemon ``name`` for the daemon ``by``, if ``name`` is still wanted and ``by`` has
-    not been stopped.
+    not been stopped. If ``by`` has died meanwhile, the daemon that starts restarts it.
 
     ``unwatched``: no daemon would restart ``by``.
     """
@@ -58,8 +58,8 @@ def start_again(
             return Answer(Outcome.UNWANTED)
         with run_dir.lock(timeout):
             died = has_died(run_dir, name)
-            serves = run_dir.daemon(by) is not None and (unwatched or read_watched(run_dir, by) is not None)
-            if died is None or not serves:
+            stopped = not unwatched and read_watched(run_dir, by) is None
+            if died is None or stopped or (unwatched and run_dir.daemon(by) is None):
                 return Answer(Outcome.UNWANTED)
             order = _order(run_dir, name, by, died)
             if order is None:

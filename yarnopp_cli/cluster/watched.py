@@ -18,10 +18,10 @@ from executor.linux.procfs import boot_id, is_alive
 from executor.regular import NotRegularError, read_regular
 
 from ..errors import YoppError
-from ..machine.restarts import Watched, tries_so_far
+from ..machine.restarts import Watched, pause, tries_so_far
 from ..records.lifetimes import STAY
 from ..rpc.plain import decode, encode
-from .plan import read_plan
+from .plan import read_plan, running_configuration
 from .processes import ProcessId
 from .rundir import RunDir
 
@@ -105,6 +105,22 @@ def has_died(run_dir: RunDir, name: str) -> Watched | None:
     if watched.boot_id != now or is_alive(watched.pid, watched.start):
         return None
     return None if run_dir.daemon(name) is not None else watched
+
+
+def is_returning(run_dir: RunDir) -> bool:
+    """Whether an RM that cannot be reached serves soon: it is starting, or has died and a running node restarts it."""
+    from ..settings.declarations import DaemonSettings
+
+    if (daemons := run_dir.daemons()) and daemons[0].name == "rm":
+        return True
+    died = read_watched(run_dir, "rm")
+    if died is None or not (daemons or run_dir.is_changing()):
+        return False
+    configuration = running_configuration(run_dir)
+    if configuration is None:
+        return False
+    tries = configuration.settings(DaemonSettings).restart_max_tries
+    return pause(died, seconds_since_boot(), tries) is not None
 
 
 def may_return(run_dir: RunDir) -> bool:

@@ -30,8 +30,8 @@ AGAIN_SECONDS = 1.0
 """How often an unhealthy node is checked."""
 TRIAL_BYTES = 1 << 16
 LEAST_FILES = 16
-"""Less than this many free inodes are too few: a container needs up to six, its directories and files. A node that takes
-the first of them for an end of the shortage would become unhealthy again with the next container."""
+"""With fewer free inodes the node is unhealthy. A container needs up to six; if fewer counted as enough, the node would
+become unhealthy again with the next container."""
 FORK_SECONDS = 10.0
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})

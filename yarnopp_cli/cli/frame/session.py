@@ -13,7 +13,7 @@ from executor.hints import TYPE_CHECKING, Any, TypeVar
 from executor.light import Record, field
 
 from ...cluster.rundir import RunDir
-from ...errors import UsageError
+from ...errors import ConnectionFailedError, UsageError
 from ...views.columns import Column, Noun, choose, default_columns, find, sort
 from ...views.text import timestamp
 from .output import Printer, is_terminal_out
@@ -164,9 +164,27 @@ class Session(Record, frozen=False):
 
     @cached_property
     def client(self) -> LocalClient:
-        """This host's cluster, connected to when first asked for. Raises ConnectionFailedError (exit 69, hint
-        ``yopp up``)."""
-        return self.context.client(self.printer)
+        """This host's cluster, connected to when first asked for. An RM that another daemon is restarting is waited
+        for. Raises ConnectionFailedError (exit 69, hint ``yopp up``)."""
+        try:
+            return self.context.client(self.printer)
+        except ConnectionFailedError as error:
+            lost = error
+        from ...client.patience import Patience
+        from ...cluster.watched import is_returning
+
+        patience = Patience(self.printer.note, lambda: True)
+        while is_returning(self.run_dir):
+            patience.lost(lost)
+            try:
+                client = self.context.client(self.printer)
+            except ConnectionFailedError as error:
+                lost = error
+            else:
+                patience.connected()
+                patience.found()
+                return client
+        raise lost
 
     def be_patient(self) -> None:
         """From now on, try again for a while where the ResourceManager of this host is lost: for a command that looks
