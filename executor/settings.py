@@ -210,7 +210,7 @@ class ExecutorSettings(Record, kw_only=True):
     """
     pressure_enabled: bool = setting("yopp.nodemanager.pressure.enabled", False)
     """Opportunistic containers yield to processes outside yopp: they are paused while those need the CPU (with
-    yopp.nodemanager.group-weights: while those leave none), even with
+    yopp.nodemanager.group-weights: while those leave none, except for a short turn now and then), even with
     opportunistic-containers-use-pause-for-preemption = false, and killed while memory is short (with swap: paused,
     and their memory is reclaimed). They resume by themselves."""
     pressure_outside_cpu: float = setting("yopp.nodemanager.pressure.outside-cpu", 0.5, at_least=0.05)

@@ -334,8 +334,7 @@ class ContainerBook:
             self._weighed = vcores
             self._emit(SetNodeWeight(vcores))
 
-    @staticmethod
-    def _least_weight(container: Container, idle: Mapping[str, float]) -> float:
+    def _least_weight(self, container: Container, idle: Mapping[str, float]) -> float:
         """What the group weighs for this container alone, in vcores, even if it is accounted with fewer."""
         if container.state in (PAUSING, KILLING):
             return 1.0

@@ -34,6 +34,9 @@ LONGEST_QUIET_SECONDS = 30.0
 LEAST_LEFT = 0.1
 """Where the kernel makes opportunistic containers yield, they run as long as others leave them so many cores."""
 
+TURN_SHARE = 0.02
+"""The part of the machine that opportunistic containers in their turn may take from others, in the mean."""
+
 LOSS = 0.1
 """The kernel does not make them yield if processes outside go without so great a part of what they want."""
 
@@ -53,6 +56,8 @@ class Demand(Record):
     ``opportunistic`` is the demand of this node's running opportunistic containers, ``used`` their usage;
     ``elsewhere`` is the part of ``rest`` that other nodes' containers used. ``runnable`` threads of containers ran or
     waited, ``others`` of them of other nodes; of yopp's own processes those are counted that ran, on average.
+    ``turn`` is the demand of those in their turn, which is not part of ``opportunistic``. ``lifted``: because of them,
+    opportunistic containers had more than the least weight, so their use does not show that others left it.
     """
 
     rest: float = 0.0
@@ -61,6 +66,8 @@ class Demand(Record):
     runnable: float = 0.0
     elsewhere: float = 0.0
     others: float = 0.0
+    turn: float = 0.0
+    lifted: bool = False
 
 
 class _Share(Record):
@@ -101,6 +108,10 @@ class CpuPressure:
         self._came_back_at = -math.inf
         self._held = 0
         self._asked = False
+        self.protects = False
+        """Whether the kernel makes opportunistic containers yield: they have no weight, and others lose nothing."""
+        self.leaves = True
+        """Whether others leave some of the machine."""
 
     @property
     def wanted_outside(self) -> int:
@@ -129,7 +140,8 @@ class CpuPressure:
         self._sufficed_since = None
         # What they want: also what they wait for in vain, where that is known.
         outside = min(host.outside_cpu + max(host.outside_waiting, 0.0), float(host.cores))
-        waiting = host.runnable - demand.opportunistic - round(demand.rest - demand.elsewhere + demand.others)
+        waiting = host.runnable - demand.opportunistic - demand.turn
+        waiting -= round(demand.rest - demand.elsewhere + demand.others)
         self._readings.append((now, outside, waiting))
         while self._readings[0][0] < now - self._quiet:
             self._readings.popleft()
@@ -164,7 +176,7 @@ class CpuPressure:
         self._shares.append(
             _Share(
                 at=now,
-                left=host.idle + demand.used,
+                left=host.idle + (0.0 if demand.lifted else demand.used),
                 outside=host.outside_cpu,
                 waited=host.outside_waiting,
                 threads=threads,
@@ -173,6 +185,7 @@ class CpuPressure:
         )
         while self._shares[0].at < now - RECENT_SECONDS:
             self._shares.popleft()
+        self.protects = False
         if not host.yields or self._lends:
             return False
         number = len(self._shares)
@@ -182,7 +195,9 @@ class CpuPressure:
         threads = sum(one.threads for one in self._shares) / number
         taken = sum(one.taken for one in self._shares) / number
         lost = min(max(waited, threads - used - UNSURE), taken)
-        return left >= LEAST_LEFT and lost <= LOSS * (used + lost)
+        self.protects = lost <= LOSS * (used + lost)
+        self.leaves = left >= LEAST_LEFT
+        return self.protects and self.leaves
 
     def _insist(self, host: HostUtilization, demand: Demand, now: float) -> float:
         """It has lasted. Containers that have to give way are given time to do so."""

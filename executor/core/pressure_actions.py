@@ -21,7 +21,7 @@ from .actions import BY_SCHEDULER, ContainerActions
 from .commands import WatchHost
 from .container import KILLING, PAUSED, PAUSING, RUNNING, Container
 from .events import NodeUtilizationSampled, OpportunisticWindowChanged
-from .pressure import MIB, ROUNDING, TOLERANCE, CpuPressure, Demand, MemoryPressure
+from .pressure import MIB, ROUNDING, TOLERANCE, TURN_SHARE, CpuPressure, Demand, MemoryPressure
 from .victims import fewest
 
 HALF_LIFE_SECONDS = 5.0
@@ -39,6 +39,19 @@ VERIFY_SECONDS = 0.5
 STEPS_OF_WEIGHT = 4
 """In parts of a vcore the use of a guaranteed container counts in the weight of its node's group, rounded up."""
 
+TURN_CPU = 0.025
+"""How many core-seconds a container may use in its turn: enough to start and end a program."""
+
+TURN_SECONDS = 3.0
+"""How long a turn lasts at most."""
+
+TURN_WEIGHT = 0.1
+"""The weight of containers in their turn, in parts of a process on each core, while they keep to their share: so what
+needs a few milliseconds gets them soon."""
+
+FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 5.0, 60.0
+"""After how long a paused container gets a turn; doubled each time that it has to be paused again."""
+
 UNITS = 20
 """Into how many units a core is divided when victims are chosen."""
 
@@ -49,13 +62,31 @@ MAXIMUM_THRESHOLD = 0.95
 class Use(Record):
     """Cores that a container used when last measured, its appetite for them, and its memory in bytes.
 
-    ``settled``: it has run for long enough to count with what it uses.
+    ``settled``: it has run for long enough to count with what it uses. ``needs``: it used the CPU, or waited for it.
     """
 
     cores: float
     appetite: float
     memory_bytes: int
     settled: bool
+    needs: bool = True
+
+
+class Turn(Record):
+    """Where the kernel makes opportunistic containers yield, and others leave nothing, a container shows what it needs
+    before it is paused: after its start, after it was idle, and now and then after a pause.
+
+    ``cpu`` and ``ran`` are the CPU time and the seconds that it had when its turn began. Its next one, if it is paused,
+    is ``due`` then; if it is paused once more, after ``wait`` seconds.
+    """
+
+    cpu: float = 0.0
+    ran: float = 0.0
+    due: float = 0.0
+    wait: float = FIRST_WAIT_SECONDS
+
+
+FIRST_TURN = Turn()
 
 
 class Overallocation(Record):
@@ -109,7 +140,13 @@ class PressureActions(ContainerActions):
         #: what containers used at the last reading; later measurements wait for the machine's own figures
         self._use: dict[str, Use] = {}
         self._measured: dict[str, Use] = {}
-        self._memory_given_at = float("-inf")
+        #: the turns of containers that are not in their first one
+        self._turns: dict[str, Turn] = {}
+        #: the core-seconds that those in their turn may use now
+        self._turn_credit = 0.0
+        #: whether they had more weight since the last reading
+        self._lifted = False
+        self._sampled_at = self._turn_given_at = self._memory_given_at = float("-inf")
         #: guaranteed containers that used less than they have when last measured, and how many vcores less
         self._idle: dict[str, float] = {}
 
@@ -140,6 +177,7 @@ class PressureActions(ContainerActions):
         if stands and known is None:
             return  # what it would use is not known yet
         appetite = known.appetite if known is not None else 0.0
+        needs = known is not None and known.needs
         if not stands:
             appetite *= 0.5 ** (seconds / HALF_LIFE_SECONDS)
             # A container with the least weight may get next to nothing, and so use nothing while it waits for the CPU.
@@ -147,10 +185,17 @@ class PressureActions(ContainerActions):
             before = container.usage.runnable if container.is_opportunistic else usage.runnable
             waits = min(usage.runnable, before, self._physical_cores)
             appetite = max(appetite, float(waits))
+            needs = cores >= LEAST_CORES or waits > 0
         settled = container.ran_seconds(self._now) >= self._settings.overallocation_ramp_ms / 1000
         self._measured[container.container_id] = Use(
-            cores, max(cores, appetite), usage.memory_bytes, settled or (known is not None and known.settled)
+            cores,
+            max(cores, appetite),
+            usage.memory_bytes,
+            settled or (known is not None and known.settled),
+            needs,
         )
+        if not needs and not usage.runnable and container.state is RUNNING:
+            self._turns[container.container_id] = Turn(usage.cpu_seconds, container.ran_seconds(self._now))
 
     def _take_measurements(self) -> None:
         self._use = {
@@ -159,6 +204,7 @@ class PressureActions(ContainerActions):
             if container_id in self._active
         }
         self._measured.clear()
+        self._turns = {one: turn for one, turn in self._turns.items() if one in self._active}
 
     def _look_who_idles(self) -> None:
         """A guaranteed container that has started lately, or that this is not known of, does not idle."""
@@ -212,7 +258,9 @@ class PressureActions(ContainerActions):
         self._look_who_idles()
         mine = [c for c in self._active.values() if c.is_opportunistic]
         used = sum(use.cores for c in mine if (use := self._use.get(c.container_id)) is not None)
-        wanted = sum(self._appetite(c) for c in mine if c.state is not PAUSED)
+        going = [c for c in mine if c.state is not PAUSED]
+        turn = sum(self._appetite(c) for c in going if self._has_turn(c))
+        wanted = sum(map(self._appetite, going)) - turn
         elsewhere = max(0.0, host.yopp_cpu - host.daemons_cpu - sum(use.cores for use in self._use.values()))
         others = host.runnable_others if host.runnable_others >= 0 else elsewhere
         runnable = (
@@ -231,8 +279,14 @@ class PressureActions(ContainerActions):
             runnable=runnable,
             elsewhere=elsewhere,
             others=others,
+            turn=turn,
+            lifted=self._lifted,
         )
         surplus = self._cpu.sampled(host, self._demand, self._now)
+        guaranteed = sum(
+            use.cores for one, use in self._use.items() if not self._active[one].is_opportunistic
+        )
+        self._settle_turns(host.yopp_cpu - host.daemons_cpu - guaranteed)
         if surplus > 0:
             self._give_cpu(surplus)
         else:
@@ -253,7 +307,8 @@ class PressureActions(ContainerActions):
             and container.state is RUNNING
             and not container.unpausable
             and container.ran_seconds(self._now) >= at_least
-            and self._appetite(container) >= LEAST_CORES
+            and ((use := self._use.get(container.container_id)) is None or use.needs)
+            and not self._has_turn(container)
         ]
         gains = [Resource(0, max(1, round(self._appetite(c) * UNITS))) for c in candidates]
         short = Resource(0, max(1, int(surplus * UNITS)))
@@ -261,7 +316,41 @@ class PressureActions(ContainerActions):
         outside = self._cpu.wanted_outside
         cause = Cause(CauseKind.OUTSIDE_CPU, cores=outside) if outside else Cause(CauseKind.LENT_CPU)
         for index in chosen:
+            turn = self._turn(candidates[index])
+            longer = min(2 * turn.wait, LONGEST_WAIT_SECONDS)
+            turn = replace(turn, due=self._now + turn.wait, wait=longer)
+            self._turns[candidates[index].container_id] = turn
             self._give_way(candidates[index], cause)
+
+    def _turn(self, container: Container) -> Turn:
+        return self._turns.get(container.container_id, FIRST_TURN)
+
+    def _has_turn(self, container: Container) -> bool:
+        """Whether it is not paused for the CPU, because it has not shown yet what it needs."""
+        turn = self._turn(container)
+        return (
+            self._cpu.protects
+            and container.usage.cpu_seconds - turn.cpu < TURN_CPU
+            and container.ran_seconds(self._now) - turn.ran < TURN_SECONDS
+        )
+
+    def _settle_turns(self, used: float) -> None:
+        """Opportunistic containers used so many cores, of which the share of those in their turn is paid for."""
+        share = TURN_SHARE * self._cores
+        credit = self._turn_credit + (share - used) * min(self._now - self._sampled_at, 1.0)
+        self._turn_credit = share if self._cpu.leaves else min(max(credit, -share), share)
+        self._sampled_at, self._lifted = self._now, False
+
+    def _least_weight(self, container: Container, idle: Mapping[str, float]) -> float:
+        """Where others leave nothing, those in their turn get some CPU. Before the first reading this is not known."""
+        least = super()._least_weight(container, idle)
+        if least or not container.is_opportunistic or container.state is PAUSED or not self._watches:
+            return least
+        unknown = self._host is None and not self._lends
+        if not unknown and (self._cpu.leaves or self._turn_credit <= 0 or not self._has_turn(container)):
+            return 0.0
+        self._lifted = True
+        return TURN_WEIGHT * self._physical_cores
 
     def _take_cpu(self) -> None:
         """Let those resume for which there is room again, in order of arrival."""
@@ -271,6 +360,17 @@ class PressureActions(ContainerActions):
             if not self._cpu.is_on or appetite <= room + TOLERANCE:
                 self._come_back(container)
                 room -= appetite
+            elif self._may_have_turn(container):
+                self._turn_given_at = self._now
+                cpu, ran = container.usage.cpu_seconds, container.ran_seconds(self._now)
+                self._turns[container.container_id] = replace(self._turn(container), cpu=cpu, ran=ran)
+                self._come_back(container)
+
+    def _may_have_turn(self, container: Container) -> bool:
+        """Whether a paused container may show what it needs now: one after the other."""
+        one_by_one = self._now - self._turn_given_at >= TURN_SECONDS
+        able = container.state is PAUSED and not container.held
+        return self._cpu.protects and able and one_by_one and self._now >= self._turn(container).due
 
     def _room_in_cores(self) -> float:
         """Cores that are left for opportunistic containers, less what processes outside need."""
@@ -367,7 +467,11 @@ class PressureActions(ContainerActions):
         if self._lends:
             lendable = self._lendable()
             room = room.greater(lendable)
-        if self._cpu.wanted_outside:
+        if self._cpu.wanted_outside and self._cpu.protects:
+            # Who starts has a turn; who has had it, and was paused, keeps its place.
+            kept = sum(c.resource.vcores for c in self._active.values() if c.gives_way_to(CPU_PRESSURE))
+            room = replace(room, vcores=max(0, room.vcores - kept))
+        elif self._cpu.wanted_outside:
             cores = self._room_in_cores()
             if cores < ROUNDING:
                 return room if self._may_try_one() else None

@@ -327,6 +327,86 @@ def test_short_ones_fill_what_is_left_side_by_side() -> None:
     assert ended == 79
 
 
+def outside_got(world: PressedWorld, begun: dict[str, float], seconds: float) -> float:
+    """The part of what two loops outside want that they got since ``begun``."""
+    return sum(world.used[name] - begun.get(name, 0.0) for name in ("outside 0", "outside 1")) / (2 * seconds)
+
+
+def test_beside_a_full_load_what_only_sleeps_is_never_paused_and_begins_and_ends_soon() -> None:
+    world = yielding(count=0)
+    world.outside = [1.0, 1.0]
+    world.wants["sleeper"] = 1.0
+    world.schedule("sleeper", O, 100, 1)
+    world.tick(0.5)
+    assert world.used["sleeper"] > 0.015, "it begins"
+    for _ in range(3):
+        world.wants["sleeper"] = 0.0
+        world.tick(60)
+        before = world.used["sleeper"]
+        world.wants["sleeper"] = 1.0
+        world.tick(0.5)
+        assert world.used["sleeper"] - before > 0.01, "it wakes up"
+    assert world.changes("sleeper", PAUSED) == 0
+
+
+def test_beside_a_full_load_what_needs_the_cpu_is_paused_and_has_turns_that_cost_nobody_much() -> None:
+    world = yielding(count=0, vcores=4)
+    world.outside = [1.0, 1.0]
+    names = [f"o{number}" for number in range(8)]
+    for name in names:
+        world.wants[name] = 1.0
+        world.schedule(name, O, 100, 1)
+    worst = 1.0
+    for _ in range(40):
+        begun = dict(world.used)
+        world.tick(3)
+        worst = min(worst, outside_got(world, begun, 3))
+    assert worst > 0.975
+    states = world.states(*names)
+    assert states.count("SCHEDULED") == 4, "those that were paused keep their places"
+    for name in names[:4]:
+        assert 3 <= world.changes(name, PAUSED) <= 6, "after 5, 10, 20, 40, 60 s"
+
+
+def test_who_was_paused_and_needs_little_now_shows_it_and_goes_on() -> None:
+    world = yielding()
+    world.outside = [1.0, 1.0]
+    world.tick(3)
+    assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
+    world.wants["o2"] = 0.0
+    world.tick(12)
+    assert world.state("o2") is RUNNING
+    world.tick(60)
+    assert world.changes("o2", PAUSED) == 1 and world.changes("o1", PAUSED) >= 3
+    world.tell(ContainerPauseRequested("o1"))
+    held = world.changes("o1", RUNNING)
+    world.tick(120)
+    assert world.state("o1") is PAUSED and world.changes("o1", RUNNING) == held, (
+        "a person's pause is no turn's"
+    )
+
+
+def test_beside_a_full_load_short_ones_pass_by_one_that_is_paused() -> None:
+    world = yielding(count=1)
+    world.outside = [1.0, 1.0]
+    world.tick(3)
+    assert world.state("o1") is PAUSED
+    begun, ended = dict(world.used), 0
+    for number in range(40):
+        name = f"s{number}"
+        world.wants[name] = 1.0
+        world.schedule(name, O, 10, 1)
+        assert world.state(name) is RUNNING, "it starts at once"
+        for _ in range(8):
+            if world.used.get(name, 0.0) < 0.01:
+                world.tick()
+        if world.used[name] >= 0.01:
+            world.exit(name)
+            ended += 1
+    assert ended == 40
+    assert outside_got(world, begun, world.now - 6) > 0.97
+
+
 def test_what_does_not_yield_although_it_should_is_paused() -> None:
     world = yielding(group_weights=False)
     world.outside = [1.0, 1.0]
