@@ -140,9 +140,11 @@ def test_the_row_under_the_cursor_is_said_in_full_on_every_screen() -> None:
 def test_a_node_that_drains_says_so_in_words_that_fit() -> None:
     source = FakeSource()
     node = dataclasses.replace(source.now.nodes[0], state=NodeState.DECOMMISSIONING)
-    source.now = dataclasses.replace(source.now, nodes=(node, source.now.nodes[1]))
+    info = dataclasses.replace(source.now.info, nodes_running=1)
+    source.now = dataclasses.replace(source.now, info=info, nodes=(node, source.now.nodes[1]))
 
     async def body(driver: Driver) -> None:
+        await says(driver, "2 nodes", "1 draining")
         await says(
             driver, "DRAINING", "DECOMMISSIONING, nothing new is scheduled on it; 12 containers are left"
         )

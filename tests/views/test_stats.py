@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from executor.records import ContainerState, ContainerUsage, ExecutionType, Resource, ResourceUtilization
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
-from yarnopp_cli.views.stats import COLUMNS, Rates, container_stat, document, node_stat
+from yarnopp_cli.views.containers import document as container_document
+from yarnopp_cli.views.stats import COLUMNS, Rates, container_stat, document, ended_stat, node_stat
 
 REPORT = ContainerReport(
     "c1", "a1", "n:1", ExecutionType.OPPORTUNISTIC, Resource(512, 2),
@@ -27,6 +28,15 @@ def test_rates_are_between_two_different_samples() -> None:
     assert rates.cpu(later(6.0, 17.0), 22_000) == 0.0, "never below nothing"
     rates.forget_others([])
     assert rates.cpu(replace(REPORT, started_at_ms=0), 0) == 0.0
+
+
+def test_what_lasted_no_longer_than_the_node_can_tell_has_a_bounded_mean() -> None:
+    usage = ContainerUsage(cpu_seconds=0.0043)
+    for lived, percent in ((0, 43.0), (1, 43.0), (10, 43.0), (43, 10.0)):
+        ended = replace(REPORT, state=ContainerState.DONE, finished_at_ms=10_000 + lived, usage=usage)
+        assert round(ended_stat(ended, 5, "DONE").cpu_percent, 6) == percent
+        used = container_document(ended, 20_000)["yopp"]["used"]
+        assert (used["cpuSeconds"], used["cpuPercent"]) == (0.004, percent)
 
 
 def test_rows_and_documents() -> None:

@@ -31,6 +31,8 @@ _MIB = 1 << 20
 _INVALID = int(ContainerExitStatus.INVALID)
 _SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
 _KILL_CODE = 137
+_LEAST_MS = 10
+"""Times of start and end are of the node's messages, which come within some milliseconds."""
 _PLAIN = pattern(r"[\w@%+=:,./-]+")
 
 
@@ -211,6 +213,12 @@ def throttled_ms(report: ContainerReport) -> int:
     return round(report.usage.throttled_seconds * 1000)
 
 
+def mean_cores(report: ContainerReport, wall_ms: int) -> float:
+    """The cores that it has used on average over ``wall_ms`` since its start. A shorter time than the node can tell
+    counts as ``_LEAST_MS``: else a container that ends at once would have used many times the machine."""
+    return report.usage.cpu_seconds * 1000 / max(wall_ms, _LEAST_MS) if report.started_at_ms else 0.0
+
+
 def _yarn_state(report: ContainerReport) -> str:
     """YARN's state at the NM; yopp's LAUNCHING is SCHEDULED there."""
     if report.state is None:
@@ -298,7 +306,7 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "limits": limits_document(report, facts),
             "used": {
                 "cpuSeconds": round(usage.cpu_seconds, 3),
-                "cpuPercent": round(100_000 * usage.cpu_seconds / wall_ms, 1) if wall_ms > 0 else 0.0,
+                "cpuPercent": round(100 * mean_cores(report, wall_ms), 1),
                 "rssMB": round(usage.memory_bytes / _MIB, 1),
                 "peakMB": round(usage.memory_peak_bytes / _MIB, 1),
                 "throttledMs": throttled_ms(report),

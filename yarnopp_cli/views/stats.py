@@ -10,7 +10,7 @@ from executor.records import ContainerUsage
 
 from ..records.reports import ContainerReport, NodeReport
 from .columns import MEGABYTES, NUMBER, PERCENT, SPAN, TENTHS, TIME, Column
-from .containers import throttled_ms
+from .containers import mean_cores, throttled_ms
 
 _MIB = 1 << 20
 
@@ -61,7 +61,7 @@ class Rates:
         usage = report.usage
         before, rate = self._seen.get(report.container_id, (None, 0.0))
         if before is None:
-            rate = _mean(report, now_ms)
+            rate = mean_cores(report, now_ms - report.started_at_ms)
         elif usage.sampled_at > before.sampled_at:
             rate = (usage.cpu_seconds - before.cpu_seconds) / (usage.sampled_at - before.sampled_at)
         self._seen[report.container_id] = (usage, max(0.0, rate))
@@ -81,15 +81,10 @@ def container_stat(report: ContainerReport, cpu: float, t: int, state: str) -> S
     return Stat(*about, cpu, size.vcores, rss, size.memory, throttled, usage.oom_kills, state)
 
 
-def _mean(report: ContainerReport, until_ms: int) -> float:
-    """Cores used on average since a container's start."""
-    lived = (until_ms - report.started_at_ms) / 1000 if report.started_at_ms else 0.0
-    return report.usage.cpu_seconds / lived if lived > 0 else 0.0
-
-
 def ended_stat(report: ContainerReport, t: int, state: str) -> Stat:
     """The row of an ended container, from its node's last figures: mean CPU and peak memory."""
-    found = container_stat(report, _mean(report, report.finished_at_ms), t, state)
+    mean = mean_cores(report, report.finished_at_ms - report.started_at_ms)
+    found = container_stat(report, mean, t, state)
     return replace(found, rss_mb=report.usage.memory_peak_bytes / _MIB)
 
 

@@ -37,8 +37,11 @@ def counts(picture: Picture) -> list[Cell]:
     silent = sum(1 for node in picture.nodes if node.state is NodeState.RUNNING and not node.connected)
     if silent:
         lost.append(Cell(f"{silent} silent", WARN))
+    draining = sum(node.state is NodeState.DECOMMISSIONING for node in picture.nodes)
+    if draining:
+        lost.append(Cell(f"{draining} draining", WARN))
     return [
-        Cell(number_of(info.nodes_running, "node")),
+        Cell(number_of(info.nodes_running + draining, "node")),
         *lost,
         Cell(f"{guaranteed} G", STRONG if guaranteed else DIM),
         Cell(f"{running} O", ACCENT if running else DIM),
