@@ -7,6 +7,7 @@ import json
 import signal
 import statistics
 import sys
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ class Table:
     columns: Sequence[str]
     rows: list[Sequence[Cell]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    interrupted: BaseException | None = None
+    """What ends the program after this table, which shows what was measured until then."""
 
     def __str__(self) -> str:
         """The table as Markdown with aligned columns."""
@@ -92,21 +95,43 @@ class Rounds:
     """The samples of cases that took turns: A B C A B C …"""
 
     def __init__(
-        self, cases: Mapping[str, Callable[[], Sample | None]], rounds: int, *, warm: bool = True
+        self,
+        cases: Mapping[str, Callable[[], Sample | None]],
+        rounds: int,
+        *,
+        warm: bool = True,
+        shows: bool = False,
     ) -> None:
         """Run every case once in each round; with ``warm``, one uncounted round before, to fill caches.
 
-        A case that returns None cannot run here, and is left out.
+        A case that returns None cannot run here, and is left out. With ``shows``, each sample is reported on standard
+        error, and Ctrl-C and SIGTERM end the rounds: then ``interrupted`` is set, and some cases may have no sample.
         """
         self.samples: dict[str, list[Sample]] = {}
-        able = dict(cases)
+        self.interrupted: BaseException | None = None
+        try:
+            self._run(dict(cases), rounds, warm, shows)
+        except (KeyboardInterrupt, SystemExit) as end:
+            if not shows:
+                raise
+            self.interrupted = end
+
+    def _run(
+        self, able: dict[str, Callable[[], Sample | None]], rounds: int, warm: bool, shows: bool
+    ) -> None:
         for turn in range(rounds + warm):
             for name, case in list(able.items()):
+                begun = time.monotonic()
                 sample = case()
                 if sample is None:
                     del able[name]
                 elif turn or not warm:
                     self.samples.setdefault(name, []).append(sample)
+                    if shows:
+                        figures = ", ".join(f"{key} {shown(value)}" for key, value in sample.figures.items())
+                        tell(
+                            f"round {turn + 1 - warm} of {rounds}: {name}: {figures} ({time.monotonic() - begun:.1f} s)"
+                        )
 
     def values(self, name: str, figure: str) -> list[float]:
         """One figure of one case in each round."""
@@ -136,12 +161,19 @@ class Rounds:
     def notes(self) -> list[str]:
         """Notes about the noise on the host."""
         disturbed = [self._others(name) for name in self.samples if self._others(name) > NOISY]
-        return (
-            [f"~ noisy: other programs used up to {max(disturbed):.1f} cores meanwhile"] if disturbed else []
-        )
+        found = [f"interrupted after {sum(map(len, self.samples.values()))} runs"] if self.interrupted else []
+        if disturbed:
+            found.append(f"~ noisy: other programs used up to {max(disturbed):.1f} cores meanwhile")
+        return found
 
     def _others(self, name: str) -> float:
         return statistics.median([sample.others for sample in self.samples[name]])
+
+
+def tell(line: str) -> None:
+    """Report progress, on standard error."""
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
 
 
 def program(
@@ -168,11 +200,16 @@ def program(
     given = parser.parse_args(argv)
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     before = busy_share()
-    for table in tables(given):
-        before = max(before, after := busy_share())
-        if before > QUIET:
-            table.notes.append(f"noisy: {before:.0%} of the machine was busy before or after")
-        before = after
-        sys.stdout.write(json.dumps(table.document()) + "\n" if given.json else f"{table}\n\n")
-        sys.stdout.flush()
+    try:
+        for table in tables(given):
+            before = max(before, after := busy_share())
+            if before > QUIET:
+                table.notes.append(f"noisy: {before:.0%} of the machine was busy before or after")
+            before = after
+            sys.stdout.write(json.dumps(table.document()) + "\n" if given.json else f"{table}\n\n")
+            sys.stdout.flush()
+            if table.interrupted is not None:
+                raise table.interrupted
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     return 0
