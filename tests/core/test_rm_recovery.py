@@ -30,11 +30,13 @@ from yarnopp_cli.records.client_protocol import (
     WatchJobResponse,
 )
 from yarnopp_cli.records.history import EventKind, GetEventsRequest, GetMapReduceJobRequest, HistoryEvent
+from yarnopp_cli.records.ids import ContainerId
 from yarnopp_cli.records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.master_protocol import FinishApplicationMasterRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeState, YarnApplicationState
 from yarnopp_cli.records.requests import (
     ApplicationSubmissionContext,
+    Container,
     ContainerLaunchContext,
     MapReduceJob,
     TaskAssignment,
@@ -50,6 +52,7 @@ from yarnopp_cli.records.state import (
     key_of,
 )
 from yarnopp_cli.records.tracker_protocol import TaskToStart
+from yarnopp_cli.resourcemanager.container_ledger import REMOTE_ID_START
 from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues
@@ -443,6 +446,79 @@ def test_a_master_elsewhere_registers_again_and_keeps_its_containers() -> None:
     assert [one.container_id for one in master.allocate().completed] == [granted.id]
     (other,) = master.allocate(asks(1)).allocated
     assert int(other.id.rpartition("_")[2]) > int(granted.id.rpartition("_")[2]) + 1
+
+
+@pytest.mark.parametrize("deaths", ["none", "before", "between", "after", "everywhere"])
+def test_each_later_attempt_is_told_what_ended_well_after_its_predecessor(deaths: str) -> None:
+    """Whenever the RM dies: before the next attempt has registered, or before the last container has ended."""
+    cluster = Kept(max_attempts=3)
+    node = cluster.node()
+    app_id = cluster.submit()
+    masters = list[Container]()
+
+    def beat(*statuses: ContainerStatus) -> None:
+        for start in node.beat(
+            *(replace(one, application_id=app_id) for one in statuses)
+        ).containers_to_start:
+            masters.append(start.container)
+            beat(status(start.container))
+
+    def restart(when: str) -> None:
+        if deaths in (when, "everywhere"):
+            cluster.restart()
+            node.register()
+
+    def master() -> Master:
+        attempt = cluster.context.live[app_id].attempt
+        return Master(cluster, app_id, attempt.id, attempt.token, cluster.connection())
+
+    beat()
+    first = master()
+    assert first.register().ended_well == ()
+    ran = first.allocate(asks(4, Resource(10, 0))).allocated
+    unheard, late, later, failed = ran
+    beat(*map(status, ran))
+    beat(done(unheard, exit_code=0))
+    beat(done(masters[0], 137, exit_code=137))
+    beat(done(failed, 1, exit_code=1))
+    restart("before")
+    beat(done(late, -105, exit_code=0))
+    restart("between")
+    second = master()
+    terms = second.register()
+    assert set(terms.ended_well) == {unheard.id, late.id}
+    assert terms.ending == ((later.id,) if deaths in ("none", "after") else ())
+    assert not second.allocate().completed
+    held = second.send(wait_ms=60_000)
+    restart("after")
+    beat(done(later, -105, exit_code=0))
+    if deaths in ("after", "everywhere"):
+        assert set(second.register().ended_well) == {unheard.id, late.id, later.id}
+    else:
+        told = second.take(held)
+        assert told is not None and [one.container_id for one in told.completed] == [later.id]
+        assert not second.allocate().completed
+    beat(done(masters[1], 137))
+    assert set(master().register().ended_well) == {unheard.id, late.id, later.id}
+    assert len(masters) == cluster.app(app_id).attempts == 3
+
+
+def test_a_container_of_a_distributed_scheduler_that_ends_well_before_the_rm_knows_it_is_told() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    app_id = cluster.submit()
+    (start,) = node.beat().containers_to_start
+    node.beat(status(start.container, application_id=app_id))
+    attempt = cluster.context.live[app_id].attempt
+    Master(cluster, app_id, attempt.id, attempt.token, cluster.connection()).register()
+    node.beat(done(start.container, 137, application_id=app_id))
+    remote = str(ContainerId(attempt.record, REMOTE_ID_START))
+    node.beat(
+        ContainerStatus(remote, DONE, OPPORTUNISTIC, SMALL, exit_status=0, exit_code=0, application_id=app_id)
+    )
+    attempt = cluster.context.live[app_id].attempt
+    told = Master(cluster, app_id, attempt.id, attempt.token, cluster.connection()).register()
+    assert told.ended_well == (remote,)
 
 
 def test_a_master_that_unregisters_without_having_registered_again_has_ended() -> None:

@@ -63,6 +63,25 @@ def test_what_had_a_container_when_its_attempt_ended_waits_and_says_which(tmp_pa
     assert (ended.state, ended.exit_code, ended.exit_status) == (TaskState.SUCCEEDED, 0, 0)
 
 
+def test_a_task_has_ended_well_if_any_of_its_containers_has(tmp_path: Path) -> None:
+    (task,) = tasks(1)
+    records = TaskRecords(os.fspath(tmp_path), APPLICATION)
+    for attempt in (1, 2):
+        container_id = f"container_1_0001_{attempt:02d}_000002"
+        task.container = Container(container_id, "h1:1", "", Resource(10, 1), Token("", "", ""))
+        task.state = TaskState.STARTING
+        records.note(task)
+    past = TaskRecords(os.fspath(tmp_path), APPLICATION).read()
+    assert [one.state for one in settled(past, [])] == [TaskState.WAITING]
+    (ended,) = settled(past, ["container_1_0001_01_000002"])
+    assert (ended.state, ended.container_id) == (TaskState.SUCCEEDED, "container_1_0001_01_000002")
+    task.state, task.exit_code, task.exit_status = TaskState.FAILED, 3, 3
+    records.note(task)
+    records.close()
+    past = TaskRecords(os.fspath(tmp_path), APPLICATION).read()
+    assert [one.state for one in settled(past, [])] == [TaskState.FAILED]
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(cut=st.integers(0, 2000), garbage=st.binary(max_size=60))
 def test_a_file_that_was_cut_or_garbled_costs_only_what_was_there(

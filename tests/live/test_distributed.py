@@ -273,6 +273,39 @@ def test_the_next_attempt_of_a_master_runs_nothing_again_that_had_ended(yopp: Yo
     wait_until(
         lambda: records.exists() and records.read_text().count("SUCCEEDED") >= 40, what="some have ended"
     )
+    _kill_master(application)
+    yopp("wait", application)
+    times = Counter(int(line) for line in ran.read_text().split())
+    assert set(times) == set(range(1, 201)), "none is lost"
+    again = [number for number, count in times.items() if count > 1]
+    assert again == [], "nor run again, also where its master had not heard of its end"
+
+
+def test_what_ends_well_after_the_next_attempt_has_registered_does_not_run_again(yopp: Yopp) -> None:
+    yopp(
+        "up", "--vcores", "2", "--memory", "1024", "-Dyopp.resourcemanager.hosted-masters=false",
+        "-Dyarn.nodemanager.sleep-delay-before-sigkill.ms=50000",
+    )  # fmt: skip
+    ran, go = yopp.home / "ran", yopp.home / "go"
+    application = yopp(
+        "run", "--detach", "-Dyopp.resourcemanager.hosted-masters=false", "-n", "2", "--memory", "16",
+        "--", "sh", "-c", f"trap '' TERM; echo $YOPP_TASK >> {ran}; until [ -e {go} ]; do sleep 0.02; done",
+    ).stdout.strip()  # fmt: skip
+    wait_until(lambda: ran.exists() and len(ran.read_text().split()) == 2, what="both run")
+    _kill_master(application)
+
+    def states() -> list[str]:
+        attempts = _json(yopp, "attempt", "list", application, "--json")["appAttempts"]["appAttempt"]
+        return [one["appAttemptState"] for one in attempts]
+
+    wait_until(lambda: states() == ["FAILED", "RUNNING"], what="the next attempt has registered")
+    go.touch()
+    yopp("wait", application)
+    assert sorted(ran.read_text().split()) == ["1", "2"]
+    assert len(yopp.containers("-a")) == 4, "two masters and two tasks"
+
+
+def _kill_master(application: str) -> None:
     masters = [
         int(path.parent.name)
         for path in Path("/proc").glob("[0-9]*/cmdline")
@@ -283,11 +316,6 @@ def test_the_next_attempt_of_a_master_runs_nothing_again_that_had_ended(yopp: Yo
     for pid in masters:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    yopp("wait", application)
-    times = Counter(int(line) for line in ran.read_text().split())
-    assert set(times) == set(range(1, 201)), "none is lost"
-    again = [number for number, count in times.items() if count > 1]
-    assert again == [], "nor run again, also where its master had not heard of its end"
 
 
 def test_a_master_waits_for_the_next_cluster_where_its_container_is_kept(yopp: Yopp, port: int) -> None:

@@ -39,10 +39,10 @@ class TaskRecords:
         self._fd = -1
 
     def read(self) -> tuple[StoredTask, ...]:
-        """The last record of each task, from all attempts until now; an incomplete line is skipped, and so is
-        a file that cannot be read.
+        """The last record of each task with each of its containers, from all attempts until now, in the order in
+        which they were written; an incomplete line is skipped, and so is a file that cannot be read.
         """
-        found: dict[tuple[int, int], StoredTask] = {}
+        found: dict[tuple[int, int, str], StoredTask] = {}
         try:
             lines = read_regular(self._path).split(b"\n")
         except (OSError, NotRegularError):
@@ -53,7 +53,9 @@ class TaskRecords:
                 if record.application_id == self._application_id and record.state in _WRITTEN:
                     if record.state is TaskState.STARTING:  # containers end with the attempt that owns them
                         record = replace(record, state=TaskState.WAITING)
-                    found[record.phase_index, record.number] = record
+                    key = record.phase_index, record.number, record.container_id
+                    found.pop(key, None)
+                    found[key] = record
         return tuple(found.values())
 
     def note(self, task: Task) -> None:

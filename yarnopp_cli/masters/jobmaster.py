@@ -49,7 +49,7 @@ from . import messages as m
 from .amrmclient import AMRMClient, update_request
 from .ends import PATIENCE_SECONDS, RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
-from .resuming import resume, settled
+from .resuming import ended_well, resume, settled
 from .tasks import Tally, Task, Waiting, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
@@ -102,6 +102,10 @@ class JobMaster:
         # the tasks of the current phase, and the task of each container
         self._phase_index = -1
         self._past: dict[int, list[StoredTask]] = {}
+        # containers of earlier attempts: those that ended well, those that end, and the tasks of this phase they had
+        self._ended_well: set[str] = set()
+        self._ending: dict[str, None] = {}
+        self._earlier: dict[str, tuple[Task, StoredTask]] = {}
         self._tasks: list[Task] = []
         self._ahead: Iterator[Task] = iter(())
         self._unmade = 0
@@ -240,15 +244,21 @@ class JobMaster:
         self._unfinished = self._unmade = phase.size
         self._tasks = []
         self._waiting.clear()
+        self._earlier.clear()
         self._launches = 0
         if (past := self._past.pop(self._phase_index, None)) is not None:
             self._take_up(past, now)
 
     def _take_up(self, past: list[StoredTask], now: float) -> None:
         """Continue with tasks of this phase from the records of an earlier master of this job."""
-        known, self._ahead = resume(self._ahead, past, self.tally)
+        known, self._ahead = resume(self._ahead, settled(past, self._ended_well), self.tally)
+        unfinished = {task.number: task for task, state in known if state not in ENDED}
+        self._earlier = {
+            one.container_id: (unfinished[one.number], one) for one in past if one.number in unfinished
+        }
         self._unmade -= len(known)
         self._tasks += [task for task, _ in known]
+        held = self._held()
         for task, state in known:
             if task.container is not None:
                 self._launches = max(self._launches, task.shown_number)
@@ -257,11 +267,15 @@ class JobMaster:
                 self._move(task, TaskState.STARTING)
             elif state in ENDED:
                 self._close(task, state)
-            else:
+            elif task.number not in held:
                 self._waiting.add((task,))
         failed = next((task for task, state in known if state is TaskState.FAILED), None)
         if failed is not None:
             self._mind_failure(failed, now)
+
+    def _held(self) -> set[int]:
+        """The tasks of which a container of an earlier attempt has not ended yet: each has one at a time."""
+        return {task.number for name, (task, _) in self._earlier.items() if name in self._ending}
 
     def _make_tasks(self) -> None:
         """Create further tasks, if few others wait for containers."""
@@ -315,10 +329,14 @@ class JobMaster:
             for container in response.containers_from_previous_attempts
             if container.id not in self._by_container
         ]
+        for container_id in response.ended_well:
+            self._on_ended_earlier(container_id, well=True)
+        for container_id in [
+            one for one in self._ending if one not in response.ending
+        ]:  # it has ended, or a restarted RM does not know it
+            self._on_ended_earlier(container_id, well=False)
+        self._ending |= dict.fromkeys(response.ending)
         if self.stage is Stage.NEW:
-            self._past = {
-                phase: settled(records, response.ended_well) for phase, records in self._past.items()
-            }
             self.stage = Stage.WORKING
         else:
             self._rm.repeat_all()
@@ -426,6 +444,7 @@ class JobMaster:
     def _on_completed(self, status: ContainerStatus, now: float) -> None:
         task = self._by_container.get(status.container_id)
         if task is None:
+            self._on_ended_earlier(status.container_id, well=status.exit_code == 0)
             return
         del self._by_container[status.container_id]
         task.note_wait(status)
@@ -447,6 +466,31 @@ class JobMaster:
         else:
             task.exit_code = code
             self._on_failed(task, code, now)
+
+    def _on_ended_earlier(self, container_id: str, *, well: bool) -> None:
+        """A container of an earlier attempt has ended. If it ended well, its task needs no other, and ends one that it
+        has; else the task, which has waited for this, may have another."""
+        if well and self._past:
+            self._ended_well.add(container_id)
+        awaited = container_id in self._ending
+        self._ending.pop(container_id, None)
+        task, record = self._earlier.pop(container_id, (None, None))
+        if task is None or record is None or task.state in ENDED or self._is_stopping:
+            return
+        if not well:
+            if awaited and task.number not in self._held():
+                self._waiting.add((task,))
+            return
+        was, container = task.state, task.container
+        if was in _LIVE and container is not None:
+            del self._by_container[container.id]
+            self._rm.releases.append(container.id)
+        elif was is TaskState.WAITING:
+            self._waiting.remove(task)
+        ended_well(task, record)
+        self._close(task, TaskState.SUCCEEDED)
+        if was is TaskState.ASKED:
+            self._rm.asks.repeat_all()
 
     def _is_asked_for_again(self, exit_status: int) -> bool:
         if self.job.preempted_is_failure:

@@ -46,21 +46,28 @@ def stored_task(application_id: str, task: Task) -> StoredTask:
 
 
 def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[StoredTask]:
-    """The records, with the tasks settled that had not come to their end when their attempt ended: such a task has
-    succeeded if its container is in ``ended_well``; otherwise it waits for another container.
+    """The last record of each task, with the tasks settled that had not come to their end when their attempt ended:
+    such a task has succeeded if one of its containers is in ``ended_well``; otherwise it waits for another container.
 
     This is also true of a task that its attempt killed: that attempt gave up, or was about to end the job, but the
     job continues. What made it end the job (a failed task, a limit, a user) ends it again.
     """
     well = frozenset(ended_well)
-    return [
-        one
-        if one.state not in (TaskState.WAITING, TaskState.KILLED)
-        else replace(one, state=TaskState.SUCCEEDED, exit_code=0, exit_status=0, diagnostics="")
-        if one.container_id in well
-        else replace(one, state=TaskState.WAITING, container_id="", node_id="")
-        for one in records
-    ]
+    last: dict[int, StoredTask] = {}
+    for one in records:
+        if one.number in last and last[one.number].state is TaskState.SUCCEEDED:
+            continue
+        if one.state not in (TaskState.WAITING, TaskState.KILLED):
+            last[one.number] = one
+        elif one.container_id in well:
+            last[one.number] = _succeeded(one)
+        else:
+            last[one.number] = replace(one, state=TaskState.WAITING, container_id="", node_id="")
+    return list(last.values())
+
+
+def _succeeded(record: StoredTask) -> StoredTask:
+    return replace(record, state=TaskState.SUCCEEDED, exit_code=0, exit_status=0, diagnostics="")
 
 
 def resume(
@@ -81,6 +88,11 @@ def resume(
         tally.noted["preempted"] += record.preemptions
         known.append((task, record.state))
     return known, chain(others, tasks)
+
+
+def ended_well(task: Task, record: StoredTask) -> None:
+    """The container of this record of the task has ended well."""
+    _restore(task, _succeeded(record))
 
 
 def _restore(task: Task, record: StoredTask) -> None:

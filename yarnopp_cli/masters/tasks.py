@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from executor.causes import CauseKind, of_kind
 from executor.hints import Any
@@ -185,6 +185,14 @@ class Waiting:
         while self._later and self._later[0][0] <= now:
             self._due.append(heappop(self._later)[2])
         return [self._due.popleft() for _ in range(min(most, len(self._due)))]
+
+    def remove(self, task: Task) -> None:
+        """Remove one of them."""
+        if task in self._due:
+            self._due.remove(task)
+        else:
+            self._later = [one for one in self._later if one[2] is not task]
+            heapify(self._later)
 
     def next_time(self) -> float | None:
         """When the next of those that are not due will be; None if there is none."""

@@ -45,8 +45,8 @@ class RegisterApplicationMasterResponse(Record):
 
     ``containers_from_previous_attempts`` are live and now belong to this attempt. ``token``, where set (by an
     AMRMProxy), replaces the request's token in every later call. ``ended_well`` are the containers of earlier
-    attempts that ended with exit code 0, as far as the RM remembers: their master may have died before it was
-    told.
+    attempts that ended with exit code 0 after their masters, or before these were told. ``ending`` are those that
+    have not ended yet, as far as the RM knows: their ends are in ``AllocateResponse.completed``.
     """
 
     minimum: Resource
@@ -57,6 +57,7 @@ class RegisterApplicationMasterResponse(Record):
     containers_from_previous_attempts: tuple[Container, ...] = ()
     token: Token | None = None
     ended_well: tuple[str, ...] = ()
+    ending: tuple[str, ...] = ()
 
 
 class AllocateRequest(Request["AllocateResponse"]):

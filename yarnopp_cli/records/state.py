@@ -53,7 +53,8 @@ class StoredLife(Record):
     ``last_container`` is an upper bound of its containers' numbers. ``stop``: the request that asked its
     hosted master to end. ``succeeded``: the tasks of its last phase that succeeded, as ranges, once it has
     ended. ``history_due``: it has ended, and its history is not kept yet, because some of its containers are
-    still live.
+    still live. ``ended_well``: the containers of attempts that had ended which ended with exit code 0 unknown to
+    their masters.
     """
 
     id: str
@@ -80,6 +81,7 @@ class StoredLife(Record):
     expires_at_ms: int = 0
     succeeded: tuple[int, ...] = ()
     history_due: bool = False
+    ended_well: tuple[str, ...] = ()
 
 
 class StoredTask(Record):

@@ -265,8 +265,10 @@ class RMAppManager:
                 del attempt.containers[container.id]
                 container.attempt = following
                 following.containers[container.id] = container
-        for status in attempt.completed.items() if kept else ():
-            following.completed.put(status.container_id, status)
+        for status in attempt.completed.items():
+            self._ledger.ended_untold(app, status)
+            if kept:
+                following.completed.put(status.container_id, status)
         attempt.forget_news()
 
     def master_ended(self, container: RMContainer) -> None:

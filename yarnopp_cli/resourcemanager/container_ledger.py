@@ -28,7 +28,7 @@ from ..records.ids import ContainerId
 from ..records.requests import Container
 from ..records.tracker_protocol import ContainerToUpdate
 from .context import Due, DueKind, Expected, RMContext
-from .entities import GONE, RMAppAttempt, RMContainer, RMNode
+from .entities import GONE, RMApp, RMAppAttempt, RMContainer, RMNode
 from .lives import CONTAINERS, AttemptEvent, AttemptState, ContainerEvent, Phase
 from .metrics import PerSecond
 
@@ -359,6 +359,30 @@ class ContainerLedger:
         elif not attempt.ended:
             attempt.completed.put(container.id, status)
             self._rm.news_for_master(attempt)
+        else:
+            self.ended_untold(app, status)
+
+    def ended_untold(self, app: RMApp, status: ContainerStatus) -> None:
+        """A container has ended whose master had ended before it was told. A later attempt that has registered is told;
+        if the container ended well, so are all that register, in each life of the RM.
+        """
+        if app.ended:
+            return
+        if status.exit_code == 0 and status.container_id not in app.ended_well:
+            app.ended_well += (status.container_id,)
+            self._rm.changes.lives[app.id] = app
+        if app.attempt.state is AttemptState.RUNNING:
+            app.attempt.completed.put(status.container_id, status)
+            self._rm.news_for_master(app.attempt)
+
+    def ended_unknown(self, status: ContainerStatus) -> None:
+        """A node reports the end of a container that the RM does not know: an earlier life granted it to an attempt
+        that has ended, or that attempt's DistributedScheduler did."""
+        app = self._rm.live.get(status.application_id)
+        if status.exit_code != 0 or app is None or app.hosted or self._rm.find_container(status.container_id):
+            return
+        if ContainerId.parse(status.container_id).application_attempt_id != app.attempt.record:
+            self.ended_untold(app, status)
 
     def abort(
         self,

@@ -518,7 +518,7 @@ class RMApp:
     ``recovered``: it began in an earlier life of the RM.
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
     ``postponed``: it has not begun, and asks for nothing. ``began_at_ms`` is when it did. ``expires_at_ms``: somebody
-    said, while it was postponed, when its lifetime ends, 0 for nobody.
+    said, while it was postponed, when its lifetime ends, 0 for nobody. ``ended_well``: see ``StoredLife``.
     """
 
     id: str
@@ -534,6 +534,7 @@ class RMApp:
     postponed: bool = False
     began_at_ms: int = 0
     expires_at_ms: int = 0
+    ended_well: tuple[str, ...] = ()
     state: YarnApplicationState = YarnApplicationState.NEW
     final_status: FinalApplicationStatus = FinalApplicationStatus.UNDEFINED
     attempts: list[RMAppAttempt] = field(default_factory=list)

@@ -33,6 +33,7 @@ from yarnopp_cli.records.master_protocol import (
 )
 from yarnopp_cli.records.reports import ApplicationReport, FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import Container, ResourceRequest, Token, UpdatedContainer
+from yarnopp_cli.records.state import StoredTask
 
 TOKEN = Token("AMRMToken", "{}", "00")
 ATTEMPT = "appattempt_1_0001_000001"
@@ -49,8 +50,8 @@ def tasks(count: int, kind: ExecutionType = ExecutionType.OPPORTUNISTIC) -> tupl
     return tuple(TaskSpec(number, SIZE, kind) for number in range(1, count + 1))
 
 
-def registered() -> m.Answered:
-    return rm_answered(RegisterApplicationMasterResponse(Resource(1, 0), SIZE, SIZE, "default", True))
+def registered(**more: object) -> m.Answered:
+    return rm_answered(RegisterApplicationMasterResponse(Resource(1, 0), SIZE, SIZE, "default", True, **more))  # type: ignore[arg-type]
 
 
 def container(number: int, request: ResourceRequest, **changes: object) -> Container:
@@ -102,7 +103,8 @@ class World:
 
     ``outcome`` says how a started container ends: (exit status, cause). With ``loses`` the RM's
     connection breaks now and then, before or after the RM has acted on the call. Responses are repeated until
-    acknowledged.
+    acknowledged. ``past`` are an earlier attempt's records, of whose containers those in ``earlier`` end later, each
+    with its code; the RM knew that those in ``ending`` had not ended.
     """
 
     master: JobMaster
@@ -110,6 +112,9 @@ class World:
     outcome: Callable[[str], tuple[int, Cause | None]]
     loses: float = 0.0
     refuses: float = 0.0
+    past: tuple[StoredTask, ...] = ()
+    earlier: dict[str, int] = field(default_factory=dict)
+    ending: tuple[str, ...] = ()
     now: float = 0.0
     asked: dict[int, ResourceRequest] = field(default_factory=dict)
     granted: dict[str, Container] = field(default_factory=dict)
@@ -128,7 +133,7 @@ class World:
 
     def run(self, steps: int = 20_000) -> m.EndMaster:
         """Until the master ends; fails if it does not."""
-        self._do(self.master.handle(m.MasterStarted(), self.now))
+        self._do(self.master.handle(m.MasterStarted(self.past), self.now))
         for _ in range(steps):
             if self.end is not None:
                 return self.end
@@ -143,6 +148,9 @@ class World:
         if self.inbox and self.rng.random() < 0.8:
             self._do(self.master.handle(self.inbox.popleft(), self.now))
             return
+        if self.earlier and self.rng.random() < 0.05:
+            name, code = self.earlier.popitem()
+            self._completed.append(ended(name, -105, exit_code=code))
         if self.live and self.rng.random() < 0.5:
             container_id = self.rng.choice(sorted(self.live))
             if container_id not in self.launched:
@@ -197,7 +205,7 @@ class World:
                 case m.TaskChanged() | m.Notice():
                     pass
                 case m.CallRM(request=RegisterApplicationMasterRequest()):
-                    self.inbox.append(registered())
+                    self.inbox.append(registered(ending=self.ending))
                 case m.CallRM(request=AllocateRequest()):
                     self._on_allocate(command)
                 case m.CallRM(request=FinishApplicationMasterRequest()):

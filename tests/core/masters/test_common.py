@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -30,6 +31,7 @@ from yarnopp_cli.records.container_protocol import (
 )
 from yarnopp_cli.records.jobs import Halt, JobSpec, PhaseSpec, TaskState
 from yarnopp_cli.records.master_protocol import (
+    AM_RESYNC,
     AllocateRequest,
     AllocateResponse,
     FinishApplicationMasterRequest,
@@ -49,12 +51,12 @@ FULL = Cause(CauseKind.QUEUE_FULL)
 class Script:
     """A master with one RM response after the other, as a test says them."""
 
-    def __init__(self, spec: JobSpec, now: float = 0.0) -> None:
+    def __init__(self, spec: JobSpec, now: float = 0.0, past: Iterable[StoredTask] = ()) -> None:
         self.master = JobMaster(spec, ATTEMPT, TOKEN)
         self.now = now
         self._response = 0
         self._number = 1
-        assert only(RegisterApplicationMasterRequest, self.tell(m.MasterStarted()))
+        assert only(RegisterApplicationMasterRequest, self.tell(m.MasterStarted(tuple(past))))
         self.first = self.tell(registered())
 
     def tell(self, event: m.Event) -> list[m.Command]:
@@ -469,6 +471,45 @@ def test_the_next_attempt_runs_what_one_killed_that_lost_the_rm() -> None:
     second.validate()
     assert not only(FinishApplicationMasterRequest, commands)
     assert [ask.num_containers for ask in asks_of(commands)] == [3]
+
+
+@pytest.mark.parametrize("has", ["nothing", "asked", "started", "running"])
+def test_a_task_whose_earlier_container_ends_well_needs_no_other(has: str) -> None:
+    """Whatever the task has by then, and also if another attempt gave it a second container meanwhile."""
+    waits = has == "nothing"
+    had = ((1, "c0"), (2, "c1"), (2, "c2")) if waits else ((1, "c1"), (1, "c2"))
+    past = [StoredTask(ATTEMPT, 0, number, TaskState.WAITING, name, "h1:1") for number, name in had]
+    script = Script(replace(job(2), max_running=1 if waits else 2), past=past)
+    asked = asks_of(script.first)
+    ids = script.grant(asked)[0] if has in ("started", "running") else []
+    if has == "running":
+        script.news(started=tuple(ids))
+    commands = script.news(completed=(ended("c1", -105, exit_code=0),))
+    (changed,) = only(m.TaskChanged, commands)
+    record = stored_task(ATTEMPT, changed.task)
+    assert (record.number, record.state, record.exit_code) == (had[-1][0], TaskState.SUCCEEDED, 0)
+    assert (record.container_id, record.node_id) == ("c1", "h1:1")
+    if ids:
+        assert [call.request.releases for call in only(AllocateRequest, commands)] == [(ids[0],)]
+    else:
+        asked = asked if waits else asks_of(commands)
+        assert sum(ask.num_containers for ask in asked) == 1
+        ids, _ = script.grant(asked)
+    script.news(completed=(ended("c1", -105, exit_code=0),))
+    commands = script.news(completed=(ended(ids[-1], 0),))
+    assert finish_of(commands).request.final_status is FinalApplicationStatus.SUCCEEDED
+
+
+def test_what_ended_well_is_known_when_its_phase_begins_and_when_the_rm_is_asked_anew() -> None:
+    phase = job(1).phases[0]
+    spec = JobSpec("job", "YARN", (phase, phase))
+    past = [StoredTask(ATTEMPT, number, 1, TaskState.WAITING, f"c{number}", "h1:1") for number in (0, 1)]
+    script = Script(spec, past=past)
+    script.news(completed=(ended("c1", -105, exit_code=0),))
+    assert only(RegisterApplicationMasterRequest, script.news(command=AM_RESYNC))
+    commands = script.tell(registered(ended_well=("c0",)))
+    assert finish_of(commands).request.final_status is FinalApplicationStatus.SUCCEEDED
+    assert [command.task.container.id for command in only(m.TaskChanged, commands)] == ["c0", "c1"]
 
 
 def test_a_job_that_a_failure_ended_ends_with_its_next_attempt_too() -> None:

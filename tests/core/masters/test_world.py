@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from executor.causes import Cause, CauseKind
 from yarnopp_cli.masters import messages as m
 from yarnopp_cli.masters.jobmaster import JobMaster
-from yarnopp_cli.records.jobs import Halt, JobSpec, PhaseSpec
+from yarnopp_cli.records.jobs import Halt, JobSpec, PhaseSpec, TaskState
 from yarnopp_cli.records.reports import FinalApplicationStatus
+from yarnopp_cli.records.state import StoredTask
 
 from .driver import ATTEMPT, TOKEN, World, tasks
 
@@ -113,6 +114,43 @@ def test_a_job_that_halts_leaves_nothing_and_keeps_to_its_bound(
         FinalApplicationStatus.FAILED if end.summary.failed else FinalApplicationStatus.SUCCEEDED
     )
     assert end.summary.completed == count or end.summary.failed >= failures
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    seed=st.integers(0, 2**32),
+    count=st.integers(1, 10),
+    most=st.integers(0, 4),
+    loses=st.sampled_from([0.0, 0.2]),
+)
+def test_tasks_end_once_whenever_their_earlier_containers_end(
+    seed: int, count: int, most: int, loses: float
+) -> None:
+    rng = random.Random(seed)
+    past = tuple(
+        StoredTask(ATTEMPT, 0, number, TaskState.WAITING, f"earlier_{number}_{earlier}", "h1:1")
+        for number in range(1, count + 1)
+        for earlier in range(rng.randint(0, 2))
+    )
+    late = [one.container_id for one in past if rng.random() < 0.7]
+    rng.shuffle(late)
+    ending = tuple(one for one in late if rng.random() < 0.5)
+    phase = PhaseSpec("run", tasks(count), ("true",), max_attempts=100)
+    master = JobMaster(JobSpec("job", "YARN", (phase,), max_running=most), ATTEMPT, TOKEN)
+    outcomes = [(0, None), (1, None), (-102, None), (-108, FULL)]
+    world = World(master, rng, lambda _: rng.choice(outcomes), loses=loses, past=past, ending=ending)
+    world.earlier = {one: rng.choice([0, 0, 143]) for one in late}
+    check = master.validate
+
+    def validate() -> None:
+        check()
+        running = {task.number for task in master._by_container.values()}
+        assert not running & {int(one.split("_")[1]) for one in ending if one in world.earlier}
+
+    master.validate = validate  # type: ignore[method-assign]
+    end = world.run()
+    assert end.exit_code == 0 and end.final_status is FinalApplicationStatus.SUCCEEDED
+    assert end.summary.completed == end.summary.total == count
 
 
 @pytest.mark.parametrize("count", [2000])

@@ -309,7 +309,8 @@ class Pipeline:
 
     def take_terms(self, terms: RegisterDistributedSchedulingAMResponse) -> None:
         """By what to allocate."""
-        self.terms = replace(terms, response=replace(terms.response, ended_well=()))  # they are written down
+        told = replace(terms.response, ended_well=(), ending=())  # of others, but the terms are written down
+        self.terms = replace(terms, response=told)
         if self.distributed is not None:
             self.distributed.registered(terms, self.epoch)
 

@@ -90,13 +90,20 @@ class ApplicationMasterService:
                 container.container() for container in attempt.containers.values() if not container.is_am
             ),
             ended_well=self._ended_well(attempt),
+            ending=tuple(
+                container.id
+                for container in attempt.app.containers()
+                if container.attempt is not attempt and not container.is_am
+            ),
         )
 
     def _ended_well(self, attempt: RMAppAttempt) -> tuple[str, ...]:
-        """The containers of earlier attempts whose commands ended with 0."""
+        """The containers of earlier attempts that ended with 0: those of which their masters were not told, and, as
+        their masters may not have written that down, others that are still remembered.
+        """
         if attempt is attempt.app.attempts[0]:
             return ()
-        return tuple(
+        remembered = (
             container.id
             for container in self._rm.finished_containers.values()
             if container.app is attempt.app
@@ -104,6 +111,7 @@ class ApplicationMasterService:
             and container.status is not None
             and container.status.exit_code == 0
         )
+        return tuple(dict.fromkeys((*attempt.app.ended_well, *remembered)))
 
     def register_distributed(
         self, call: CallReceived, request: distributed.RegisterDistributedSchedulingAMRequest

@@ -196,6 +196,7 @@ class ResourceTrackerService:
                 node, status
             )  # granted by an earlier life, started in this one
         if container is None:
+            self._ledger.ended_unknown(status)
             return False
         if status.state is ContainerState.DONE:
             self._ledger.complete(container, status)
