@@ -286,8 +286,8 @@ def test_a_repeated_submission_is_the_same_application() -> None:
     assert cluster.submit(application_id=app_id) == app_id
     assert cluster.submit(application_id=app_id) == app_id
     cluster.ask(KillApplicationRequest(app_id))
-    with pytest.raises(InvalidStateError):
-        cluster.submit(application_id=app_id)
+    assert cluster.submit(application_id=app_id) == app_id, "as in YARN"
+    assert cluster.app(app_id).state is YarnApplicationState.KILLED
 
 
 def test_tokens_speak_for_their_own_attempt_only() -> None:

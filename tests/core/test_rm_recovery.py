@@ -427,6 +427,60 @@ def test_only_so_many_ended_applications_are_kept() -> None:
     assert [app.number for app in cluster.context.applications.values()] == [3, 4]
 
 
+@pytest.mark.parametrize("kind", ["hosted", "managed", "unmanaged", "with its id"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_submission_that_was_not_answered_is_the_same_in_the_next_life(kind: str, taken: bool) -> None:
+    world = World()
+    cluster = world.cluster
+    for host in world.hosts:
+        host.register()
+    context = ApplicationSubmissionContext(
+        "",
+        "night",
+        unmanaged=kind == "unmanaged",
+        am_container_spec=ContainerLaunchContext(("am",)),
+        key="a key",
+    )
+    if kind == "with its id":
+        given = cluster.ask(GetNewApplicationRequest()).application_id
+        context = replace(context, application_id=given, key="")
+    request = SubmitJobRequest(context, world.spec) if kind == "hosted" else SubmitApplicationRequest(context)
+    cluster.dies_at, cluster.after = cluster.writes, taken
+    with pytest.raises(Died):
+        cluster.send(request, cluster.connection())
+    cluster.restart()
+    answers = [cluster.ask(request, cluster.connection()) for _ in range(2)]
+    assert {one.application_id for one in answers} == set(cluster.context.applications)
+    assert len({(one.application_id, one.attempt_id, one.am_token) for one in answers}) == 1
+    with pytest.raises(InvalidStateError, match="has already been submitted"):
+        cluster.ask(request, cluster.connection(), user="eve", uid=1001)
+    others = replace(request, context=replace(context, key="another", application_id=""))
+    other = cluster.ask(others, cluster.connection())
+    assert len(cluster.context.applications) == 2
+    cluster.ask(KillApplicationRequest(other.application_id))
+    if kind == "hosted":
+        world.id = answers[0].application_id
+        world.watch()  # its client goes on
+        world.finish()
+        assert world.ended == Counter(range(1, 13)) and world.began.total() == 13
+    else:
+        cluster.ask(KillApplicationRequest(answers[0].application_id))
+    cluster.restart()
+    again = cluster.ask(request, cluster.connection())
+    assert again.application_id == answers[0].application_id, "also when it has ended"
+    assert len(cluster.context.applications) == 2
+    assert cluster.app(again.application_id).finished_at_ms
+
+
+def test_a_submission_is_forgotten_with_its_application() -> None:
+    cluster = Kept(max_completed_applications=1)
+    first, second = (cluster.submit(key=key) for key in ("one", "two"))
+    assert cluster.submit(key="one") == first
+    for app_id in (first, second):
+        cluster.ask(KillApplicationRequest(app_id))
+    assert cluster.context.submissions == {"two": second}
+
+
 def test_a_master_elsewhere_registers_again_and_keeps_its_containers() -> None:
     cluster = Kept()
     node = cluster.node()

@@ -51,7 +51,8 @@ TOKEN = Token("AMRMToken", "{}", "00")
 
 
 class FakeCluster:
-    """Serves until ``close``. ``hang_up_after`` ends each RM connection after so many calls, once."""
+    """Serves until ``close``. ``hang_up_after`` ends each RM connection after so many calls, once, and the method
+    ``dies_of`` each time."""
 
     def __init__(
         self, directory: Path, outcomes: list[int | None], *, output: bytes = b"", hang_up_after: int = 0
@@ -63,7 +64,10 @@ class FakeCluster:
         self.output = output
         self.hang_up_after = hang_up_after
         self.nodes_running = 1
+        self.started_at_ms = 1
+        self.dies_of = ""
         self.calls: list[str] = []
+        self.requests: list[Any] = []
         self.stopped: list[str] = []
         self.finish: FinishApplicationMasterRequest | None = None
         self.killed: KillApplicationRequest | None = None
@@ -84,8 +88,11 @@ class FakeCluster:
 
     def submitted(self) -> SubmitApplicationResponse:
         """What the RM would have answered to the submission."""
-        info = ClusterInfo(0, 0, 0, "", "stay", "", self.address, nodes_running=self.nodes_running)
-        return SubmitApplicationResponse(APPLICATION, info, ATTEMPT, TOKEN, str(self.logs))
+        return SubmitApplicationResponse(APPLICATION, self._info(), ATTEMPT, TOKEN, str(self.logs))
+
+    def _info(self) -> ClusterInfo:
+        began = self.started_at_ms
+        return ClusterInfo(began, 1, 0, "", "stay", "", self.address, nodes_running=self.nodes_running)
 
     def close(self) -> None:
         """End the thread; fails if it died of an error."""
@@ -123,11 +130,15 @@ class FakeCluster:
             call = json.loads(bytes(buffer[:end]))
             del buffer[: end + 1]
             self.calls.append(call["method"])
+            request = decode({**RM_METHODS, **NM_METHODS}[call["method"]], call["params"])
+            self.requests.append(request)
+            if call["method"] == self.dies_of:
+                self._drop(descriptor)
+                return
             if self.hang_up_after and len(self.calls) >= self.hang_up_after:
                 self.hang_up_after = 0
                 self._drop(descriptor)
                 return
-            request = decode({**RM_METHODS, **NM_METHODS}[call["method"]], call["params"])
             handler: Callable[..., Any] = getattr(self, "_on_" + call["method"])
             response = handler(client, call["id"], request)
             if response is not None:
@@ -147,6 +158,9 @@ class FakeCluster:
 
     def _on_submitApplication(self, *_: Any) -> Any:
         return self.submitted()
+
+    def _on_getClusterInfo(self, *_: Any) -> Any:
+        return self._info()
 
     def _on_registerApplicationMaster(self, *_: Any) -> Any:
         size = Resource(1024, 4)

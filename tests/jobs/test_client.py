@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import pytest
 from executor.linux.procfs import boot_id
 from yarnopp_cli.cli.jobs.running import killed_at_once
 from yarnopp_cli.cluster.rundir import RunDir
-from yarnopp_cli.cluster.watched import write_watched
+from yarnopp_cli.cluster.watched import forget_watched, write_watched
 from yarnopp_cli.errors import NoAnswerError
-from yarnopp_cli.jobs.client import JobClient, why_no_node
+from yarnopp_cli.jobs.client import ATTEMPTS, JobClient, why_no_node
 from yarnopp_cli.machine.restarts import Watched
 from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.reports import NodeReport, NodeState
@@ -38,22 +39,67 @@ def test_a_drained_node_is_no_missing_one() -> None:
     assert why_no_node([sick]) == ("h1:1 is unhealthy (disk full), so the job waits: `yopp node status h1:1`")
 
 
-@pytest.mark.parametrize("nodes_running", [1, 0])
-def test_a_job_that_an_rm_may_have_taken_before_it_died_is_not_submitted_again(
-    tmp_path: Path, nodes_running: int
+SUBMISSION = SubmitApplicationRequest(ApplicationSubmissionContext("", "job"))
+
+
+def client_of_a_dead_rm(directory: Path, note: Callable[[str], None]) -> JobClient:
+    """A client in a run directory whose RM has died, and is to be restarted."""
+    run_dir = RunDir.of(str(directory))
+    write_watched(run_dir, "rm", Watched(1 << 22, 1, boot_id()))
+    return JobClient(run_dir, load([], [], environ={}, state_dir=str(directory)), note)
+
+
+@pytest.mark.parametrize("next_life", ["knows", "knows nothing", "never comes"])
+def test_a_submission_without_an_answer_is_repeated_to_an_rm_that_knows_of_it(
+    tmp_path: Path, next_life: str
 ) -> None:
-    run_dir = RunDir.of(str(tmp_path))
-    cluster = FakeCluster(tmp_path, [], hang_up_after=1 if nodes_running else 2)
-    cluster.nodes_running = nodes_running
-    write_watched(run_dir, "rm", Watched(1 << 22, 1, boot_id()))  # it died, and is to be restarted
+    cluster = FakeCluster(tmp_path, [], hang_up_after=1)
+    cluster.started_at_ms = 2 if next_life == "knows" else 1
     notes = list[str]()
-    client = JobClient(run_dir, load([], [], environ={}, state_dir=str(tmp_path)), notes.append)
-    request = SubmitApplicationRequest(ApplicationSubmissionContext("", "job"))
-    if nodes_running:  # it dies before it answers
-        with pytest.raises(NoAnswerError, match="while it took the job"):
-            client.submit(None, lambda: request)
-    else:  # it has answered, and dies while the client waits for a node
-        assert client.submit(None, lambda: request).application_id == APPLICATION
+
+    def note(text: str) -> None:
+        notes.append(text)
+        if next_life == "never comes":
+            forget_watched(client.run_dir)
+
+    client = client_of_a_dead_rm(tmp_path, note)
+    connection = client.open()
+    if next_life == "never comes":
+        (tmp_path / "rm.sock").unlink()
+    if next_life == "knows":
+        assert client.submit(None, lambda: SUBMISSION).application_id == APPLICATION
+    else:
+        with pytest.raises(NoAnswerError, match="while it took the job") as raised:
+            client.submit(None, lambda: SUBMISSION)
+        because = "has no stored state" if next_life == "knows nothing" else "the cluster has ended"
+        assert because in raised.value.because and "may have been submitted" in raised.value.because
+    assert client.connection is not connection
+    client.close()
+    cluster.close()
+    assert ["the ResourceManager is available again" in text for text in notes] == [
+        next_life != "never comes"
+    ]
+    keys = [one.context.key for one in cluster.requests if isinstance(one, SubmitApplicationRequest)]
+    assert len(keys) == 1 + (next_life == "knows") and len(set(keys)) == 1 and keys[0]
+
+
+def test_a_submission_that_kills_each_rm_is_given_up(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, [])
+    cluster.started_at_ms, cluster.dies_of = 2, "submitApplication"
+    client = client_of_a_dead_rm(tmp_path, lambda text: None)
+    with pytest.raises(NoAnswerError, match="while it took the job") as raised:
+        client.submit(None, lambda: SUBMISSION)
+    client.close()
+    cluster.close()
+    assert "may have been submitted" in raised.value.because
+    assert cluster.calls.count("submitApplication") == ATTEMPTS
+
+
+def test_an_rm_that_dies_while_its_client_waits_for_a_node_has_the_job(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path, [], hang_up_after=2)
+    cluster.nodes_running = 0
+    client = client_of_a_dead_rm(tmp_path, lambda text: None)
+    assert client.submit(None, lambda: SUBMISSION).application_id == APPLICATION
     client.close()
     cluster.close()
     assert cluster.calls.count("submitApplication") == 1

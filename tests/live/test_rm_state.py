@@ -9,8 +9,20 @@ import signal
 import sqlite3
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from executor.records import Resource
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
+from yarnopp_cli.cluster.rundir import RunDir
+from yarnopp_cli.jobs.client import JobClient
+from yarnopp_cli.masters.commands import plan_run
+from yarnopp_cli.records.client_protocol import SubmitJobRequest
+from yarnopp_cli.records.jobs import TaskSpec
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.rpc.blocking import Connection
+from yarnopp_cli.settings.loading import load
 
 from .conftest import Yopp, wait_until
 
@@ -100,6 +112,39 @@ def test_a_job_from_before_a_restart_is_run_again(yopp: Yopp) -> None:
     assert "Wrote input for Map #1" in again and "Estimated value of Pi is 3.8" in again
     assert "as a whole" in yopp("rerun", pi, "--failed", code=2).stderr
     assert not (yopp.run_dir / "state" / "jobs").exists(), "its files are removed"
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_submission_that_an_rm_does_not_answer_is_taken_once(
+    yopp: Yopp, monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    ran, said, asked = yopp.home / "ran", list[str](), list[object]()
+    yopp("up", "--vcores", "1", "--memory", "512", KEPT)
+    run_dir, real = RunDir.of(str(yopp.run_dir)), Connection.call
+
+    def call(self: Connection, request: Any, **more: Any) -> Any:
+        if isinstance(request, SubmitJobRequest):
+            asked.append(request)
+            if len(asked) == 1:
+                if taken:
+                    real(self, request, **more)
+                daemon = run_dir.daemon("rm")
+                assert daemon is not None
+                daemon.process.send(signal.SIGKILL)
+                assert not wait_for_end([daemon.process], 10)
+                yopp("rm", "start")
+        return real(self, request, **more)
+
+    monkeypatch.setattr(Connection, "call", call)
+    client = JobClient(run_dir, load([], [], environ={}, state_dir=str(yopp.home)), said.append)
+    job = plan_run(("sh", "-c", f"echo $YOPP_TASK >> {ran}"), TaskSpec(1, Resource(16, 1)), 3)
+    request = SubmitJobRequest(ApplicationSubmissionContext("", "job"), job, attached=False)
+    answer = client.submit(request, pytest.fail)
+    client.close()
+    assert len(asked) == 2 and "available again" in said[-1]
+    yopp("wait", answer.application_id)
+    assert [one["id"] for one in yopp.json("app", "list", "-a")["apps"]["app"]] == [answer.application_id]
+    assert Counter(started(ran)) == Counter("123")
 
 
 def test_a_state_is_imported_over_one_that_is_garbled_and_not_over_a_newer_one(yopp: Yopp) -> None:

@@ -1,8 +1,8 @@
-"""Retries of a read-only command whose ResourceManager is lost: it tries again for a while, reports a long
+"""Retries of a command whose ResourceManager is lost: it tries again for a while, reports a long
 absence, and reports when the ResourceManager is available again.
 
-Changes are never retried: whether the first call took effect is unknown. An RM that is connected but does not
-answer is not lost; that is an error at once.
+Changes are never retried, except a submission, which has a key (``jobs/client.py``): whether the first call took effect
+is unknown. An RM that is connected but does not answer is not lost; that is an error at once.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ A job that could not be submitted leaves no cluster behind.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 
@@ -76,6 +77,14 @@ def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
     return "no NodeManager is running, so the job waits: `yopp up` starts it again"
 
 
+def _unsure(error: YoppError, why: str) -> NoAnswerError:
+    return NoAnswerError(
+        f"{error.message} while it took the job",
+        because=f"the job may have been submitted, and might run twice if it were submitted again: {why}",
+        hint="`yopp app list -a` shows whether it was; if not, type the command again",
+    )
+
+
 class JobClient:
     """A connection to the RM of a run directory, for one job, which was submitted at ``submitted_at`` (monotonic).
     ``note`` is called with lines for the user."""
@@ -135,34 +144,40 @@ class JobClient:
     def submit(
         self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
     ) -> SubmitApplicationResponse:
-        """Submit the job; if the cluster is ending, to the next one. ``otherwise`` makes the request if the RM hosts
-        no masters, the job is too large for one message, or ``request`` is None. Raises YoppError.
+        """Submit the job; if the cluster is ending, to the next one; to an RM that was restarted, the same submission
+        again. ``otherwise`` makes the request if the RM hosts no masters, the job is too large for one message, or
+        ``request`` is None. Raises YoppError.
         """
-        for attempt in range(1, ATTEMPTS + 1):
+        key, attempt, unsure = os.urandom(12).hex(), 1, False
+        while True:
             try:
-                response = self._submit(request, otherwise)
+                response = self._submit(request, otherwise, key)
                 self.submitted_at = time.monotonic()
                 break
-            except NoAnswerError:  # the job may have been submitted: do not submit it twice
+            except NoAnswerError:
                 self.close()
                 raise
-            except (ShuttingDownError, ConnectionFailedError) as error:
-                sent = self.connection is not None and not isinstance(error, ShuttingDownError)
-                self.close()
+            except ConnectionFailedError as error:
                 from ..cluster.watched import may_return
 
-                if sent and may_return(self.run_dir):  # else the cluster has ended, and its jobs with it
-                    raise NoAnswerError(
-                        f"{error.message} while it took the job",
-                        because="the job may have been submitted, and would run twice if it were submitted again",
-                        hint="`yopp app list -a` shows whether it was; if not, type the command again",
-                    ) from None
+                unsure = unsure or (self.connection is not None and may_return(self.run_dir))
+                self.close()
+                if unsure and attempt == ATTEMPTS:
+                    raise _unsure(error, f"the ResourceManager was lost {ATTEMPTS} times") from None
+                if unsure:  # else the cluster has ended, and its jobs with it
+                    self._find_next_life(error)
+                elif attempt == ATTEMPTS or not self.settings.on_demand_enabled:
+                    raise
+            except ShuttingDownError:
+                self.close()
+                unsure = False  # it does not have the job
                 if attempt == ATTEMPTS or not self.settings.on_demand_enabled:
                     raise
-                self._wait_for_its_end(error)
+                self.run_dir.wait_until_gone(ENDING_SECONDS)
             except (YoppError, KeyboardInterrupt):
                 self.abandon()
                 raise
+            attempt += 1
         if response.info.nodes_running:
             return response
         try:
@@ -175,14 +190,44 @@ class JobClient:
             raise
 
     def _submit(
-        self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
+        self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest], key: str
     ) -> SubmitApplicationResponse:
         if request is not None:
             try:
-                return self.open().call(request)
+                return self.open().call(replace(request, context=replace(request.context, key=key)))
             except (MastersNotHostedError, TooLargeError):
                 pass  # its master runs elsewhere
-        return self.open().call(otherwise())
+        elsewhere = otherwise()
+        return self.open().call(replace(elsewhere, context=replace(elsewhere.context, key=key)))
+
+    def _find_next_life(self, error: ConnectionFailedError) -> None:
+        """Connect to the next life of an RM that died and may have taken the job. Raises NoAnswerError if there is none
+        that knows whether it did.
+        """
+        from ..client.patience import Patience
+        from ..cluster.watched import may_return
+
+        patience = Patience(self.note, lambda: may_return(self.run_dir))
+        why, lost = "the ResourceManager that answers now has no stored state", error
+        try:
+            while self.connection is None:
+                patience.lost(lost)
+                try:
+                    self.connection = Connection(self.run_dir.rm_socket)
+                    patience.connected()
+                    info = self.connection.call(GetClusterInfoRequest())
+                    patience.found()
+                    if info.cluster_timestamp != info.started_at_ms:
+                        return
+                except NoAnswerError:
+                    raise
+                except ConnectionFailedError as again:
+                    self.close()
+                    lost = again
+        except ConnectionFailedError as gone:
+            why = gone.message
+        self.close()
+        raise _unsure(error, why) from None
 
     def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
         """Wait for the first node: the RM serves before its nodes register, and another command may just be
@@ -226,10 +271,6 @@ class JobClient:
             return self.connection.call(request, timeout=timeout)
         except YoppError:
             return None
-
-    def _wait_for_its_end(self, error: YoppError) -> None:
-        if isinstance(error, ShuttingDownError):
-            self.run_dir.wait_until_gone(ENDING_SECONDS)
 
     def find_node(self, name: str) -> str:
         """The node named by its id, its host, its port, or the end of its id. Raises NodeNotFoundError."""

@@ -147,7 +147,8 @@ class ApplicationSubmissionContext(Record):
     condition in ``after``, ``ID:CONDITION``, is met: another application has succeeded (``ok``), failed
     (``failed``) or ended (``any``). A condition that is met is removed. ``deadline_at_ms`` is when the
     application is ended, begun or not, 0 for never. ``results`` is the file that the command of a task writes its
-    output to (``yopp run --results``), with the marks of tasks and ``{job}``; "" if output goes to the logs.
+    output to (``yopp run --results``), with the marks of tasks and ``{job}``; "" if output goes to the logs. ``key`` is
+    the submission's, made by its client: the RM, in each of its lives, answers the same one with the same application.
     """
 
     application_id: str
@@ -170,6 +171,7 @@ class ApplicationSubmissionContext(Record):
     after: tuple[str, ...] = ()
     deadline_at_ms: int = 0
     results: str = ""
+    key: str = ""
 
 
 class JobProperty(Record):

@@ -106,6 +106,8 @@ class RMAppManager:
             self._rm.task_books[app_id] = TaskBook(context.map_reduce)
         self._rm.applications[app_id] = app
         self._rm.live[app_id] = app
+        if context.key:
+            self._rm.submissions[context.key] = app_id
         self._rm.applications_started += 1
         self._rm.move(app, AppEvent.SUBMIT)
         self._rm.move(app, AppEvent.ACCEPT)
@@ -389,7 +391,7 @@ class RMAppManager:
         self._rm.retired[app.id] = app
         while len(self._rm.completed) > self._rm.settings.max_completed_applications:
             forgotten = self._rm.completed.popleft()
-            self._rm.applications.pop(forgotten, None)
+            self._rm.submissions.pop(self._rm.applications.pop(forgotten).context.key, None)
             self._rm.changes.forgotten.append(forgotten)
         self._rm.changes.awaited = True
 

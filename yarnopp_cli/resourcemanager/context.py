@@ -297,6 +297,8 @@ class RMContext:
         self.history = EventHistory(settings.event_history_size, written=settings.recovery_enabled)
         self.applications: dict[str, RMApp] = {}
         self.live: dict[str, RMApp] = {}
+        #: ids of applications by the keys of their submissions
+        self.submissions: dict[str, str] = {}
         #: those that are to begin later
         self.postponed: dict[str, RMApp] = {}
         self.completed: deque[str] = deque()

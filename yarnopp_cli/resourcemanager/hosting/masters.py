@@ -146,7 +146,7 @@ class HostedMasters:
     def submit(
         self, call: CallReceived, request: client.SubmitJobRequest
     ) -> client.SubmitApplicationResponse:
-        """Take a job in, and let its master begin. Submitting it twice (a repeated call) gives the same answer."""
+        """Take a job in, and let its master begin. Submitting it again gives the same answer."""
         if not self._rm.settings.hosted_masters or self._rm.distributed:
             raise MastersNotHostedError(
                 "this cluster does not host masters",
@@ -159,7 +159,7 @@ class HostedMasters:
             self._check_sizes(request.job)
         context = replace(request.context, unmanaged=True, am_container_spec=None)
         app = self._clients.take_in(call, context, hosted=True)
-        if app.id not in self._jobs:
+        if app.id not in self._jobs and not app.ended:
             job = replace(request.job, heartbeat_ms=_NOT_SOON)
             attempt = app.attempt
             master = JobMaster(job, attempt.id, attempt.token, hosted=True)

@@ -62,7 +62,7 @@ class ClientRMService:
     def submit(
         self, call: CallReceived, request: client.SubmitApplicationRequest
     ) -> client.SubmitApplicationResponse:
-        """Take an application in. Submitting the same one twice (a repeated call) gives the same answer."""
+        """Take an application in. Submitting the same one again, by its id or its key, gives the same answer."""
         app = self.take_in(call, request.context)
         tells = app.unmanaged and not app.hosted
         return self.submitted(app, app.attempt.id if tells else "", app.attempt.token if tells else None)
@@ -82,18 +82,21 @@ class ClientRMService:
     def take_in(
         self, call: CallReceived, submission: ApplicationSubmissionContext, *, hosted: bool = False
     ) -> RMApp:
-        """The application that is submitted, or was by this very user. Raises YoppError."""
-        self._refuse_if_ending()
+        """The application that is submitted, or was by this very user, in whatever state that is (as in YARN). Raises
+        YoppError.
+        """
         if not call.user:
             raise AccessDeniedError(
                 "the submitter of this application is unknown",
                 because="the kernel does not show which user is calling",
             )
         user = submission.user if call.uid == 0 and submission.user else call.user
-        app = self._rm.applications.get(submission.application_id)
+        known = self._rm.submissions.get(submission.key, submission.application_id)
+        app = self._rm.applications.get(known)
         if app is None:
+            self._refuse_if_ending()
             return self._take_in(call, submission, user, hosted=hosted)
-        if app.ended or app.user != user or app.hosted is not hosted:
+        if app.user != user or app.hosted is not hosted:
             raise InvalidStateError(
                 f"{app.id} has already been submitted", because=f"it is {app.state.value}"
             )
