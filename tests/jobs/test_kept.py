@@ -13,6 +13,7 @@ from yarnopp_cli.cli.jobs.joblog import (
     JobLog,
     Line,
     command_of,
+    containers_in,
     lines_of,
     still_to_run,
     write_afterwards,
@@ -22,8 +23,14 @@ from yarnopp_cli.cli.jobs.outputs import into_files
 from yarnopp_cli.errors import UsageError
 from yarnopp_cli.masters.commands import Tasks, plan_run
 from yarnopp_cli.masters.sweeps import launch_of
+from yarnopp_cli.records.history import ApplicationHistory, EventKind, HistoryEvent
 from yarnopp_cli.records.jobs import Sweep, TaskReport, TaskSpec, TaskState
-from yarnopp_cli.records.reports import ContainerReport
+from yarnopp_cli.records.reports import (
+    ApplicationReport,
+    ContainerReport,
+    FinalApplicationStatus,
+    YarnApplicationState,
+)
 
 GUARANTEED = ExecutionType.GUARANTEED
 
@@ -86,6 +93,33 @@ def test_afterwards_the_last_end_of_each_task_is_a_line_whatever_order_its_conta
     ]
     assert write_afterwards(str(path), job, [1, 2, 4], ran) == 1, "of task 4 nothing is known any more"
     assert {number: line.exit_code for number, line in lines_of(str(path)).items()} == {1: 0, 2: 0}
+
+
+def test_the_ends_of_containers_that_are_no_longer_known_are_in_the_kept_events() -> None:
+    report = ApplicationReport(
+        "application_1_0001", "", "", "default", "YARN", YarnApplicationState.FINISHED,
+        FinalApplicationStatus.SUCCEEDED, log_directory="/logs",
+    )  # fmt: skip
+
+    def event(attempt: int, number: int, kind: EventKind, **numbers: int) -> HistoryEvent:
+        name = f"container_1_0001_{attempt:02d}_{number:06d}"
+        return HistoryEvent(1, 9, kind, "h1:1", report.application_id, name, numbers=numbers)
+
+    events = (
+        event(1, 1, EventKind.CONTAINER_COMPLETED, exitStatus=3, exitCode=3, at=900, ranMs=200, pausedMs=50),
+        event(1, 2, EventKind.CONTAINER_STARTED, at=5),
+        event(2, 2, EventKind.CONTAINER_ABORTED, exitStatus=-100, at=950),
+        event(2, 1 << 39, EventKind.CONTAINER_COMPLETED, exitStatus=0, at=950),
+    )
+    found = containers_in(ApplicationHistory(report, (), events, tasks=(7,), later_tasks=((-1, 8),)))
+    assert [(one.task, one.exit_status, one.exit_code) for one in found] == [
+        (7, 3, 3),
+        (8, -100, None),
+        (None, 0, None),
+    ]
+    first = found[0]
+    assert (first.started_at_ms, first.finished_at_ms, first.node_id) == (650, 900, "h1:1")
+    assert first.log_directory == "/logs/container_1_0001_01_000001"
 
 
 def test_commands_are_told_as_they_were_typed() -> None:

@@ -141,10 +141,25 @@ def test_a_submission_that_an_rm_does_not_answer_is_taken_once(
     request = SubmitJobRequest(ApplicationSubmissionContext("", "job"), job, attached=False)
     answer = client.submit(request, pytest.fail)
     client.close()
-    assert len(asked) == 2 and "available again" in said[-1]
+    assert len(asked) == 2 and any("available again" in line for line in said)
     yopp("wait", answer.application_id)
     assert [one["id"] for one in yopp.json("app", "list", "-a")["apps"]["app"]] == [answer.application_id]
     assert Counter(started(ran)) == Counter("123")
+
+
+def test_the_log_of_a_job_has_the_tasks_that_ended_before_a_restart(yopp: Yopp) -> None:
+    log, go = yopp.home / "started", yopp.home / "go"
+    yopp("up", "--vcores", "1", "--memory", "512", KEPT)
+    script = f"echo $YOPP_TASK >> {log}; [ {{}} != c ] || until [ -e {go} ]; do sleep 0.02; done; exit {{#}}"
+    job = yopp("run", "-q", "-d", "--memory", "64", "--shell", script, ":::", "a", "b", "c").stdout.strip()
+    wait_until(lambda: len(started(log)) == 3, what="the third task runs")
+    kill_the_rm(yopp)
+    go.touch()
+    assert "lacks" not in yopp("wait", job, "--joblog", "log", code=3).stderr
+    rows = [line.split("\t") for line in (yopp.home / "log").read_text().splitlines()[1:]]
+    assert [(row[0], row[6]) for row in rows] == [("1", "1"), ("2", "2"), ("3", "3")]
+    began = [float(row[2]) for row in rows]
+    assert began == sorted(began) and ":" not in [row[1] for row in rows]
 
 
 def test_a_state_is_imported_over_one_that_is_garbled_and_not_over_a_newer_one(yopp: Yopp) -> None:

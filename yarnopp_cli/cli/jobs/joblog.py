@@ -16,11 +16,13 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 from executor.light import Record, replace
-from executor.records import PREEMPTION_STATUSES, ContainerExitStatus
+from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ExecutionType, Resource
 
 from ...errors import UsageError
 from ...masters.commands import Tasks
 from ...masters.sweeps import launch_of
+from ...records.history import ApplicationHistory
+from ...records.ids import ContainerId
 from ...records.jobs import JobSpec, TaskReport, TaskState
 from ...records.reports import ContainerReport
 from ...views.containers import shell_code
@@ -202,6 +204,36 @@ def write_afterwards(
     finally:
         log.close()
     return sum(number not in last for number in succeeded)
+
+
+def containers_in(history: ApplicationHistory) -> list[ContainerReport]:
+    """The containers of tasks whose ends are among the events that are kept of a job."""
+    app, found = history.application, []
+    for event in history.events:
+        numbers = event.numbers
+        if event.container and "exitStatus" in numbers:
+            record = ContainerId.parse(event.container)
+            attempt = (history.tasks, *history.later_tasks)[record.application_attempt_id.attempt_id - 1]
+            (task,) = attempt[record.container_id - 1 : record.container_id] or (-1,)
+            ended = numbers["at"]
+            report = ContainerReport(
+                event.container,
+                app.application_id,
+                event.node,
+                ExecutionType.GUARANTEED,  # or not: a log does not say
+                Resource(),
+                ContainerState.DONE,
+                task=task if task >= 0 else None,
+                exit_status=numbers["exitStatus"],
+                exit_code=numbers.get("exitCode"),
+                started_at_ms=ended - numbers["ranMs"] - numbers.get("pausedMs", 0)
+                if "ranMs" in numbers
+                else 0,
+                finished_at_ms=ended,
+                log_directory=os.path.join(app.log_directory, event.container),
+            )
+            found.append(report)
+    return found
 
 
 def _opened(path: str, *, more: bool) -> BinaryIO:

@@ -200,10 +200,18 @@ def _logged(session: Session, application_id: str) -> tuple[JobSpec, Sequence[in
 
 
 def _write_log(session: Session, application_id: str, path: str) -> None:
-    from .joblog import write_afterwards
+    from ...cluster.histories import read_history
+    from .joblog import containers_in, write_afterwards
 
     job, good = _logged(session, application_id)
-    ended = session.client.containers(GetContainersRequest(application_id, finished=True))
+    ended = list(session.client.containers(GetContainersRequest(application_id, finished=True)))
+    known = {one.container_id for one in ended}
+    with contextlib.suppress(ApplicationNotFoundError):  # a restarted RM knows no containers that had ended
+        ended += [
+            one
+            for one in containers_in(read_history(session.run_dir, application_id))
+            if one.container_id not in known
+        ]
     if lacks := write_afterwards(path, job, good, ended):
         session.printer.warn(
             f"{path} lacks {lacks} tasks: the ResourceManager no longer knows their containers"
