@@ -11,7 +11,7 @@ import errno
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 from ..light import Record
 
@@ -244,8 +244,15 @@ class Traces(Record):
     mark: bytes
 
 
-def members_of(traces: Traces, table: dict[int, ProcessStat], *, orphans: bool = True) -> list[ProcessStat]:
-    """The processes of a container without a cgroup: those of the shim's session, and their descendants.
+def members_of(
+    traces: Traces,
+    table: dict[int, ProcessStat],
+    *,
+    orphans: bool = True,
+    known: Collection[tuple[int, int]] = (),
+) -> list[ProcessStat]:
+    """The processes of a container without a cgroup: those of the shim's session, those that were ``known`` before by
+    pid and start time, and their descendants.
 
     An orphan with a session of its own is found by the mark in its environment; ``orphans=False`` skips that
     search, which reads one file for each process. The shim and dead processes are left out.
@@ -256,6 +263,7 @@ def members_of(traces: Traces, table: dict[int, ProcessStat], *, orphans: bool =
     # session is gone, and that process does not belong to the container.
     if shim is None or shim.start == traces.start:
         members = {pid for pid, entry in table.items() if entry.session == traces.shim}
+    members.update(pid for pid, start in known if pid in table and table[pid].start == start)
     own_session = os.getsid(0)
     strangers = []
     for pid, entry in table.items():

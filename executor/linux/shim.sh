@@ -50,7 +50,9 @@ YOPP_SHIM_WORD=$?
 if [ "$1" = --reaps ]; then
 	# Orphans of the command are children of this process: they end with it, whatever they did to their environment
 	# and session. One that keeps forking is left to the node. The empty subshell reaps the dead ones.
-	for YOPP_SHIM_ROUND in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	# On a busy host, a killed one needs many rounds until it has ended and left its own children to this process.
+	YOPP_SHIM_ROUND=0
+	while [ "$((YOPP_SHIM_ROUND += 1))" -le 200 ]; do
 		YOPP_SHIM_LEFT=
 		read -r YOPP_SHIM_LEFT <"/proc/$$/task/$$/children" || :
 		[ "$YOPP_SHIM_LEFT" ] || break

@@ -64,8 +64,9 @@ class NoCgroups(CgroupDriver):
         traces = self._traces.get(container_id)
         if traces is None:
             return []
-        members = members_of(traces, table, orphans=orphans)
         seen = self._seen.setdefault(container_id, set())
+        # Those seen before belong to it also when their shim has ended, and they are children of another process.
+        members = members_of(traces, table, orphans=orphans, known=seen)
         seen.update((entry.pid, entry.start) for entry in members)
         self._reap_orphans(traces, seen, table)
         return members

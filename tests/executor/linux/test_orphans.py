@@ -12,7 +12,8 @@ import pytest
 
 from executor.core.commands import CleanUpContainer, KillContainer
 from executor.core.events import ContainerExited
-from executor.linux.procfs import read_stat, scan
+from executor.linux.cgroups import none
+from executor.linux.procfs import ProcessStat, Traces, read_stat, scan
 from executor.linux.shim import set_subreaper
 from executor.settings import ExecutorSettings
 
@@ -117,3 +118,22 @@ def test_nobody_outlives_its_container(tmp_path: Path, escape: str, end: str) ->
         asyncio.run(scenario())
     finally:
         set_subreaper(False)
+
+
+def test_who_was_seen_belongs_to_it_also_after_the_end_of_its_shim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that left its session and cleared its environment had escaped where its shim ended first, on a busy
+    host: init had adopted it."""
+
+    def stat(pid: int, parent: int, session: int, start: int) -> ProcessStat:
+        return ProcessStat(pid, "S", parent, session, session, 0, start, 0, False)
+
+    shim, leader, child = 1 << 22, (1 << 22) + 1, (1 << 22) + 2  # no process has these pids
+    table = {shim: stat(shim, 1, shim, 5), leader: stat(leader, shim, leader, 6)}
+    monkeypatch.setattr(none, "scan", lambda: table)
+    driver = none.NoCgroups()
+    driver.started("c1", Traces(shim, 5, b"A=b"))
+    assert driver.processes("c1") == [leader]
+    table = {leader: stat(leader, 1, leader, 6), child: stat(child, leader, leader, 7)}
+    assert driver.processes("c1") == [leader, child]
+    table = {leader: stat(leader, 1, leader, 8)}  # another process has its pid
+    assert driver.processes("c1") == []
