@@ -138,8 +138,10 @@ LEAST_MEDIAN, LEAST_WORST, LEAST_LEFT = 0.97, 0.90, 0.90
 """The goals: of what the load does alone (median, worst), and of what it leaves."""
 
 
-TASK_SECONDS = {"nothing": 0.15, "one spinner": 0.2, "make -j2": 0.4, "two spinners": 0.6}
+TASK_SECONDS = {"nothing": 0.15, "one spinner": 0.2, "make -j2": 0.6, "two spinners": 1.2}
 """How long a short task of each kind takes in all runners together, beside these loads, on two cores."""
+FEWER = 3
+"""Beside two spinners, which leave nothing, so many times fewer tasks are timed."""
 
 
 def expected_seconds(case: Case, seconds: float) -> float:
@@ -380,18 +382,21 @@ def tables(given: argparse.Namespace) -> Iterable[Table]:
         cases = [case for case in cases if case.floor or (case.clusters == 1 and not case.guaranteed)]
     cases = [case for case in cases if not given.case or any(word in str(case) for word in given.case)]
     tasks = given.tasks if given.tasks is not None else (50 if given.short else 150)
-    timed = [load for load in TASK_SECONDS if tasks and load in loads]
+    timed = {
+        load: tasks // (FEWER if load == "two spinners" else 1) for load in TASK_SECONDS if load in loads
+    }
+    timed = {load: number for load, number in timed.items() if number}
     expected = trials * sum(expected_seconds(case, seconds) for case in cases)
-    by_tasks = trials * tasks * sum(TASK_SECONDS[load] for load in timed)
+    by_tasks = trials * sum(number * TASK_SECONDS[load] for load, number in timed.items())
     tell(
-        f"This takes about {(expected + by_tasks) / 60:.0f} minutes on two cores, up to "
-        f"{(given.attempts * expected + by_tasks) / 60:.0f} if other programs spoil trials. "
+        f"This takes about {(expected + by_tasks) / 60:.1f} minutes on two cores, up to "
+        f"{(given.attempts * expected + by_tasks) / 60:.1f} if other programs spoil trials. "
         "Ctrl-C prints the table of what has been measured."
     )
     if cases:
         yield noticed(cases, trials, seconds, given.attempts, given.define)
-    for load in timed:
-        yield short_tasks(load, tasks, trials, given.define)
+    for load, number in timed.items():
+        yield short_tasks(load, number, trials, given.define)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ LONGEST_QUIET_SECONDS = 30.0
 LEAST_LEFT = 0.1
 """Where the kernel makes opportunistic containers yield, they run as long as others leave them so many cores."""
 
-TURN_SHARE = 0.02
+TURN_SHARE = 0.015
 """The part of the machine that opportunistic containers in their turn may take from others, in the mean."""
 
 LOSS = 0.1

@@ -39,7 +39,7 @@ VERIFY_SECONDS = 0.5
 STEPS_OF_WEIGHT = 4
 """In parts of a vcore the use of a guaranteed container counts in the weight of its node's group, rounded up."""
 
-TURN_CPU = 0.025
+TURN_CPU = 0.05
 """How many core-seconds a container may use in its turn: enough to start and end a program."""
 
 TURN_SECONDS = 3.0
@@ -344,6 +344,10 @@ class PressureActions(ContainerActions):
     def _least_weight(self, container: Container, idle: Mapping[str, float]) -> float:
         """Where others leave nothing, those in their turn get some CPU. Before the first reading this is not known."""
         least = super()._least_weight(container, idle)
+        if self._cpu.protects and container.state is PAUSING and container.gives_way_to(CPU_PRESSURE):
+            return min(
+                least, TURN_WEIGHT * self._physical_cores
+            )  # nobody waits for it, and others would use more
         if least or not container.is_opportunistic or container.state is PAUSED or not self._watches:
             return least
         unknown = self._host is None and not self._lends

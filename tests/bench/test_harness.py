@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,6 +54,38 @@ def test_a_case_that_cannot_run_is_left_out_and_a_disturbed_one_is_marked() -> N
     assert len(rounds.samples["loud"]) == 2
     assert rounds.label("loud") == "loud ~"
     assert "1.5 cores" in rounds.notes()[0]
+
+
+@pytest.mark.parametrize(("ends_with", "code"), [(KeyboardInterrupt(), 130), (SystemExit(143), 143)])
+def test_an_interrupted_program_tells_what_it_has(
+    ends_with: BaseException, code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left = iter([1.0, 2.0, 3.0])
+
+    def case() -> Sample:
+        for value in left:
+            return Sample({"rate": value})
+        raise ends_with
+
+    def tables(given: object) -> Iterator[Table]:
+        rounds = Rounds({"a": case, "b": case}, 9, warm=False, shows=True)
+        rows = [(name, rounds.median(name, "rate")) for name in rounds.samples]
+        yield Table("How fast?", ("runner", "a second"), rows, rounds.notes(), rounds.interrupted)
+        raise AssertionError("there is no second table")
+
+    try:
+        ended = program("", tables, argv=[])
+    except SystemExit as error:
+        ended = int(str(error.code))
+    assert ended == code
+    out, progress = capsys.readouterr()
+    assert "| a      |     2.00 |" in out and "| b      |     2.00 |" in out and "after 3 runs" in out
+    assert [line.partition(" (")[0] for line in progress.splitlines()] == [
+        "round 1 of 9: a: rate 1.00", "round 1 of 9: b: rate 2.00", "round 2 of 9: a: rate 3.00",
+    ]  # fmt: skip
+    left = iter([1.0])
+    with pytest.raises(type(ends_with)):
+        Rounds({"a": case}, 9)
 
 
 def test_a_table_is_markdown_whose_columns_stand_below_each_other() -> None:
