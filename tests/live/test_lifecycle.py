@@ -324,6 +324,20 @@ def test_single_daemons(yopp: Yopp) -> None:
     assert yopp("nm", "status", "12345", code=66)
 
 
+def test_an_rm_of_its_own_stays_after_a_cluster_of_a_job(yopp: Yopp) -> None:
+    yopp("run", "true")
+    wait_until(lambda: not yopp.leftovers(), what="the on-demand cluster has ended")
+    yopp("rm", "start")
+    told = yopp("status", code=4)
+    assert "no node" in told.stderr and "until `yopp down`" in told.stdout
+    kill(daemons(yopp)["rm"]["pid"])
+    yopp("rm", "start")
+    yopp("nm", "start", *SMALL)
+    kill(daemons(yopp)["rm"]["pid"])
+    assert yopp("run", "echo", "there").stdout == "there\n"
+    assert daemons(yopp)["lifetime"] == "stay"
+
+
 def test_daemons_in_the_foreground(yopp: Yopp) -> None:
     rm = yopp.start("rm", "run")
     wait_until(lambda: (yopp.run_dir / "rm.sock").exists(), what="the RM listens")

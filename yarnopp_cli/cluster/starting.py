@@ -342,17 +342,19 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
 
 def start_rm(configuration: Configuration, run_dir: RunDir, *, timeout: float = START_SECONDS) -> bool:
     """Start the RM alone; False if it was already running."""
-    with _prepared(configuration, run_dir, timeout):
+    with _prepared(configuration, run_dir, timeout) as plan:
         if run_dir.daemon("rm") is not None:
             return False
+        write_plan(run_dir, Plan(plan.nodes, STAY))
         start_daemons(run_dir, [resourcemanager(run_dir, STAY, WATCHED)], timeout=timeout)
         return True
 
 
 def run_rm(configuration: Configuration, run_dir: RunDir, *, announce: bool = False) -> NoReturn:
     """Become the RM, in the foreground; with ``announce`` it prints JSON when it serves. Does not return."""
-    with _prepared(configuration, run_dir, START_SECONDS):
+    with _prepared(configuration, run_dir, START_SECONDS) as plan:
         _refuse_running(run_dir, "rm")
+        write_plan(run_dir, Plan(plan.nodes, STAY))
     _become(resourcemanager(run_dir, STAY), announce)
 
 
@@ -412,14 +414,17 @@ def run_nm(
 @contextlib.contextmanager
 def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> Iterator[Plan]:
     """Hold the lock of the run directory; remove the files of dead daemons, write the configuration if no
-    daemon runs or it is missing, and an empty plan if there is none. Yields the plan."""
+    daemon runs or it is missing, and an empty plan if there is none, or only that of a job's cluster that has ended.
+    Yields the plan."""
     run_dir.prepare()
     set_aside(run_dir)
     with run_dir.lock(timeout):
         run_dir.remove_stale_files()
-        if not run_dir.daemons() or run_dir.read("site.json") is None:
+        alive = bool(run_dir.daemons())
+        if not alive or run_dir.read("site.json") is None:
             run_dir.write("site.json", configuration.to_json())
-        if (plan := read_plan(run_dir)) is None:
+        plan = read_plan(run_dir)
+        if plan is None or not (alive or plan.lifetime == STAY):
             write_plan(run_dir, plan := Plan())
         yield plan
 
