@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from yarnopp_cli.cluster.launching import Order, daemon_environment, start_daemons
+from yarnopp_cli.cluster.launching import Launch, Order, daemon_environment, start_daemons
 from yarnopp_cli.cluster.processes import end_processes
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.errors import EXIT_CONFIGURATION, EXIT_FAILURE, YoppError
@@ -83,6 +83,16 @@ def test_one_that_fails_takes_the_others_with_it(
     assert refused.value.exit_code == code
     assert run_dir.daemons() == ()
     assert not [name for name in os.listdir(run_dir.path) if name.endswith((".pid", ".sock"))]
+
+
+def test_a_node_whose_rm_was_ended_is_not_waited_for(run_dir: RunDir) -> None:
+    launch = Launch(run_dir, [order(run_dir, "nm-45454", "silent")], timeout=3600)
+    launch.begin()
+    with pytest.raises(YoppError, match="nm-45454 did not become ready") as refused:
+        launch.finish()
+    assert refused.value.because == "the ResourceManager has been ended"
+    launch.take_back()
+    assert run_dir.daemons() == ()
 
 
 def test_what_ran_before_is_not_taken_back(run_dir: RunDir) -> None:

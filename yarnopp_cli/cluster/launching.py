@@ -25,6 +25,7 @@ from .notifying import SOCKET
 from .plan import PlannedNode
 from .processes import ProcessId, end_processes
 from .rundir import RunDir
+from .watched import may_get_rm
 
 DAEMONS = "yarnopp_cli.daemons"
 WATCHED = "--watched"
@@ -32,6 +33,8 @@ WATCHED = "--watched"
 READY = b"1"
 LOG_TAIL_BYTES = 4096
 END_GRACE_SECONDS = 3.0
+ALONE_SECONDS = 3
+"""How long a starting node may be without an RM; `yopp rm restart` takes less."""
 _ANSWER_LIMIT = 65536
 _LOOK_MS = 10
 _LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -164,7 +167,7 @@ class Launch:
         fails."""
         for one in self._starting:
             if one.pipe >= 0 and name in ("", one.name):
-                _await_answer(one, self._deadline, self._timeout)
+                _await_answer(self._run_dir, one, self._deadline, self._timeout)
                 one.close()
         if not name:
             for one in self._starting:
@@ -233,21 +236,26 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
     return _Starting(order.name, process, readable, log_path, log_from)
 
 
-def _await_answer(one: _Starting, deadline: float, timeout: float) -> None:
-    """Wait for a daemon's report that it serves. Raises YoppError if it cannot, has died, or
-    takes too long."""
+def _await_answer(run_dir: RunDir, one: _Starting, deadline: float, timeout: float) -> None:
+    """Wait for a daemon's report that it serves. Raises YoppError if it cannot, has died, takes too long, or
+    is a node whose RM has been ended."""
     poller = select.poll()
     poller.register(one.pipe, select.POLLIN)
-    while poller.poll(max(0.0, deadline - time.monotonic()) * 1000):
+    alone = 0
+    while (left := deadline - time.monotonic()) > 0 and alone < ALONE_SECONDS:
+        if not poller.poll(min(1.0, left) * 1000):
+            alone = 0 if may_get_rm(run_dir) else alone + 1
+            continue
         data = os.read(one.pipe, 4096)
         one.answer += data
         if one.answer.startswith(READY):
             return
         if not data or len(one.answer) >= _ANSWER_LIMIT:
             raise _refusal(one)
+    late = f"it has not reported for {timeout:g} s{_tail(one)}"
     raise YoppError(
         f"{one.name} did not become ready",
-        because=f"it has not reported for {timeout:g} s{_tail(one)}",
+        because=late if alone < ALONE_SECONDS else "the ResourceManager has been ended",
         hint=f"its log is {one.log_path}",
     )
 

@@ -123,10 +123,16 @@ def is_returning(run_dir: RunDir) -> bool:
     return pause(died, seconds_since_boot(), tries) is not None
 
 
+def may_get_rm(run_dir: RunDir) -> bool:
+    """Whether an RM runs, is due to be restarted, or may be among the daemons that a command starts or stops."""
+    return (
+        run_dir.daemon("rm") is not None or read_watched(run_dir, "rm") is not None or run_dir.is_changing()
+    )
+
+
 def may_return(run_dir: RunDir) -> bool:
-    """Whether a cluster whose RM is lost still exists: its RM runs, or is due to be restarted, or a command
-    is starting or stopping daemons, or the cluster stays and only its RM was stopped."""
-    if run_dir.daemon("rm") is not None or read_watched(run_dir, "rm") is not None or run_dir.is_changing():
+    """Whether a cluster whose RM is lost still exists: it may get an RM, or it stays and only its RM was stopped."""
+    if may_get_rm(run_dir):
         return True
     plan = read_plan(run_dir)
     return plan is not None and plan.lifetime == STAY and os.path.exists(run_dir.site_file)
