@@ -78,6 +78,14 @@ def test_a_job_without_any_node_is_told_so(yopp: Yopp) -> None:
     assert "no NodeManager is running" in job.stderr
 
 
+def test_a_job_whose_only_node_was_stopped_and_keeps_its_containers_is_told_so(cluster: Yopp) -> None:
+    cluster("run", "-q", "-d", "sleep", "100")
+    wait_until(lambda: cluster.containers("--state", "RUNNING"), what="it runs")
+    cluster("nm", "stop")
+    job = cluster("run", "--timeout", "3", "true", code=124)
+    assert "no NodeManager is running" in job.stderr
+
+
 def test_a_job_whose_rm_keeps_no_state_and_was_started_anew_is_told_so(yopp: Yopp) -> None:
     words = ("up", "--vcores", "2", "--memory", "1024", "-Dyarn.resourcemanager.recovery.enabled=false")
     yopp(*words)

@@ -236,16 +236,22 @@ class JobClient:
         Warn that there is no node only if that is certain: no command is starting daemons, and the RM knows
         every running NodeManager.
         """
+        from ..cluster.watched import watched_names
+
         connection = self.open()
         request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
         until = time.monotonic() + START_SECONDS
         while not connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
-            # in this order, so that a starting node is seen as a start, as a process, or by the RM
+            # in this order, so that a starting node is seen as a start, as a process, or by the RM; one that has died
+            # and is due to be restarted counts, too
             starts, running = self.run_dir.is_changing(), self.run_dir.daemons()
             nodes = connection.call(GetClusterNodesRequest()).nodes
             known = {one.pid for one in nodes}
             starts = starts or any(one.name != "rm" and one.process.pid not in known for one in running)
-            if any(one.state is NodeState.RUNNING for one in nodes):
+            starts = (
+                starts or {*watched_names(self.run_dir)} - {"rm", *(one.name for one in running)} != set()
+            )
+            if any(one.state is NodeState.RUNNING and one.connected for one in nodes):
                 continue
             if not starts or time.monotonic() >= until:
                 self.note(f"warning: {why_no_node(nodes, starting=starts)}")
