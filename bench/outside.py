@@ -334,11 +334,8 @@ def short_tasks(load: str, tasks: int, trials: int, define: list[str]) -> Table:
             return ["parallel", "-N0", f"-j{CORES}", shlex.join(task), ":::", *lines]
 
         def nice(task: list[str]) -> list[str]:
-            return [
-                "nice",
-                "-n19",
-                *parallel(task),
-            ]  # of its session: with autogroups (sched(7)) that is not yielding
+            # Among the processes of its session only, where the kernel has autogroups (sched(7)).
+            return ["nice", "-n19", *parallel(task)]
 
         def ours(task: list[str]) -> list[str]:
             return ["run", "-q", "-O", "-n", str(tasks), "--memory", "16", *task]
