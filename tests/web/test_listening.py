@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import socket
 from pathlib import Path
@@ -60,17 +59,36 @@ def test_the_next_node_has_the_next_port() -> None:
     asyncio.run(listener.close())
 
 
-def test_a_server_that_cannot_be_loaded_turns_callers_away(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize("what", ["there is none", "removed", "replaced"])
+def test_a_server_that_cannot_be_loaded_tells_callers_what_to_do(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    package, name = tmp_path / f"pages_{what.replace(' ', '_')}", "server"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    if what != "there is none":
+        (package / "server.py").write_text("")
+
     async def scenario() -> None:
         listener: WebListener = listen("localhost:0", NAME, loopback_only=True)
-        listener.serve("yarnopp_cli.web.there_is_no_such_module", ())
-        reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
-        with contextlib.suppress(ConnectionResetError):  # as a kernel may tell that its socket was closed
-            assert await asyncio.wait_for(reader.read(), 5) == b""
-        writer.close()
-        await listener.close()
+        listener.serve(f"{package.name}.{name}", ())
+        if what != "there is none":
+            package.rename(tmp_path / "earlier")
+        if what == "replaced":
+            package.mkdir()
+            for file in ("__init__.py", "server.py"):
+                (package / file).touch()
+        try:
+            for _ in range(2):
+                reader, writer = await asyncio.open_connection("127.0.0.1", listener.port)
+                writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                answer = await asyncio.wait_for(reader.read(), 20)
+                writer.close()
+                assert answer.startswith(b"HTTP/1.1 503 "), answer
+                assert b"yopp rm restart" in answer
+        finally:
+            await listener.close()
 
     with caplog.at_level(logging.ERROR):
         asyncio.run(scenario())

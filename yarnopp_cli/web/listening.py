@@ -2,16 +2,19 @@
 
 Binding shows at once whether the port is free, and at which address the server is reached. Loading the server
 takes a third of a second and 15 MB, so it waits for the first caller, whose connection the kernel queues
-meanwhile.
+meanwhile. If its files have changed by then (an upgrade of yopp), callers are told to restart the daemon.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import importlib
+import importlib.util
 import ipaddress
 import logging
+import os
 import socket
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
@@ -21,6 +24,11 @@ from ..rpc.tcp import holder_of, host_and_port
 
 LOG = logging.getLogger(__name__)
 BACKLOG = 128
+REQUEST_SECONDS = 2.0
+"""How long a caller that is turned away may take to send its request."""
+MOST_TURNED_AWAY = 20
+"""So many callers are turned away with the reason at the same time, further ones without."""
+RESTART = "`yopp rm restart` or `yopp nm restart` restarts the daemon; its work continues"
 
 
 class Server(Protocol):
@@ -28,6 +36,50 @@ class Server(Protocol):
 
     async def close(self) -> None:
         """Stop serving, and end every connection."""
+
+
+class _TurnedAway:
+    """Answers every caller with 503 (Service Unavailable) and the reason."""
+
+    def __init__(self, why: str) -> None:
+        self._body = f"yopp has no web server here: {why}\n".encode()
+        self._callers = 0
+
+    async def start(self, bound: socket.socket) -> None:
+        """Serve this socket."""
+        self._server = await asyncio.start_server(self._answer, sock=bound)
+
+    async def close(self) -> None:
+        """Stop serving."""
+        self._server.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._callers += 1
+        try:
+            if self._callers <= MOST_TURNED_AWAY:
+                await asyncio.wait_for(reader.read(1 << 16), REQUEST_SECONDS)
+                head = (
+                    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
+                    f"Content-Length: {len(self._body)}\r\nConnection: close\r\n\r\n"
+                )
+                writer.write(head.encode() + self._body)
+        except (OSError, TimeoutError):
+            pass  # the caller has gone, or says nothing
+        finally:
+            self._callers -= 1
+            writer.close()
+
+
+def _files_of(module: str) -> dict[str, tuple[int, int]]:
+    """What identifies each source file beside and below a module; none if they cannot be found."""
+    found: dict[str, tuple[int, int]] = {}
+    with contextlib.suppress(ImportError, OSError):
+        if (spec := importlib.util.find_spec(module)) is not None and spec.origin is not None:
+            for parent, _, names in os.walk(os.path.dirname(spec.origin)):
+                for path in (os.path.join(parent, name) for name in names if name.endswith(".py")):
+                    status = os.stat(path)
+                    found[path] = status.st_ino, status.st_mtime_ns
+    return found
 
 
 class WebListener:
@@ -53,23 +105,27 @@ class WebListener:
         """Wait for the first caller; then ``module``'s ``serve(socket, *arguments)`` takes over."""
         loop = asyncio.get_running_loop()
         self._watching = True
+        files = _files_of(module)
 
         def first_caller() -> None:
             loop.remove_reader(self._socket.fileno())
             self._watching = False
-            self._starting = loop.create_task(self._load(module, arguments))
+            self._starting = loop.create_task(self._load(module, files, arguments))
 
         loop.add_reader(self._socket.fileno(), first_caller)
 
-    async def _load(self, module: str, arguments: tuple[Any, ...]) -> None:
+    async def _load(self, module: str, files: dict[str, tuple[int, int]], arguments: tuple[Any, ...]) -> None:
         try:
+            if _files_of(module) != files:
+                raise ImportError("the files of yopp have changed since this daemon started")
             loaded = await asyncio.to_thread(importlib.import_module, module)
             start: Callable[..., Awaitable[Server]] = loaded.serve
             self._server = await start(self._socket, *arguments)
         except (ImportError, OSError) as error:
-            # The daemon goes on without the web server: connections are refused, and the log says why.
-            LOG.error("the web server cannot start: %s", error)
-            self._socket.close()
+            LOG.error("the web server cannot start: %s; %s", error, RESTART)
+            instead = _TurnedAway(f"{error}; {RESTART}")
+            await instead.start(self._socket)
+            self._server = instead
             return
         LOG.info("the web server serves %s", self.address)
 
