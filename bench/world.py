@@ -164,22 +164,27 @@ class Node:
         self._cluster = cluster
         self._world = cluster.world
         self._connection = next(cluster.connections)
+        self._number, self._size, self._settings = number, size, settings
         self.address = f"unix:/run/x/nm-{number}.sock"
-        machine = NodeManager(
-            f"h{number}:45454",
-            self.address,
-            size,
-            settings,
-            cluster.node_settings,
-            physical_cores=max(1, size.vcores),
-            wall_offset=TIMESTAMP / 1000,
-            log_dir="/var/log/x",
-            facts=NodeFacts(pid=1000 + number),
-        )
         #: when each process ends, and the time left to each stopped process
         self._ends: dict[str, float] = {}
         self._left: dict[str, float] = {}
-        self.actor = Actor(self._world, machine, self._perform, cluster.meters["nm"])
+        self.actor = self._live(1000 + number)
+
+    def _live(self, pid: int) -> Actor:
+        """A life of the NodeManager."""
+        machine = NodeManager(
+            f"h{self._number}:45454",
+            self.address,
+            self._size,
+            self._settings,
+            self._cluster.node_settings,
+            physical_cores=max(1, self._size.vcores),
+            wall_offset=TIMESTAMP / 1000,
+            log_dir="/var/log/x",
+            facts=NodeFacts(pid=pid),
+        )
+        return Actor(self._world, machine, self._perform, self._cluster.meters["nm"])
 
     def _perform(self, command: Any) -> None:
         kind = type(command)
