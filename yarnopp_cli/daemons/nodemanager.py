@@ -48,6 +48,7 @@ from ..nodemanager.events import (
     StorePipelines,
     UpstreamConnected,
     UpstreamEvent,
+    UpstreamLost,
 )
 from ..nodemanager.machine import Command, Event, NodeManager
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
@@ -214,9 +215,11 @@ class NodeManagerDaemon:
         self._driver.post(event)
 
     def _from_upstream(self, event: UpstreamEvent) -> None:
-        """Post an event of the connections to the RM. Once connected, the RM is watched."""
+        """Post an event of the connections to the RM. An RM that is watched from its connection on may not have had
+        its pid file when this node began to serve, and may have died before this node reached it.
+        """
         self._driver.post(event)
-        if isinstance(event, UpstreamConnected) and not event.attempt_id:
+        if isinstance(event, UpstreamConnected | UpstreamLost) and not event.attempt_id:
             self._watcher.look(["rm"])
 
     def _perform(self, command: Command) -> None:

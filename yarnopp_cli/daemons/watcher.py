@@ -48,6 +48,8 @@ class Watcher:
         self._helpers: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
         self._failures: dict[str, int] = {}
         self._why: dict[str, str] = {}
+        self._given_up: dict[str, tuple[int, int]] = {}
+        """The dead processes, by pid and start, that are not restarted."""
         self._closed = False
 
     def look_at_nodes(self) -> None:
@@ -106,6 +108,8 @@ class Watcher:
             if self._process.run_dir.daemon(name) is not None:
                 self._look(name)
             return
+        if self._given_up.get(name) == (died.pid, died.start):
+            return
         wait = pause(died, seconds_since_boot(), self._most)
         if wait is None or self._failures.get(name, 0) >= self._most:
             self._give_up(name, died)
@@ -120,6 +124,7 @@ class Watcher:
     def _give_up(self, name: str, died: Watched) -> None:
         why, failures = self._why.pop(name, ""), self._failures.pop(name, 0)
         tries = max(died.tries, failures)
+        self._given_up[name] = died.pid, died.start
         LOG.error("%s died, and is not restarted after %d tries: %s", name, tries, why)
         self._told(DaemonGivenUp(name, self._process.name, tries, why))
 
@@ -160,6 +165,7 @@ class Watcher:
                 self._consider(name)
             case Outcome.UNWANTED:
                 LOG.info("%s is not restarted: it is running, or was stopped", name)
+                self._given_up[name] = died.pid, died.start
                 if self._process.run_dir.daemon(name) is not None:
                     self._look(name)
             case _:
