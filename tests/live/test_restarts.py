@@ -142,35 +142,52 @@ def test_a_node_that_dies_while_up_waits_for_it_is_restarted_meanwhile(
 
 
 LOSING = f"""
-import signal, sys
-from yarnopp_cli.cluster import starting
+import signal, sys, time
+from pathlib import Path
+from yarnopp_cli.cluster import launching, starting
 from yarnopp_cli.cluster.launching import Launch
 from yarnopp_cli.cluster.plan import running_configuration
 from yarnopp_cli.cluster.processes import wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.records.lifetimes import STAY
-run_dir, finish = RunDir.of(sys.argv[1]), Launch.finish
+run_dir, finish, begin, spawn = RunDir.of(sys.argv[1]), Launch.finish, Launch.begin, launching._spawn
+known = Path(run_dir.path, "{NM}.log").stat().st_size
+
+def node_first(launch):
+    launch._orders = launch._orders[::-1]
+    begin(launch)
+
+def after_the_node(run_dir, order):
+    while order.name == "rm" and b"no connection" not in Path(run_dir.path, "{NM}.log").read_bytes()[known:]:
+        time.sleep(0.01)
+    return spawn(run_dir, order)
 
 def losing(launch, name=""):
     node = run_dir.daemon("{NM}").process
-    node.send(signal.SIGCONT if not name else signal.SIGSTOP)
-    if not name:
+    if name:
+        node.send(signal.SIGSTOP)
+    else:
         rm = run_dir.daemon("rm").process
         rm.send(signal.SIGKILL)
         wait_for_end([rm], 10)
+        node.send(signal.SIGCONT)
     finish(launch, name)
 
 Launch.finish = losing
+if sys.argv[2] == "late":
+    Launch.begin, launching._spawn = node_first, after_the_node
 starting.ensure_cluster(running_configuration(run_dir), run_dir, lifetime=STAY)
 """
-"""Starts a cluster again, whose node cannot register before the RM is killed."""
+"""Starts a cluster again, whose node cannot register before the RM is killed. A "late" RM begins when the node has
+found that there is none."""
 
 
-def test_an_rm_that_dies_while_up_waits_for_the_nodes_is_restarted_meanwhile(yopp: Yopp) -> None:
+@pytest.mark.parametrize("rm", ["early", "late"])
+def test_an_rm_that_dies_while_up_waits_for_the_nodes_is_restarted_meanwhile(yopp: Yopp, rm: str) -> None:
     run_dir = up(yopp)
     kill(run_dir, "rm", NM)
     starter = subprocess.run(
-        [sys.executable, "-c", LOSING, run_dir.path], env=yopp.environment, cwd=yopp.home, text=True,
+        [sys.executable, "-c", LOSING, run_dir.path, rm], env=yopp.environment, cwd=yopp.home, text=True,
         capture_output=True, timeout=60 * PATIENCE,
     )  # fmt: skip
     assert starter.returncode == 0, starter.stderr
