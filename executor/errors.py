@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 
+def one_line(text: str) -> str:
+    """The lines of a text, such as an error's three, as one."""
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    told = [line if line[-1] in ".,:;" else f"{line};" for line in lines if line]
+    return " ".join(told).removesuffix(";")
+
+
 class ExplainedError(Exception):
     """An error for people: ``message`` says what happened, ``because`` why, ``hint`` what to type."""
 

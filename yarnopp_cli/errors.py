@@ -6,6 +6,7 @@ Every error that leaves a command is a YoppError. ``exception`` is YARN's name f
 from __future__ import annotations
 
 from executor.errors import ExplainedError
+from executor.errors import one_line as one_line
 from executor.hints import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -214,13 +215,6 @@ REMOTE_ERRORS: dict[str, type[YoppError]] = {
     )
 }
 """The errors that travel over the wire, by class name."""
-
-
-def one_line(text: str) -> str:
-    """The lines of a text, such as an error's three, as one."""
-    lines = [" ".join(line.split()) for line in text.splitlines()]
-    told = [line if line[-1] in ".,:;" else f"{line};" for line in lines if line]
-    return " ".join(told).removesuffix(";")
 
 
 def reason_of(error: Exception) -> str:

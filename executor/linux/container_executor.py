@@ -25,7 +25,7 @@ from ..core.events import (
     NodeUtilizationSampled,
     UsageSampled,
 )
-from ..errors import CgroupError, ExecutorError, StateStoreError
+from ..errors import CgroupError, ExecutorError, StateStoreError, one_line
 from ..light import replace
 from ..records import (
     CgroupLimits,
@@ -406,7 +406,7 @@ class LinuxContainerExecutor:
     def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
         status = node_status(number)
         if status:  # the report of a node is one line
-            reason = reason.replace("\n  because: ", ": ").replace("\n  hint: ", "; ")
+            reason = one_line(reason)
         self._post(ContainerLaunchFailed(container_id, reason, code, status))
         if status:
             self._health.suspect(reason)

@@ -158,7 +158,9 @@ def node_first(launch):
     begin(launch)
 
 def after_the_node(run_dir, order):
+    deadline = time.monotonic() + 20
     while order.name == "rm" and b"no connection" not in Path(run_dir.path, "{NM}.log").read_bytes()[known:]:
+        assert time.monotonic() < deadline, "the node has not looked for its RM"
         time.sleep(0.01)
     return spawn(run_dir, order)
 

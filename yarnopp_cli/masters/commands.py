@@ -53,16 +53,6 @@ def no_command() -> UsageError:
     )
 
 
-def check_deadline(begin_at_ms: int, deadline_at_ms: int, now_ms: int) -> None:
-    """Raise UsageError for a job that can have no time; 0 stands for no deadline, and for now."""
-    if deadline_at_ms and deadline_at_ms <= max(now_ms, begin_at_ms):
-        raise UsageError(
-            "the deadline is in the past" if deadline_at_ms <= now_ms else "the job would never begin",
-            because="the deadline must be in the future and after the time at which the job begins",
-            hint="--deadline +2h",
-        )
-
-
 def plan_run(
     command: tuple[str, ...],
     task: TaskSpec,

@@ -11,6 +11,7 @@ from executor.causes import Cause
 from executor.light import Record, field
 from executor.records import ContainerState, ExecutionType, Resource
 
+from .ids import ContainerId
 from .methods import Request
 from .reports import ApplicationAttemptReport, ApplicationReport, NodeReport
 from .requests import MapReduceJob
@@ -142,6 +143,13 @@ class ApplicationHistory(Record):
     map_reduce: MapReduceReport | None = None
     tasks: tuple[int, ...] = ()
     later_tasks: tuple[tuple[int, ...], ...] = ()
+
+    def task_of(self, container_id: str) -> int | None:
+        """The number of a container's task; None for none, and where that was not kept."""
+        record, attempts = ContainerId.parse(container_id), (self.tasks, *self.later_tasks)
+        attempt, place = record.application_attempt_id.attempt_id - 1, record.container_id - 1
+        numbers = attempts[attempt] if attempt < len(attempts) else ()
+        return numbers[place] if place < len(numbers) and numbers[place] >= 0 else None
 
 
 class GetEventsRequest(Request["GetEventsResponse"]):

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from executor.light import Record, field, replace
 from executor.records import ExecutionType, Resource
 
+from ..errors import UsageError
+
 ANY = "*"
 """The resource name that means any node (``ResourceRequest.ANY``)."""
 
@@ -172,6 +174,16 @@ class ApplicationSubmissionContext(Record):
     deadline_at_ms: int = 0
     results: str = ""
     key: str = ""
+
+
+def check_deadline(begin_at_ms: int, deadline_at_ms: int, now_ms: int) -> None:
+    """Raise UsageError for a job that can have no time; 0 stands for no deadline, and for now."""
+    if deadline_at_ms and deadline_at_ms <= max(now_ms, begin_at_ms):
+        raise UsageError(
+            "the deadline is in the past" if deadline_at_ms <= now_ms else "the job would never begin",
+            because="the deadline must be in the future and after the time at which the job begins",
+            hint="--deadline +2h",
+        )
 
 
 class JobProperty(Record):

@@ -19,8 +19,7 @@ from ..errors import (
     NotYetSupportedError,
     UsageError,
 )
-from ..masters.commands import check_deadline
-from ..records.requests import AFTER, ApplicationSubmissionContext
+from ..records.requests import AFTER, ApplicationSubmissionContext, check_deadline
 
 if TYPE_CHECKING:
     from .context import RMContext

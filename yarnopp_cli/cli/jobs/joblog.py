@@ -22,7 +22,6 @@ from ...errors import UsageError
 from ...masters.commands import Tasks
 from ...masters.sweeps import launch_of
 from ...records.history import ApplicationHistory
-from ...records.ids import ContainerId
 from ...records.jobs import JobSpec, TaskReport, TaskState
 from ...records.reports import ContainerReport
 from ...views.containers import shell_code
@@ -212,9 +211,6 @@ def containers_in(history: ApplicationHistory) -> list[ContainerReport]:
     for event in history.events:
         numbers = event.numbers
         if event.container and "exitStatus" in numbers:
-            record = ContainerId.parse(event.container)
-            attempt = (history.tasks, *history.later_tasks)[record.application_attempt_id.attempt_id - 1]
-            (task,) = attempt[record.container_id - 1 : record.container_id] or (-1,)
             ended = numbers["at"]
             report = ContainerReport(
                 event.container,
@@ -223,7 +219,7 @@ def containers_in(history: ApplicationHistory) -> list[ContainerReport]:
                 ExecutionType.GUARANTEED,  # or not: a log does not say
                 Resource(),
                 ContainerState.DONE,
-                task=task if task >= 0 else None,
+                task=history.task_of(event.container),
                 exit_status=numbers["exitStatus"],
                 exit_code=numbers.get("exitCode"),
                 started_at_ms=ended - numbers["ranMs"] - numbers.get("pausedMs", 0)

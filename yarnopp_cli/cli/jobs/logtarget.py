@@ -21,7 +21,7 @@ from ...errors import (
 )
 from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
-from ...records.ids import ContainerId, application_of
+from ...records.ids import application_of
 from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
@@ -144,14 +144,10 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
                 kept = read_history(session.run_dir, app)
             except ApplicationNotFoundError:
                 continue
-            tasks = kept.tasks, *kept.later_tasks
             target.results.append(kept.application.results)
             for one in containers_on_disk(target.directories.get(app, "")):
-                record = ContainerId.parse(one)
-                attempt, place = record.application_attempt_id.attempt_id - 1, record.container_id - 1
-                numbers = tasks[attempt] if attempt < len(tasks) else ()
-                if place < len(numbers) and numbers[place] >= 0:
-                    target.tasks[one] = numbers[place]
+                if (task := kept.task_of(one)) is not None:
+                    target.tasks[one] = task
         return target
 
 

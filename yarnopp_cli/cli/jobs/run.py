@@ -12,9 +12,9 @@ from executor.records import ExecutionType, Resource
 
 from ...errors import ApplicationNotFoundError, UsageError
 from ...jobs.commands import check_text, find_command
-from ...masters.commands import Tasks, check_deadline, no_command, plan_run
+from ...masters.commands import Tasks, no_command, plan_run
 from ...records.jobs import Halt, JobSpec, TaskSpec
-from ...records.requests import AFTER, ANY, ApplicationSubmissionContext
+from ...records.requests import AFTER, ANY, ApplicationSubmissionContext, check_deadline
 from ..frame.command import Needs, command
 from ..frame.options import (
     WITHOUT_UPLOAD,
