@@ -110,7 +110,9 @@ def test_the_ends_of_containers_that_are_no_longer_known_are_in_the_kept_events(
         event(1, 2, EventKind.CONTAINER_STARTED, at=5),
         event(2, 2, EventKind.CONTAINER_ABORTED, exitStatus=-100, at=950),
         event(2, 1 << 39, EventKind.CONTAINER_COMPLETED, exitStatus=0, at=950),
-        event(3, 1, EventKind.CONTAINER_COMPLETED, exitStatus=0, at=960),  # no tasks of this attempt were kept
+        event(
+            3, 1, EventKind.CONTAINER_COMPLETED, exitStatus=0, at=960
+        ),  # no tasks of this attempt were kept
     )
     found = containers_in(ApplicationHistory(report, (), events, tasks=(7,), later_tasks=((-1, 8),)))
     assert [(one.task, one.exit_status, one.exit_code) for one in found] == [

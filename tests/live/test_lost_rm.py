@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -30,7 +31,10 @@ def until_it_waits(command: subprocess.Popen[str]) -> None:
 
     def sleeps() -> bool:
         nonlocal spent, still
-        files = [os.readlink(one) for one in Path(f"/proc/{command.pid}/fd").iterdir()]
+        files = []
+        for one in Path(f"/proc/{command.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it may close one meanwhile
+                files.append(os.readlink(one))
         asleep = process.status() == psutil.STATUS_SLEEPING and any(
             one.startswith("socket:") for one in files
         )
