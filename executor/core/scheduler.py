@@ -269,15 +269,18 @@ class ContainerScheduler(PressureActions):
             event.exit_code, event.exit_code, event.reason, Cause(CauseKind.LAUNCH_FAILED, text=event.reason)
         )
         if event.node_status:
-            cause = Cause(CauseKind.NODE_FAULT, text=event.reason)
-            end = outcome.Outcome(event.node_status, None, event.reason, cause)
-            if self._settings.disk_health_enabled:
-                self.health_report = self.health_report or event.reason
+            end = self._fault_of_node(event.node_status, event.reason)
         if container.killed_as is not None:
             end = replace(end, exit_status=container.killed_as, cause=container.cause)
         self._settle(container, end)
         self._start_pending()
         self._tell_end(container)
+
+    def _fault_of_node(self, exit_status: int, reason: str) -> outcome.Outcome:
+        """The outcome of a container that the node could not start; the node is unhealthy from now on."""
+        if self._settings.disk_health_enabled:
+            self.health_report = self.health_report or reason
+        return outcome.Outcome(exit_status, None, reason, Cause(CauseKind.NODE_FAULT, text=reason))
 
     def _on_exited(self, container: Container, event: events.ContainerExited) -> None:
         ran = container.ran_seconds(self._now)
@@ -286,7 +289,11 @@ class ContainerScheduler(PressureActions):
         container.usage = event.usage
         if container.killed_as is None and event.exit_code is not None and container.is_opportunistic:
             self._durations.add(ran)
-        self._settle(container, outcome.outcome_of_exit(container, event.exit_code, event.usage))
+        end = outcome.outcome_of_exit(container, event.exit_code, event.usage)
+        if event.node_fault:
+            fault = self._fault_of_node(int(ContainerExitStatus.ABORTED), event.node_fault)
+            end = end if container.killed_as is not None else fault
+        self._settle(container, end)
         self._start_pending()
         self._tell_end(container)
 

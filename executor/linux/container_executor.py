@@ -167,11 +167,11 @@ class LinuxContainerExecutor:
             refused=self._launch_after_all,
             read_only=read_only,
         )
-        self._ender = Ender(context)
         self._unrecorded: dict[str, ExecutorError] = {}
         #: commands that wait because the host is short of a resource, in order, by container ("" for the node)
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
+        self._ender = Ender(context, self._health.suspect)
         self._window = WindowKeeper(settings.opportunistic_window, post)
         self._wall_clock = WallClock(wall_offset(), post)
 

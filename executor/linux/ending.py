@@ -8,7 +8,9 @@ Decisions: ending.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import signal
 from collections.abc import Callable
 
@@ -17,7 +19,7 @@ from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import children, continue_all, is_alive, is_running, send
-from .shim import RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
+from .shim import CANNOT_FORK, RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
 from .threads import beside
 
 LOG = logging.getLogger(__name__)
@@ -29,12 +31,15 @@ SHIM_GRACE_SECONDS = 0.1
 LAUNCHER_GRACE_SECONDS = 2.0
 """How long a launcher may take to report the end: it has the weight of its container, which may be the least."""
 
+NO_PROCESS = f"no process can be started: {os.strerror(errno.EAGAIN)}"
+
 
 class Ender:
-    """Ends containers and posts ContainerExited for them."""
+    """Ends containers and posts ContainerExited for them. ``suspect`` is called when the node let one not begin."""
 
-    def __init__(self, context: ExecutorContext) -> None:
+    def __init__(self, context: ExecutorContext, suspect: Callable[[str], None]) -> None:
         self._context = context
+        self._suspect = suspect
         self._cgroups = context.cgroups
         self._loop = context.loop
 
@@ -174,15 +179,20 @@ class Ender:
                 raise  # it is retried
             left = None
         held.ended = True
+        fault = NO_PROCESS if left is None and end.exit_code == CANNOT_FORK else ""
         # The shim ends with the same code, for the case that the file could not be written.
         code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code
+        if fault:
+            code = None
         if code is None and (held.killed or end.signal):
             # Killing the shim means killing the container: what was left of it was killed after the shim.
             code = 128 + (end.signal or signal.SIGKILL)
         usage = self._cgroups.usage(held.container_id, self._context.clock())
         if self._cgroups.mode == "none":
             usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, end.cpu_seconds))
-        self._context.post(ContainerExited(held.container_id, code, usage))
+        self._context.post(ContainerExited(held.container_id, code, usage, fault))
+        if fault:
+            self._suspect(fault)
 
 
 class Cleaner:

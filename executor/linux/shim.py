@@ -37,6 +37,8 @@ from .procfs import children, is_alive, read_bytes, read_stat, send, standing, s
 LOG = logging.getLogger(__name__)
 
 SHELL = "/bin/sh"
+CANNOT_FORK = 75
+"""The exit code of a shim that could not fork the process of the command; there is no exit file then."""
 SHIM_NAME = "shim.sh"
 SHIM = os.fspath(Path(__file__).with_name(SHIM_NAME))
 

@@ -17,6 +17,8 @@ trap : TERM HUP INT
 YOPP_SHIM_EXIT_FILE=$1
 shift
 exec 8>&2 2>/dev/null
+# A shell that cannot fork exits; so the node learns that the command has not begun (CANNOT_FORK in shim.py).
+trap 'exit 75' EXIT
 (
 	exec 2>&8 8>&-
 	while [ "$1" != -- ]; do
@@ -47,6 +49,7 @@ exec 8>&2 2>/dev/null
 	exec "$@"
 )
 YOPP_SHIM_WORD=$?
+trap - EXIT
 if [ "$1" = --reaps ]; then
 	# Orphans of the command are children of this process: they end with it, whatever they did to their environment
 	# and session. One that keeps forking is left to the node. The empty subshell reaps the dead ones.

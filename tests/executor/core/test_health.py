@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from executor.causes import Cause, CauseKind
 from executor.core.commands import KillContainer, LaunchContainer, PauseContainer
-from executor.core.events import ContainerLaunched, ContainerLaunchFailed, NodeHealthChanged
+from executor.core.events import (
+    ContainerExited,
+    ContainerLaunched,
+    ContainerLaunchFailed,
+    NodeHealthChanged,
+)
 from executor.records import ContainerExitStatus, ContainerState
 
 from .world import G, O, World
@@ -29,6 +34,21 @@ def test_what_the_node_could_not_start_is_no_failure_of_the_container() -> None:
     assert (status.state, status.exit_status, status.exit_code) == (ContainerState.DONE, DISKS, None)
     assert status.cause == Cause(CauseKind.NODE_FAULT, text=FULL) and FULL in status.diagnostics
     assert world.machine.health_report == FULL
+
+
+def test_what_the_node_let_not_begin_after_its_launch_is_no_failure_either() -> None:
+    world = World(memory=2048, vcores=2, answers=False)
+    for name in ("c1", "c2"):
+        world.schedule(name, O)
+        world.tell(ContainerLaunched(name, 1, 1))
+    world.tell(ContainerExited("c1", None, node_fault="no process"))
+    status = world.status("c1")
+    assert (status.exit_status, status.exit_code) == (int(ContainerExitStatus.ABORTED), None)
+    assert status.cause == Cause(CauseKind.NODE_FAULT, text="no process")
+    assert world.machine.health_report == "no process"
+    world.stop("c2")
+    world.tell(ContainerExited("c2", None, node_fault="no process"))
+    assert world.status("c2").exit_status == int(ContainerExitStatus.KILLED_BY_APPMASTER)
 
 
 def test_nothing_starts_until_the_node_is_well_and_nobody_gives_way_in_vain() -> None:

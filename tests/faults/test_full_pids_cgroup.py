@@ -1,0 +1,153 @@
+"""A node in a cgroup whose ``pids.max`` is reached: a real node and a real cgroup, with room for none, one, two or more
+processes.
+
+Whatever the node can still start, its container ends with its own exit code, or costs no try. The last process that
+there is room for may be a zygote, a launcher, a shim, or the child of a shim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from executor.core.commands import CleanUpContainer, LaunchContainer
+from executor.core.events import ContainerExited, ContainerLaunchFailed
+from executor.linux.cgroups import discover
+from executor.linux.cgroups.files import read_mounts
+from executor.records import CgroupLimits, ContainerExitStatus
+from executor.settings import ExecutorSettings
+from tests.executor.linux.node import Node, a_node, a_spec, soon, until
+
+from .test_no_process_left import a_life, reports
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.cgroup]
+
+ABORTED = int(ContainerExitStatus.ABORTED)
+
+
+class FullGroup:
+    """A cgroup ``top`` with the limit, below it ``daemons``, which a node joins, and the cgroups of its containers."""
+
+    def __init__(self, top: Path) -> None:
+        self.top = top
+
+    def join(self) -> None:
+        (self.top / "daemons" / "cgroup.procs").write_text("0")
+
+    def leave_room(self, processes: int | None) -> None:
+        """Let this process start so many more, once all that it had started are gone; None for any number."""
+        if processes is None:
+            (self.top / "pids.max").write_text("max")
+            return
+        threads = len(os.listdir("/proc/self/task"))
+        until(lambda: int((self.top / "pids.current").read_text()) == threads, "it is alone in its cgroup")
+        (self.top / "pids.max").write_text(str(threads + processes))
+
+
+@pytest.fixture
+def full() -> Iterator[FullGroup]:
+    mounts = read_mounts("/proc", "/sys/fs/cgroup")
+    name = f"yopp-test-{os.getpid()}"
+    try:
+        mount = next(Path(one.point) for one in mounts if "pids" in one.controllers)
+        top = mount / name
+        (top / "daemons").mkdir(parents=True)
+    except (StopIteration, OSError) as error:
+        pytest.skip(f"NOT TESTED: no writable pids controller of cgroup v1: {error}")
+    try:
+        yield FullGroup(top)
+    finally:
+        until(lambda: not (top / "daemons" / "cgroup.procs").read_text(), "nothing is left of the node")
+        (top / "daemons").rmdir()
+        for one in mounts:  # what the driver made above the node's own groups
+            for path in (Path(one.point, name, "containers"), Path(one.point, name)):
+                with contextlib.suppress(FileNotFoundError):
+                    path.rmdir()
+
+
+async def outcome(node: Node, name: str) -> ContainerExited | ContainerLaunchFailed:
+    found: ContainerExited | ContainerLaunchFailed = await soon(
+        lambda: node.found(ContainerLaunchFailed, name) or node.found(ContainerExited, name), f"{name} ends"
+    )
+    return found
+
+
+async def life(directory: Path, full: FullGroup, slots: int, room: int) -> str:
+    """One container starts, or does not, with so much room. Returns which."""
+    settings = ExecutorSettings(pooled_groups=slots, cgroups_hierarchy=f"{full.top.name}/containers")
+    cgroups = discover(settings, group="node")
+    cgroups.create_parent()
+    try:
+        async with a_node(directory, cgroups, settings) as node:
+            full.leave_room(room)
+            node.executor.perform(LaunchContainer(a_spec("c1", "sh", "-c", "exit 5"), CgroupLimits()))
+            end = await outcome(node, "c1")
+            full.leave_room(None)
+            if isinstance(end, ContainerExited) and not end.node_fault:
+                assert end.exit_code == 5, end
+                return "runs"
+            if isinstance(end, ContainerLaunchFailed):
+                assert end.node_status == ABORTED, end
+            node.executor.perform(CleanUpContainer("c1"))
+            await soon(lambda: reports(node) == [""], "the node is well again")
+            assert (await node.run_again(a_spec("c1", "sh", "-c", "exit 5"))).exit_code == 5
+            return "waits"
+    finally:
+        full.leave_room(None)
+        assert cgroups.stale_groups() == []
+        cgroups.remove_parent()
+
+
+@pytest.mark.parametrize("slots", [0, 2], ids=["shim", "slots"])
+def test_a_full_pids_cgroup_is_the_nodes_fault(tmp_path: Path, full: FullGroup, slots: int) -> None:
+    said = tmp_path / "log"
+
+    def rooms() -> None:
+        logging.basicConfig(filename=said, level=logging.WARNING, force=True)
+        outcomes = []
+        for room in itertools.count():
+            outcomes.append(asyncio.run(life(tmp_path / str(room), full, slots, room)))
+            if outcomes[-1] == "runs":
+                break
+        assert outcomes[:2] == ["waits", "waits"], outcomes
+
+    try:
+        assert a_life(full.join, rooms) == 0
+    finally:
+        print(said.read_text() if said.exists() else "")
+    lives = len(list(tmp_path.iterdir())) - 1
+    slotless = said.read_text().count("no slot can be created")
+    assert slotless == (lives - 1 if slots else 0), "it is said once in each life"
+    shutil.rmtree(tmp_path)
+
+
+@pytest.mark.parametrize("slots", [2], ids=["slots"])
+def test_what_finds_its_slot_full_starts_elsewhere(tmp_path: Path, full: FullGroup, slots: int) -> None:
+    settings = ExecutorSettings(pooled_groups=slots, cgroups_hierarchy=f"{full.top.name}/containers")
+    limits = CgroupLimits(pids_max=200)
+
+    async def scenario() -> None:
+        cgroups = discover(settings, group="node")
+        cgroups.create_parent()
+        try:
+            async with a_node(tmp_path, cgroups, settings) as node:
+                assert (await node.run(a_spec("c1", "true"), limits)).exit_code == 0
+                pool = node.executor._pool
+                await soon(lambda: pool._idle and len(pool._idle) == len(pool._slots), "all slots wait")
+                for slot in pool._idle:
+                    (full.top / "containers" / "node" / slot.group.name / "pids.max").write_text("1")
+                assert (await node.run(a_spec("c2", "sh", "-c", "exit 5"), limits)).exit_code == 5
+                assert not node.executor._held["c2"].pooled
+                assert reports(node) == []
+        finally:
+            cgroups.remove_parent()
+
+    asyncio.run(scenario())
