@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from yarnopp_cli.jobs.client import NODES_SECONDS
+from yarnopp_cli.jobs.client import NODES_SECONDS, START_SECONDS
 
 from .conftest import Yopp, wait_until
 
@@ -70,6 +70,22 @@ def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes
     assert starter.communicate("\n", timeout=60)[1] == "" and starter.returncode == 0
     out, err = job.communicate(timeout=60)
     assert (out, err, job.returncode) == ("there\n", "", 0)
+
+
+def test_a_job_whose_time_is_over_does_not_wait_for_the_start_of_a_cluster(yopp: Yopp) -> None:
+    yopp("rm", "start")
+    starter = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(yopp.run_dir)], env=yopp.environment, cwd=yopp.home, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    yopp.started.append(starter)
+    assert starter.stdout is not None and starter.stdout.readline() == "starts\n"
+    begun = time.monotonic()
+    job = yopp("run", "--timeout", "3", "true", code=124)
+    assert time.monotonic() < begun + START_SECONDS / 2
+    assert "the cluster is still starting, so the job waits" in job.stderr
+    starter.kill()
+    starter.communicate()
 
 
 def test_a_job_without_any_node_is_told_so(yopp: Yopp) -> None:

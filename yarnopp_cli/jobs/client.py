@@ -142,11 +142,15 @@ class JobClient:
         return Connection(self.run_dir.rm_socket)
 
     def submit(
-        self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest]
+        self,
+        request: SubmitJobRequest | None,
+        otherwise: Callable[[], SubmitApplicationRequest],
+        limit: float = 0.0,
     ) -> SubmitApplicationResponse:
         """Submit the job; if the cluster is ending, to the next one; to an RM that was restarted, the same submission
         again. ``otherwise`` makes the request if the RM hosts no masters, the job is too large for one message, or
-        ``request`` is None. Raises YoppError.
+        ``request`` is None. ``limit`` is the job's time limit in seconds, 0 for none: it does not wait longer for a
+        node. Raises YoppError.
         """
         key, attempt, unsure = os.urandom(12).hex(), 1, False
         while True:
@@ -181,7 +185,7 @@ class JobClient:
         if response.info.nodes_running:
             return response
         try:
-            return self._wait_for_a_node(response)
+            return self._wait_for_a_node(response, limit or START_SECONDS)
         except (ShuttingDownError, ConnectionFailedError):
             self.close()  # the job is submitted, whatever becomes of this RM
             return response
@@ -229,9 +233,11 @@ class JobClient:
         self.close()
         raise _unsure(error, why) from None
 
-    def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
-        """Wait for the first node: the RM serves before its nodes register, and another command may just be
-        starting the cluster.
+    def _wait_for_a_node(
+        self, response: SubmitApplicationResponse, limit: float
+    ) -> SubmitApplicationResponse:
+        """Wait for the first node, for at most ``limit`` seconds after the submission: the RM serves before its nodes
+        register, and another command may just be starting the cluster.
 
         Warn that there is no node only if that is certain: no command is starting daemons, and the RM knows
         every running NodeManager.
@@ -239,9 +245,12 @@ class JobClient:
         from ..cluster.watched import watched_names
 
         connection = self.open()
-        request = WaitForNodesRequest(1, round(NODES_SECONDS * 1000))
-        until = time.monotonic() + START_SECONDS
-        while not connection.call(request, timeout=NODES_SECONDS + GONE_SECONDS).satisfied:
+        until = self.submitted_at + min(limit, START_SECONDS)
+        while True:
+            seconds = max(0.0, min(NODES_SECONDS, until - time.monotonic()))
+            request = WaitForNodesRequest(1, round(seconds * 1000))
+            if connection.call(request, timeout=seconds + GONE_SECONDS).satisfied:
+                break
             # in this order, so that a starting node is seen as a start, as a process, or by the RM; one that has died
             # and is due to be restarted counts, too
             starts, running = self.run_dir.is_changing(), self.run_dir.daemons()

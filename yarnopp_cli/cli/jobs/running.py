@@ -217,7 +217,8 @@ def run_foreground(
     Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
     hosted = SubmitJobRequest(submission, job) if _may_be_hosted(client) else None
-    response = client.submit(hosted, lambda: SubmitApplicationRequest(submission))
+    limit = job.timeout_ms / 1000
+    response = client.submit(hosted, lambda: SubmitApplicationRequest(submission), limit)
     warn_of_ignored(client, printer)
     if printer.ids_only:
         printer.text(response.application_id)
@@ -228,7 +229,6 @@ def run_foreground(
         loop: JobFollower | MasterLoop
         if response.am_token is None:
             rows = shown.stream or shown.log is not None or printer.is_json or not printer.quiet
-            limit = job.timeout_ms / 1000
             loop = JobFollower(
                 client.open(), response.application_id, tally, console, signals, rows=rows, timeout=limit
             )
@@ -317,7 +317,8 @@ def submit_in_cluster(
     hosted = None
     if _may_be_hosted(client) and job.pi is None:
         hosted = SubmitJobRequest(submission, job, attached=False)
-    return client.submit(hosted, lambda: _with_master_in_container(client, job, submission))
+    limit = job.timeout_ms / 1000
+    return client.submit(hosted, lambda: _with_master_in_container(client, job, submission), limit)
 
 
 def submit_detached(
