@@ -210,9 +210,22 @@ def test_a_cluster_that_lost_all_daemons_is_started_as_it_was(yopp: Yopp, words:
         assert said.stdout == "there\n"
         first, second = said.stderr.splitlines()
         assert first == "restarted rm, nm-45454, nm-45455 of the cluster, which stays until `yopp down`"
+        assert second.startswith("warning: the cluster was restarted as it was, and -D does not change: ")
         assert f"running with {QUEUE}=7, you asked for 8 (-D)" in second
     assert as_it_was(daemons(yopp)) == as_it_was(before)
     assert waiting in yopp("app", "list").stdout
+
+
+def test_an_rm_that_is_started_alone_keeps_the_configuration_of_its_cluster(yopp: Yopp) -> None:
+    before = all_killed(yopp)
+    yopp("rm", "start")
+    yopp("nm", "start")
+    seen = daemons(yopp)
+    assert as_it_was(seen) == as_it_was(before)
+    for daemon in (seen["rm"], *seen["nms"]):
+        kill(daemon["pid"])
+    yopp("rm", "start", f"-D{QUEUE}=8")
+    assert daemons(yopp)["properties"][QUEUE] == "8"
 
 
 def test_up_with_other_options_starts_a_dead_cluster_with_those(yopp: Yopp) -> None:

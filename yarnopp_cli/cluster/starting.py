@@ -415,16 +415,18 @@ def run_nm(
 def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> Iterator[Plan]:
     """Hold the lock of the run directory; remove the files of dead daemons, write the configuration if no
     daemon runs or it is missing, and an empty plan if there is none, or only that of a job's cluster that has ended.
-    Yields the plan."""
+    A cluster that stays keeps its stored configuration, unless this command sets something else. Yields the plan."""
     run_dir.prepare()
     set_aside(run_dir)
     with run_dir.lock(timeout):
         run_dir.remove_stale_files()
-        alive = bool(run_dir.daemons())
-        if not alive or run_dir.read("site.json") is None:
+        alive, plan = bool(run_dir.daemons()), read_plan(run_dir)
+        stays = plan is not None and plan.lifetime == STAY
+        stored = running_configuration(run_dir) if stays else None
+        goes_on = alive or (stored is not None and not configuration.differences(stored))
+        if not goes_on or run_dir.read("site.json") is None:
             run_dir.write("site.json", configuration.to_json())
-        plan = read_plan(run_dir)
-        if plan is None or not (alive or plan.lifetime == STAY):
+        if plan is None or not (alive or stays):
             write_plan(run_dir, plan := Plan())
         yield plan
 

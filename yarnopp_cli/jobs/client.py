@@ -94,7 +94,7 @@ class JobClient:
         self.configuration = configuration
         self.note = note
         self.connection: Connection | None = None
-        self.started_here = False
+        self.started_here = self.restarted = False
         self.submitted_at = 0.0
         self.settings = configuration.settings(ApplicationSettings)
 
@@ -137,6 +137,7 @@ class JobClient:
             )
             self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
         elif handle.started:
+            self.restarted = True
             names = ", ".join(handle.started)
             self.note(f"restarted {names} of the cluster, which stays until `yopp down`")
         return Connection(self.run_dir.rm_socket)

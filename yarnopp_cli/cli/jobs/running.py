@@ -180,7 +180,7 @@ def _commands(job: JobSpec) -> Iterator[tuple[int, Sequence[str]]]:
 
 
 def warn_of_ignored(client: JobClient, printer: Printer) -> None:
-    """Warn that a running cluster keeps the properties that its daemons were started with."""
+    """Warn that a running or restarted cluster keeps the properties that its daemons were started with."""
     if client.started_here or not client.configuration.from_command_line():
         return
     from ...cluster.plan import running_configuration
@@ -189,8 +189,9 @@ def warn_of_ignored(client: JobClient, printer: Printer) -> None:
     running = running_configuration(client.run_dir)
     found = [] if running is None else setting_differences(running, client.configuration)
     if found := [one for one in found if one.endswith("(-D)")]:
+        is_so = "was restarted as it was" if client.restarted else "is already running"
         printer.warn(
-            f"the cluster is already running, and -D does not change: {'; '.join(found)}. "
+            f"the cluster {is_so}, and -D does not change: {'; '.join(found)}. "
             "`yopp down` first, or set it with `yopp up`"
         )
 
