@@ -17,6 +17,7 @@ from executor.records import ContainerState, ExecutionType
 from yarnopp_cli.cli.help.completion import SECONDS, complete
 from yarnopp_cli.client.local import LocalClient
 from yarnopp_cli.records.client_protocol import GetApplicationsResponse
+from yarnopp_cli.records.reports import QueueReport
 
 from .fake import Cluster, app_id, container_id
 
@@ -106,6 +107,12 @@ def test_last_is_offered_by_its_first_letter_where_there_is_something(cluster: C
     assert complete(["run", "--queue", ""]) == ["default"] and complete(["queue", "status", "l"]) == []
     cluster.applications = []
     assert complete(["app", "kill", "l"]) == []
+
+
+def test_queues_that_take_no_application_are_offered_only_where_they_are_looked_at(cluster: Cluster) -> None:
+    cluster.queues.insert(0, QueueReport("root", path="root", leaf=False))
+    assert complete(["run", "--queue", ""]) == complete(["app", "queue", "2", ""]) == ["default"]
+    assert complete(["queue", "status", ""]) == complete(["ps", "--queue", ""]) == ["root", "default"]
 
 
 def test_containers_that_a_command_can_do_nothing_to_are_not_offered(cluster: Cluster) -> None:

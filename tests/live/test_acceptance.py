@@ -153,6 +153,8 @@ def test_json_of_every_command_has_the_promised_shape(yopp: Yopp) -> None:
     say("config check", shape={"check": [{"read": [str], "problems": [], "warnings": [str]}], "exit": int})
     say("config set", "--dry-run", "--conf", f"{yopp.home}/my.toml", "yarn.acl.enable", "true",
         shape=schema.PROPERTY)  # fmt: skip
+    (yopp.home / "my.toml").write_text("yarn.acl.enable = true\n")
+    say("config unset", "--conf", f"{yopp.home}/my.toml", "yarn.acl.enable", shape=schema.PROPERTY)
     (yopp.home / "site.xml").write_text(
         "<configuration><property><name>a</name><value>1</value></property></configuration>"
     )

@@ -176,6 +176,7 @@ class Stage:
             .replace("sleep 10", "sleep 1")
         )
         line = line.replace("config set yarn", "config set --conf my.toml yarn")
+        line = line.replace("config unset", "config unset --conf my.toml")
         return line.replace("45454 4096 8", "45454 512 8").replace("up --nodes 2 --memory 1024", "up")
 
     def type(self, line: str) -> str:

@@ -125,8 +125,8 @@ NOT_ASKING = {
     tuple(line.split())
     for line in """
         completion bash; completion fish; completion zsh; config check; config get; config import; config path
-        config set; config show; doctor; down; engine list; engine use; logs; man; nm restart; nm run; nm start
-        nm status; nm stop; rm restart; rm run; rm start; rm status; rm stop; rmadmin state; service install
+        config set; config show; config unset; doctor; down; engine list; engine use; logs; man; nm restart; nm run
+        nm start; nm status; nm stop; rm restart; rm run; rm start; rm status; rm stop; rmadmin state; service install
         service remove; service status; status; version
     """.replace("\n", ";").split(";")
     if line.strip()

@@ -58,6 +58,47 @@ def test_one_property_is_set_and_the_rest_stays(before: str, after: str) -> None
     assert with_values(before, {LENGTH: 7}) == after
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (f"# mine\n{LENGTH}=  1   # few\n[yopp.run]\nmemory-mb = 3\n", "# mine\n[yopp.run]\nmemory-mb = 3\n"),
+        (f"[yarn.nodemanager]\n# a\n{LENGTH[17:]} = 1", "[yarn.nodemanager]\n# a\n"),
+        (f'"{LENGTH}" = """\n1\n"""  # few\nyopp.run.memory-mb = 3\n', "yopp.run.memory-mb = 3\n"),
+        (f"[yarn]\nnodemanager = {{{LENGTH[17:]} = 1}}\n", None),
+    ],
+)
+def test_one_property_is_removed_and_the_rest_stays(before: str, after: str | None) -> None:
+    assert with_values(before, {LENGTH: None}) == after
+
+
+def test_every_property_of_the_shipped_site_can_be_removed() -> None:
+    text = Path(SHIPPED_SITE).read_text()
+    for entry in read_toml(text, "x").entries:
+        changed = with_values(text, {entry.name: None})
+        assert changed is not None and len(changed.splitlines()) < len(text.splitlines())
+
+
+def test_unset(capfd: pytest.CaptureFixture[str], write: Write) -> None:
+    path = write("mine.toml", f"# mine\n{LENGTH} = 7\nyopp.run.memory-mb = 300\n")
+    assert run(["config", "unset", LENGTH, "--dry-run", "--conf", path]) == 0
+    assert capfd.readouterr().out == f"{LENGTH} would be removed from {path}: it is 0 (default)\n"
+    assert "= 7" in Path(path).read_text()
+    assert run(["config", "unset", LENGTH, "--conf", path, "--json"]) == 0
+    assert json.loads(capfd.readouterr().out)["name"] == LENGTH
+    assert Path(path).read_text() == "# mine\nyopp.run.memory-mb = 300\n"
+    assert run(["config", "unset", LENGTH, "--conf", path]) == 66
+    assert f"{LENGTH} is not set in {path}" in capfd.readouterr().err
+
+
+def test_what_is_unset_may_be_unknown(capfd: pytest.CaptureFixture[str], write: Write) -> None:
+    path = write("mine.toml", "yopp.run.memory-mbb = 300\n")
+    assert run(["config", "unset", "yopp.run.memory-mbb", "--conf", path]) == 0
+    assert (capfd.readouterr().out, Path(path).read_text()) == (
+        f"yopp.run.memory-mbb is removed from {path}\n",
+        "",
+    )
+
+
 def test_an_empty_value_is_shown_as_one(capfd: pytest.CaptureFixture[str], write: Write) -> None:
     path = write("mine.toml", "")
     assert run(["config", "set", "yopp.nodemanager.opportunistic.window", "", "--conf", path]) == 0

@@ -1,7 +1,8 @@
-"""Setting a property in the text of a TOML site; the rest of it, comments and all, stays as it is. Pure.
+"""Setting or removing a property in the text of a TOML site; the rest of it, comments and all, stays as it is. Pure.
 
-A value is replaced where it stands. A new one goes to the section that its name begins with, else to a section of its
-own. The new text counts only if it reads back as the same properties with this one changed.
+A value is replaced where it stands; a removed one takes its lines with it. A new one goes to the section that its name
+begins with, else to a section of its own. The new text counts only if it reads back as the same properties with this
+one changed.
 
 tomlkit was tried (0.15) and not taken: importing it costs 60 ms, it puts a new key below the comment that precedes the
 next section, it cannot add to a table whose sections are apart, as in the shipped site, and it tells no lines, which
@@ -31,14 +32,29 @@ def literal(value: Value) -> str:
     return repr(value)
 
 
-def with_values(text: str, values: Mapping[str, Value]) -> str | None:
-    """``text`` with these properties set; None where it is built so that only a person can change it."""
+def with_values(text: str, values: Mapping[str, Value | None]) -> str | None:
+    """``text`` with these properties set, or removed where the value is None; None where it is built so that only a
+    person can change it."""
     for name, value in values.items():
-        changed = _with_value(text, name, value)
+        changed = _without(text, name) if value is None else _with_value(text, name, value)
         if changed is None:
             return None
         text = changed
     return text
+
+
+def _without(text: str, name: str) -> str | None:
+    before = _properties(text)
+    if before is None:
+        return None
+    wanted = {key: value for key, value in before.items() if key != name}
+    for one in outline(text):
+        if one.name == name and not one.header:
+            end = text.find("\n", one.ends) + 1 or len(text)
+            text = text[: text.rfind("\n", 0, one.begins) + 1] + text[end:]
+            break
+    found = _properties(text)
+    return text if found == wanted and _same_types(found, wanted) else None
 
 
 def _with_value(text: str, name: str, value: Value) -> str | None:

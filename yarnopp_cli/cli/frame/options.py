@@ -249,7 +249,8 @@ class Options(Record):
 
 class Live(Record):
     """On the type of an argument or option: the kinds of things whose ids completion offers for it (app, container,
-    node, queue), of containers those that ``fits``. ``ended``: also the latest applications that have ended."""
+    node, queue), of containers and queues those that ``fits``. ``ended``: also the latest applications that have
+    ended."""
 
     kinds: tuple[str, ...]
     fits: Callable[[Any], bool] | None = None
@@ -293,7 +294,9 @@ NodeIds = Annotated[
     argument("ID...", "Full id, port, unique part, `last`, `all`, or - for stdin."),
     Live(("node",)),
 ]
-Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to."), Live(("queue",))]
+LEAF_QUEUE = Live(("queue",), fits=lambda one: one.leaf)
+"""For an application: a parent queue takes none."""
+Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to."), LEAF_QUEUE]
 QueueNames = Annotated[list[str], argument("QUEUE...", "Name, `all`, or - for stdin."), Live(("queue",))]
 JobIds = Annotated[
     list[str],

@@ -253,7 +253,7 @@ def _ids(wanted: Live, before: list[str]) -> list[str]:
             if "node" in kinds:
                 found += [one.node_id for one in client.nodes()]
             if "queue" in kinds:
-                found += [one.name for one in client.queues()]
+                found += [one.name for one in client.queues() if fits is None or fits(one)]
             return found
     except (YoppError, OSError):
         return []

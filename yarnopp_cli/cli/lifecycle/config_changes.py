@@ -1,4 +1,4 @@
-"""``yopp config set|import``: change the user's configuration file, after a check of the result."""
+"""``yopp config set|unset|import``: change the user's configuration file, after a check of the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from executor.hints import Any
 from executor.light import Record
 
 from ...cluster.rundir import write_whole
-from ...errors import ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
+from ...errors import EXIT_NO_SUCH, ConfigurationError, InvalidPropertyError, UsageError, YoppError, reason_of
 from ...settings.declarations import PROPERTIES, declared
 from ...settings.editing import with_values
 from ...settings.entries import Entry
@@ -22,6 +22,7 @@ from ...settings.loading import Configuration, default_value, examine, load, unk
 from ...settings.refused import REFUSED
 from ...settings.rules import AMRM_PROXY, of_another_cluster
 from ...settings.suggest import nearest
+from ...settings.toml import read_toml
 from ...settings.values import Refused, Value, from_text, quoted, to_text
 from ...views.columns import Column
 from ..frame.command import Needs, command
@@ -76,6 +77,40 @@ def set_(
     else:
         told = document(configuration, key) | ({"dryRun": True} if dry_run else {})
         printer.answer(told, text, ids=[key])
+    if not (printer.is_json or printer.ids_only):
+        _tell_running(printer, context, dry_run)
+
+
+@command(
+    "config unset",
+    "yopp config unset --dry-run yarn.nodemanager.opportunistic-containers-max-queue-length",
+    "yopp config unset yarn.nodemanager.opportunistic-containers-max-queue-length",
+    needs=Needs.QUIET_HOST,
+)
+def unset(session: Session, key: Key, dry_run: DryRun = False) -> None:
+    """Remove a property from your configuration file, or from the one that --conf names; the rest of it does not
+    change.
+
+    The property then has the value of another file, or its default. If you have no such file yet, it starts as with
+    `yopp config set`.
+    """
+    printer, context = session.printer, session.context
+    path = _target(context)
+    text, source = _site(context, path)
+    if key not in {entry.name for entry in read_toml(text, path).entries}:
+        raise YoppError(
+            f"{key} is not set in {source or path}",
+            because="no line of the file sets it",
+            hint=f"`yopp config show --origin {key}` shows where its value comes from",
+            exit_code=EXIT_NO_SUCH,
+        )
+    configuration, path = change(printer, context, {key: None}, dry_run=dry_run)
+    told: dict[str, Any] = {"name": key}
+    value = ""
+    if declared(key) is not None:
+        told = document(configuration, key)
+        value = f": it is {to_text(configuration.value(key)) or quoted('')} ({configuration.origin(key)})"
+    printer.answer(told, f"{key} {'would be' if dry_run else 'is'} removed from {path}{value}", ids=[key])
     if not (printer.is_json or printer.ids_only):
         _tell_running(printer, context, dry_run)
 
@@ -230,10 +265,10 @@ def _site(context: Context, path: str) -> tuple[str, str]:
 
 
 def change(
-    printer: Printer, context: Context, values: Mapping[str, Value], *, dry_run: bool
+    printer: Printer, context: Context, values: Mapping[str, Value | None], *, dry_run: bool
 ) -> tuple[Configuration, str]:
-    """Set the values, check the result, and write the file; the new configuration, and the file. Raises
-    ConfigurationError, YoppError."""
+    """Set the values, or remove those that are None, check the result, and write the file; the new configuration, and
+    the file. Raises ConfigurationError, YoppError."""
     named = _target(context)
     path = os.path.realpath(named)
     _check_place(path)

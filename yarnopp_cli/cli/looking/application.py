@@ -32,6 +32,7 @@ from ..frame.filters import (
 from ..frame.naming import applications, one_of, owners, words
 from ..frame.options import (
     HERE_ONLY,
+    LEAF_QUEUE,
     Annotated,
     AnyApplicationIds,
     ApplicationIds,
@@ -246,7 +247,7 @@ def tags(
 def queue(
     session: Session,
     application: Named,
-    name: Annotated[str, argument("QUEUE", "The new queue."), Live(("queue",))],
+    name: Annotated[str, argument("QUEUE", "The new queue."), LEAF_QUEUE],
 ) -> None:
     """Move a running application and its containers to another queue."""
     _change(
