@@ -446,6 +446,31 @@ def test_the_calls_that_change_something(fake: Fake) -> None:
         engine.change(rm.KillApplicationRequest("application_1765400000000_0002"))
 
 
+@pytest.mark.parametrize("lost", [1, 2])
+def test_a_submission_without_an_answer_is_repeated_once(fake: Fake, lost: int) -> None:
+    app, bodies = "application_1765400000000_0001", list[bytes]()
+
+    def hang_up_or_take(handler: http.server.BaseHTTPRequestHandler) -> None:
+        bodies.append(fake.asked[-1][3])
+        if len(bodies) > lost:
+            handler.send_response(202)
+            handler.send_header("Content-Length", "0")
+            handler.end_headers()
+        else:
+            handler.close_connection = True
+
+    fake.replies["/apps/new-application"] = as_json({"application-id": app})
+    fake.replies["/apps"] = hang_up_or_take
+    engine = YarnClient(Rest([fake.url], "ada"))
+    if lost == 1:
+        assert engine.submit(lambda given: {"application-id": given}) == app
+    else:
+        with pytest.raises(ConnectionFailedError, match="did not answer") as told:
+            engine.submit(lambda given: {"application-id": given})
+        assert "may have taken effect" in told.value.hint
+    assert bodies == [json.dumps({"application-id": app}).encode()] * 2
+
+
 def test_an_id_that_is_none_is_not_used(fake: Fake) -> None:
     fake.replies["/apps/new-application"] = as_json({"application-id": "../../etc"})
     with pytest.raises(YoppError, match="not YARN's"):

@@ -59,6 +59,10 @@ class RefusedError(RemoteError):
         self.status = status
 
 
+class UnansweredError(ConnectionFailedError):
+    """A change was sent, and no answer came: it may have taken effect."""
+
+
 class Answer(Record):
     """A successful answer: its status, unchanged bytes, URL and content type."""
 
@@ -217,7 +221,7 @@ class Rest:
         except (OSError, http.client.HTTPException, UnicodeError) as error:
             because = _reason(error)
             if under_way:
-                raise ConnectionFailedError(
+                raise UnansweredError(
                     f"{bare(url)} did not answer",
                     because=because,
                     hint="the request may have taken effect: check before you try again",

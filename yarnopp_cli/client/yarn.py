@@ -48,7 +48,7 @@ from ..views.containers import is_live
 from . import documents
 from .asking import ask_each
 from .polling import polls
-from .rest import Answer, RefusedError, Rest
+from .rest import Answer, RefusedError, Rest, UnansweredError
 
 if TYPE_CHECKING:
     from .protocol import ApplicationChange
@@ -210,11 +210,22 @@ class YarnClient:
         return WaitForApplicationsResponse(satisfied, tuple(seen.values()))
 
     def submit(self, make_body: Callable[[str], dict[str, Any]]) -> str:
-        """Submit an application; its id. ``make_body`` makes the request's body from the id."""
+        """Submit an application; its id. ``make_body`` makes the request's body from the id.
+
+        Without an answer, the request is repeated once: a ResourceManager that has an application of this id starts no
+        other one (``ClientRMService.submitApplication``).
+        """
         answer = self.rest.call("POST", "/apps/new-application")
         given = answer.document().get("application-id")
         application_id = self._read(answer, lambda: str(ApplicationId.parse(str(given))))
-        self.rest.call("POST", "/apps", body=make_body(application_id))
+        body = make_body(application_id)
+        try:
+            self.rest.call("POST", "/apps", body=body)
+        except UnansweredError as unanswered:
+            try:
+                self.rest.call("POST", "/apps", body=body)
+            except ConnectionFailedError:
+                raise unanswered from None
         return application_id
 
     def change(self, request: ApplicationChange) -> ApplicationReport:
