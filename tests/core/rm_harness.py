@@ -325,11 +325,10 @@ class Master:
     connection: int
     response_id: int = 0
 
-    def register(self) -> RegisterApplicationMasterResponse:
+    def register(self, earlier: dict[str, str] | None = None) -> RegisterApplicationMasterResponse:
         """Register."""
-        return self.cluster.ask(  # type: ignore[no-any-return]
-            RegisterApplicationMasterRequest(self.attempt_id, self.token), self.connection
-        )
+        request = RegisterApplicationMasterRequest(self.attempt_id, self.token, earlier=earlier or {})
+        return self.cluster.ask(request, self.connection)  # type: ignore[no-any-return]
 
     def send(self, *requests: ResourceRequest, wait_ms: int = 0, **more: Any) -> int:
         """An allocate call; its answer may come later."""

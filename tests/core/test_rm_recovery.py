@@ -51,7 +51,7 @@ from yarnopp_cli.records.state import (
     StoreRecord,
     key_of,
 )
-from yarnopp_cli.records.tracker_protocol import TaskToStart
+from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse, TaskToStart
 from yarnopp_cli.resourcemanager.container_ledger import REMOTE_ID_START
 from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
@@ -541,7 +541,7 @@ def test_each_later_attempt_is_told_what_ended_well_after_its_predecessor(deaths
     second = master()
     terms = second.register()
     assert set(terms.ended_well) == {unheard.id, late.id}
-    assert terms.ending == ((later.id,) if deaths in ("none", "after") else ())
+    assert terms.ending == (later.id,)
     assert not second.allocate().completed
     held = second.send(wait_ms=60_000)
     restart("after")
@@ -555,6 +555,60 @@ def test_each_later_attempt_is_told_what_ended_well_after_its_predecessor(deaths
     beat(done(masters[1], 137))
     assert set(master().register().ended_well) == {unheard.id, late.id, later.id}
     assert len(masters) == cluster.app(app_id).attempts == 3
+
+
+@pytest.mark.parametrize("comes", ["first", "later", "without it", "never"])
+@pytest.mark.parametrize("registered", [True, False])
+def test_what_an_earlier_attempt_still_runs_is_ending_in_the_next_life(comes: str, registered: bool) -> None:
+    """Its node comes before or after the next master, which had registered with the last RM or had not; or it comes
+    without the container, or never."""
+    cluster = Kept(max_attempts=3, nm_expiry_interval_ms=10_000)
+    home = cluster.node("h1:1")
+    app_id = cluster.submit()
+    (start,) = home.beat().containers_to_start
+    away = cluster.node("h2:1")
+
+    def beat(node: Node, *statuses: ContainerStatus) -> NodeHeartbeatResponse:
+        return node.beat(*(replace(one, application_id=app_id) for one in statuses))
+
+    def master() -> Master:
+        attempt = cluster.context.live[app_id].attempt
+        return Master(cluster, app_id, attempt.id, attempt.token, cluster.connection())
+
+    beat(home, status(start.container))
+    first = master()
+    first.register()
+    (ran,) = first.allocate(replace(asks(1), resource_name="h2", relax_locality=False)).allocated
+    beat(away, status(ran))
+    (again,) = beat(home, done(start.container, 137)).containers_to_start
+    beat(home, status(again.container))
+    second, earlier = master(), {ran.id: "h2:1"}
+    if registered:
+        assert second.register(earlier).ending == (ran.id,)
+    cluster.restart()
+    home.register()
+    if comes == "first":
+        away.register()
+    assert second.register(earlier).ending == (ran.id,), "it may still run"
+    second.response_id = 0
+    if comes == "later":
+        away.register()
+    if comes in ("first", "later"):
+        assert ran.id in away.beat().containers_to_cleanup
+        assert not second.allocate().completed
+        assert cluster.containers(application_id=app_id)[ran.id].node_id == "h2:1"
+        beat(away, done(ran, -105, exit_code=0))
+    elif comes == "without it":
+        away.statuses.clear()
+        away.register()
+    else:
+        cluster.at(cluster.now + 9)
+        home.beat()
+        assert not second.allocate().completed
+        cluster.at(cluster.now + 2)
+    (told,) = second.allocate().completed
+    assert (told.container_id, told.exit_code == 0) == (ran.id, comes in ("first", "later"))
+    assert second.register(earlier).ending == ()
 
 
 def test_a_container_of_a_distributed_scheduler_that_ends_well_before_the_rm_knows_it_is_told() -> None:

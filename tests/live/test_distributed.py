@@ -281,9 +281,11 @@ def test_the_next_attempt_of_a_master_runs_nothing_again_that_had_ended(yopp: Yo
     assert again == [], "nor run again, also where its master had not heard of its end"
 
 
-def test_what_ends_well_after_the_next_attempt_has_registered_does_not_run_again(yopp: Yopp) -> None:
+@pytest.mark.parametrize("rm", ["lives", "dies later", "dies with it"])
+def test_what_ends_well_after_the_next_attempt_has_registered_does_not_run_again(yopp: Yopp, rm: str) -> None:
     yopp(
-        "up", "--vcores", "2", "--memory", "1024", "-Dyopp.resourcemanager.hosted-masters=false",
+        "up", "--vcores", "6", "--memory", "1024", "-Dyopp.daemons.restart.enabled=true",
+        "-Dyopp.resourcemanager.hosted-masters=false",
         "-Dyarn.nodemanager.sleep-delay-before-sigkill.ms=50000",
     )  # fmt: skip
     ran, go = yopp.home / "ran", yopp.home / "go"
@@ -292,6 +294,14 @@ def test_what_ends_well_after_the_next_attempt_has_registered_does_not_run_again
         "--", "sh", "-c", f"trap '' TERM; echo $YOPP_TASK >> {ran}; until [ -e {go} ]; do sleep 0.02; done",
     ).stdout.strip()  # fmt: skip
     wait_until(lambda: ran.exists() and len(ran.read_text().split()) == 2, what="both run")
+
+    def ids() -> set[str]:
+        return {str(one["id"]) for one in yopp.containers()}
+
+    first = ids()
+    tasks = {one for one in first if not one.endswith("_000001")}
+    if rm == "dies with it":
+        _kill_rm(yopp)
     _kill_master(application)
 
     def states() -> list[str]:
@@ -299,10 +309,21 @@ def test_what_ends_well_after_the_next_attempt_has_registered_does_not_run_again
         return [one["appAttemptState"] for one in attempts]
 
     wait_until(lambda: states() == ["FAILED", "RUNNING"], what="the next attempt has registered")
+    if rm == "dies later":
+        _kill_rm(yopp)
+        wait_until(lambda: states() == ["FAILED", "RUNNING"], what="it has registered again")
+    wait_until(lambda: len(ids()) == 3 and len(ids() & first) == 2, what="a master and the same two tasks")
     go.touch()
     yopp("wait", application)
     assert sorted(ran.read_text().split()) == ["1", "2"]
-    assert len(yopp.containers("-a")) == 4, "two masters and two tasks"
+    assert {str(one["id"]) for one in yopp.containers("-a") if number(one) > 1} == tasks, "no other"
+
+
+def _kill_rm(yopp: Yopp) -> None:
+    """Kill it; another is there then."""
+    pid = dict(_daemons(yopp))["rm"]
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: dict(_daemons(yopp)).get("rm", pid) != pid, what="the next one is there")
 
 
 def _kill_master(application: str) -> None:

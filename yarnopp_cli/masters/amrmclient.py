@@ -168,11 +168,11 @@ class AMRMClient:
         self._response_id = 0
         self.loss = Loss(patience)
 
-    def register(self) -> m.CallRM:
-        """Register, for the first time or again."""
+    def register(self, earlier: dict[str, str]) -> m.CallRM:
+        """Register, for the first time or again; ``earlier``: see the request."""
         self.registered = False
         self._response_id = 0
-        return m.CallRM(RegisterApplicationMasterRequest(self._attempt_id, self._token))
+        return m.CallRM(RegisterApplicationMasterRequest(self._attempt_id, self._token, earlier=earlier))
 
     @property
     def due(self) -> bool:

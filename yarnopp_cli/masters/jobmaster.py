@@ -49,7 +49,7 @@ from . import messages as m
 from .amrmclient import AMRMClient, update_request
 from .ends import PATIENCE_SECONDS, RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
-from .resuming import ended_well, resume, settled
+from .resuming import ended_well, resume, settled, unsettled
 from .tasks import Tally, Task, Waiting, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
@@ -139,7 +139,7 @@ class JobMaster:
                     self._past.setdefault(record.phase_index, []).append(record)
                 if self.job.timeout_ms:
                     self._timeout_at = now + (self.job.timeout_ms - elapsed_ms) / 1000
-                self._out.append(self._rm.register())
+                self._register()
             case m.Answered(m.CallRM(), response):
                 self._on_rm_answered(response, now)
             case m.Answered(m.CallNode(node_address=address), StartContainersResponse() as response):
@@ -185,7 +185,7 @@ class JobMaster:
             if self.stage is Stage.FINISHING:
                 self._out.append(self._farewell())
             elif not self._rm.registered:
-                self._out.append(self._rm.register())
+                self._register()
         return self._pump(now)
 
     def succeeded(self) -> list[int]:
@@ -309,6 +309,11 @@ class JobMaster:
 
     # --- the RM's answers
 
+    def _register(self) -> None:
+        records = [one for past in self._past.values() for one in unsettled(past)]
+        records += [one for name, (_, one) in self._earlier.items() if name in self._ending]
+        self._out.append(self._rm.register({one.container_id: one.node_id for one in records}))
+
     def _on_rm_answered(self, response: object, now: float) -> None:
         self._rm.loss.over()
         match response:
@@ -335,7 +340,8 @@ class JobMaster:
             one for one in self._ending if one not in response.ending
         ]:  # it has ended, or a restarted RM does not know it
             self._on_ended_earlier(container_id, well=False)
-        self._ending |= dict.fromkeys(response.ending)
+        # one of this phase that is news has not been waited for: its task may have another container
+        self._ending |= dict.fromkeys(one for one in response.ending if one not in self._earlier)
         if self.stage is Stage.NEW:
             self.stage = Stage.WORKING
         else:
@@ -346,7 +352,7 @@ class JobMaster:
             return
         if response.command == AM_RESYNC:
             if self._rm.registered:  # otherwise it already registers: two calls were waiting at the RM
-                self._out.append(self._rm.register())
+                self._register()
             return
         if response.command == "AM_SHUTDOWN":
             self._expelled(YoppError("the ResourceManager ended this application", exit_code=143))

@@ -66,6 +66,13 @@ def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[St
     return list(last.values())
 
 
+def unsettled(records: Iterable[StoredTask]) -> list[StoredTask]:
+    """The records of these that name a container whose end their task needs."""
+    records = list(records)
+    waiting = {one.number for one in settled(records, ()) if one.state is TaskState.WAITING}
+    return [one for one in records if one.container_id and one.number in waiting]
+
+
 def _succeeded(record: StoredTask) -> StoredTask:
     return replace(record, state=TaskState.SUCCEEDED, exit_code=0, exit_status=0, diagnostics="")
 

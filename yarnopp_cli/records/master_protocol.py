@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from executor.light import Record
+from executor.light import Record, field
 from executor.records import ContainerStatus, Resource
 
 from .methods import Request
@@ -31,12 +31,17 @@ AM_RESYNC = "AM_RESYNC"
 
 
 class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterResponse"]):
-    """Register the master of an attempt. ``token`` is its AMRMToken, here and in every later call."""
+    """Register the master of an attempt. ``token`` is its AMRMToken, here and in every later call.
+
+    ``earlier``: the containers of earlier attempts whose ends this master does not know, and their nodes. A restarted
+    RM knows of them only when their nodes have registered.
+    """
 
     attempt_id: str
     token: Token
     host: str = ""
     tracking_url: str = ""
+    earlier: dict[str, str] = field(default_factory=dict)
 
 
 class RegisterApplicationMasterResponse(Record):

@@ -59,6 +59,8 @@ _ENDED_BY_US = frozenset(
 )
 RELEASED = "Container released by application"
 EXPIRED = "Container expired since it was unused"
+MASTERS_NUMBER = 1
+"""An attempt's first container is its master's, where that has one."""
 REMOTE_ID_START: Final = (1 << 40) - 1
 """The first number of a container allocated at a node; they go down, the RM's own go up from 1.
 
@@ -186,21 +188,13 @@ class ContainerLedger:
         return self._adopt(container_id, attempt, node, size, key_for(0, 0, size), None)
 
     def adopt_expected(self, node: RMNode, status: ContainerStatus) -> RMContainer | None:
-        """``node`` registers with a container from before a restart of the RM: adopt it if it is expected, or belongs
-        to a live application whose master is elsewhere, else return None."""
-        expected = self._rm.expected.pop(status.container_id, None)
-        if expected is None:
-            app = self._rm.live.get(status.application_id)
-            known = self._rm.find_container(status.container_id) is not None
-            if app is None or known or app.hosted or not app.recovered or app.ended:
-                return None
-            record = ContainerId.parse(status.container_id).application_attempt_id
-            if record != app.attempt.record and not app.context.keep_containers_across_attempts:
-                return None
-            expected = Expected(app.attempt, node.node_id)
-        attempt, size = expected.attempt, status.resource
-        if attempt.ended:
+        """``node`` has a container that this life of the RM does not know: adopt it if it is expected, or belongs to a
+        live application whose master is elsewhere, else return None. If its attempt has ended, it is ended, and its
+        task has no other until then."""
+        expected = self._rm.expected.pop(status.container_id, None) or self._unexpected(node, status)
+        if expected is None or expected.attempt.app.ended:
             return None
+        attempt, size = expected.attempt, status.resource
         request = expected.reported.allocation_request_id if expected.reported is not None else 0
         container = RMContainer(
             status.container_id,
@@ -218,7 +212,50 @@ class ContainerLedger:
             attempt.am_container = container
         elif (tasks := self._rm.task_books.get(attempt.app.id)) is not None:
             tasks.found(container)
-        return self._take(container, None, "by an earlier ResourceManager")
+        self._take(container, None, "by an earlier ResourceManager")
+        if attempt.ended and status.state is not ContainerState.DONE:
+            self.observe(container, status)
+            self.end_at_node(container, Cause(CauseKind.RESOURCEMANAGER), "Its attempt had ended")
+        return container
+
+    def _unexpected(self, node: RMNode, status: ContainerStatus) -> Expected | None:
+        """To whom a container belongs that no record names: an earlier life of the RM granted it to a master elsewhere,
+        or the DistributedScheduler of an attempt that has ended did, and did not come to say so."""
+        app = self._rm.live.get(status.application_id)
+        if app is None or app.hosted or self._rm.find_container(status.container_id) is not None:
+            return None
+        parsed = ContainerId.parse(status.container_id)
+        attempt = app.attempt_of(parsed)
+        is_am = attempt is not app.attempt and parsed.container_id == MASTERS_NUMBER
+        if app.recovered and app.context.keep_containers_across_attempts and not is_am:
+            attempt = app.attempt
+        if attempt is app.attempt:
+            return Expected(attempt, node.node_id) if app.recovered else None
+        if attempt is None or status.state is ContainerState.DONE:
+            return None
+        return Expected(attempt, node.node_id, is_am=is_am)
+
+    def ending(self, attempt: RMAppAttempt, earlier: dict[str, str]) -> tuple[str, ...]:
+        """The containers of earlier attempts that have not ended. ``earlier`` are those that this attempt's master
+        names, with their nodes: one whose node has not come since the RM was restarted may still run there.
+        """
+        app, rm = attempt.app, self._rm
+        if Due(DueKind.RECOVERY) in rm.deadlines and not app.hosted:
+            for container_id, node_id in earlier.items():
+                owner = app.attempt_of(ContainerId.parse(container_id))
+                if (
+                    owner not in (None, attempt)
+                    and node_id not in rm.nodes
+                    and container_id not in app.ended_well
+                ):
+                    rm.expected.setdefault(container_id, Expected(owner, node_id))
+        live = [one.id for one in app.containers() if one.attempt is not attempt and not one.is_am]
+        others = [
+            name
+            for name, one in rm.expected.items()
+            if one.attempt.app is app and one.attempt is not attempt and not one.is_am
+        ]
+        return (*live, *others)
 
     def _adopt(
         self,

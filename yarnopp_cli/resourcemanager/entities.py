@@ -27,7 +27,7 @@ from ..allocation.asks import Ask, AskKey, AskTable
 from ..allocation.cluster_node import ClusterNode
 from ..errors import YoppError
 from ..machine.mailbox import Mailbox
-from ..records.ids import ApplicationAttemptId, NodeId
+from ..records.ids import ApplicationAttemptId, ContainerId, NodeId
 from ..records.reports import (
     FINAL_STATES,
     FinalApplicationStatus,
@@ -597,6 +597,11 @@ class RMApp:
     def attempt(self) -> RMAppAttempt:
         """The current (last) attempt."""
         return self.attempts[-1]
+
+    def attempt_of(self, container: ContainerId) -> RMAppAttempt | None:
+        """The attempt of it to which a container with this id was allocated."""
+        record = container.application_attempt_id
+        return next((one for one in reversed(self.attempts) if one.record == record), None)
 
     @property
     def ended(self) -> bool:

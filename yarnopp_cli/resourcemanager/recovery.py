@@ -241,7 +241,10 @@ class Recovery:
         for container_id in [key for key, one in rm.expected.items() if one.node_id == node_id]:
             expected = rm.expected.pop(container_id)
             attempt = expected.attempt
+            if attempt.app.ended:
+                continue
             if attempt.ended:
+                self._ledger.ended_untold(attempt.app, self._lost(container_id, attempt, text))
                 continue
             if expected.reported is not None:
                 self._ledger.adopt_reported(attempt, expected.reported)
@@ -249,15 +252,17 @@ class Recovery:
             if expected.is_am:
                 self._manager.fail_attempt(attempt, f"AM {text[0].lower()}{text[1:]}", counted=False)
                 continue
-            status = ContainerStatus(
-                container_id,
-                ContainerState.DONE,
-                ExecutionType.GUARANTEED,
-                exit_status=int(ContainerExitStatus.ABORTED),
-                diagnostics=text,
-                cause=Cause(CauseKind.NODE_LOST),
-                application_id=attempt.app.id,
-                finished_at_ms=rm.now_ms,
-            )
-            attempt.completed.put(container_id, status)
+            attempt.completed.put(container_id, self._lost(container_id, attempt, text))
             rm.news_for_master(attempt)
+
+    def _lost(self, container_id: str, attempt: RMAppAttempt, text: str) -> ContainerStatus:
+        return ContainerStatus(
+            container_id,
+            ContainerState.DONE,
+            ExecutionType.GUARANTEED,
+            exit_status=int(ContainerExitStatus.ABORTED),
+            diagnostics=text,
+            cause=Cause(CauseKind.NODE_LOST),
+            application_id=attempt.app.id,
+            finished_at_ms=self._rm.now_ms,
+        )

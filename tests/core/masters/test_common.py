@@ -512,6 +512,34 @@ def test_what_ended_well_is_known_when_its_phase_begins_and_when_the_rm_is_asked
     assert [command.task.container.id for command in only(m.TaskChanged, commands)] == ["c0", "c1"]
 
 
+def test_the_rm_is_told_which_earlier_containers_may_not_have_ended() -> None:
+    """At first all that have no end; later, those of which the RM has said that they have not ended."""
+    past = [
+        StoredTask(ATTEMPT, 0, number, state, name, name and f"h{number}:1")
+        for number, state, name in (
+            (1, TaskState.WAITING, "c1"),
+            (2, TaskState.WAITING, "c2"),
+            (2, TaskState.SUCCEEDED, "c3"),
+            (3, TaskState.KILLED, "c4"),
+            (3, TaskState.WAITING, ""),
+            (4, TaskState.WAITING, "c5"),
+        )
+    ]
+    master = JobMaster(job(4), ATTEMPT, TOKEN)
+    (first,) = only(RegisterApplicationMasterRequest, master.handle(m.MasterStarted(tuple(past)), 0.0))
+    assert first.request.earlier == {"c1": "h1:1", "c4": "h3:1", "c5": "h4:1"}
+    commands = master.handle(registered(ending=("c1", "c5")), 0.0)
+    assert [ask.num_containers for ask in asks_of(commands)] == [1]
+    ended_badly = AllocateResponse(1, completed=(ended("c5", -105),))
+    assert [ask.num_containers for ask in asks_of(master.handle(rm_answered(ended_badly), 0.0))] == [1]
+    resync = rm_answered(AllocateResponse(0, command=AM_RESYNC))
+    (again,) = only(RegisterApplicationMasterRequest, master.handle(resync, 0.0))
+    assert again.request.earlier == {"c1": "h1:1"}
+    master.handle(registered(ending=("c1", "c4")), 0.0)  # c4 is news, and its task is asked for
+    master.handle(rm_answered(AllocateResponse(1, completed=(ended("c4", -105),))), 0.0)
+    master.validate()
+
+
 def test_a_job_that_a_failure_ended_ends_with_its_next_attempt_too() -> None:
     script, ids = begin(job(2, fail_fast=True))
     (failed,) = only(m.TaskChanged, script.news(completed=(ended(ids[0], 4),)))[:1]

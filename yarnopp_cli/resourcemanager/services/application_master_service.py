@@ -90,11 +90,7 @@ class ApplicationMasterService:
                 container.container() for container in attempt.containers.values() if not container.is_am
             ),
             ended_well=self._ended_well(attempt),
-            ending=tuple(
-                container.id
-                for container in attempt.app.containers()
-                if container.attempt is not attempt and not container.is_am
-            ),
+            ending=self._ledger.ending(attempt, request.earlier),
         )
 
     def _ended_well(self, attempt: RMAppAttempt) -> tuple[str, ...]:

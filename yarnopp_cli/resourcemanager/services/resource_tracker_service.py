@@ -191,10 +191,8 @@ class ResourceTrackerService:
     def _take(self, node: RMNode, status: ContainerStatus) -> bool:
         """One container's news; False if it belongs to nobody."""
         container = node.containers.get(status.container_id) or self._ledger.adopt_observed(node, status)
-        if container is None and self._rm.recovered_applications:
-            container = self._ledger.adopt_expected(
-                node, status
-            )  # granted by an earlier life, started in this one
+        if container is None:  # granted by an earlier life, started in this one, or of an earlier attempt
+            container = self._ledger.adopt_expected(node, status)
         if container is None:
             self._ledger.ended_unknown(status)
             return False
