@@ -665,6 +665,22 @@ def test_a_masters_container_is_found_or_another_attempt_begins(found: bool, dea
     assert again.container.id != start.container.id
 
 
+def test_the_failures_of_its_masters_are_counted_over_all_lives() -> None:
+    cluster = Kept(max_attempts=2)
+    node = cluster.node()
+    app_id = cluster.submit()
+    for left in (1, 0):
+        (start,) = node.beat().containers_to_start
+        node.beat(status(start.container, application_id=app_id))
+        node.beat(done(start.container, 1, exit_code=1, application_id=app_id))
+        assert cluster.app(app_id).state is (
+            YarnApplicationState.ACCEPTED if left else YarnApplicationState.FAILED
+        )
+        cluster.restart()
+        node.register()
+    assert "failed 2 times" in cluster.app(app_id).diagnostics
+
+
 def test_a_master_that_comes_before_its_node_is_known_to_every_life() -> None:
     cluster = Kept()
     node = cluster.node()

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import enum
+import hashlib
 import os
 import random
 import sqlite3
 import stat
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from inspect import get_annotations
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 
+from executor.light import Record
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.daemons import state_file
 from yarnopp_cli.daemons.state_file import CHECKPOINT_RECORDS, FORMAT, GARBLED, StateFile
@@ -133,6 +138,29 @@ def test_a_newer_versions_file_is_refused_and_left_alone(tmp_path: Path) -> None
         StateFile(path_in(tmp_path))
     assert "start the newer version" in refusal.value.hint
     assert Path(path_in(tmp_path)).read_bytes() == before
+
+
+SHAPES = (2, "abd3209d43938a20")
+"""The last format, and a digest of the fields of its records. If a record has changed, raise ``FORMAT`` and replace
+both: never the digest alone, since an earlier version would read the file and drop the field."""
+
+
+def test_a_change_of_a_record_raises_the_format() -> None:
+    lines, kinds, seen = list[str](), list[Any](KINDS), set[Any]()
+    while kinds:
+        kind = kinds.pop()
+        if kind in seen:
+            continue
+        seen.add(kind)
+        kinds += get_args(kind)
+        if isinstance(kind, enum.EnumMeta):
+            lines += [f"{kind.__name__} = {one.value}" for one in kind]
+        elif isinstance(kind, type) and issubclass(kind, Record):
+            kinds += (*kind.__bases__, *get_type_hints(kind).values())
+            lines += [f"{kind.__name__}.{name}: {note}" for name, note in get_annotations(kind).items()]
+    assert any(line.startswith("JobSpec.") for line in lines) and "TaskState = SUCCEEDED" in lines
+    digest = hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()[:16]
+    assert (FORMAT, digest) == SHAPES, "a stored record has changed: see SHAPES"
 
 
 def test_fields_of_other_versions_do_no_harm(tmp_path: Path) -> None:

@@ -30,8 +30,9 @@ from ..rpc.codec import encode
 
 LOG = logging.getLogger(__name__)
 
-FORMAT = 1
-"""The version of the table's format. New fields in records do not change it."""
+FORMAT = 2
+"""The version of the table and of the shapes of its records. Each change of either raises it: an earlier version would
+drop a field that it does not know."""
 GARBLED = ".garbled"
 CHECKPOINT_RECORDS = 5000
 """The number of records after which a checkpoint of SQLite's log (WAL) is due: it has about 20 MB then."""

@@ -1,7 +1,8 @@
 """The state that the ResourceManager stores so that a restart continues from it (YARN's ``RMStateStore``).
 
 Plain data: a record class for each kind, each record under its own key. A later version adds fields at the
-end, with defaults, so that it reads what an earlier version wrote.
+end, with defaults, so that it reads what an earlier version wrote, and raises ``state_file.FORMAT``, so that an
+earlier version refuses what it would lose.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class StoredLife(Record):
     hosted master to end. ``succeeded``: the tasks of its last phase that succeeded, as ranges, once it has
     ended. ``history_due``: it has ended, and its history is not kept yet, because some of its containers are
     still live. ``ended_well``: the containers of attempts that had ended which ended with exit code 0 unknown to
-    their masters.
+    their masters. ``failures`` counts the attempts that failed by their own fault.
     """
 
     id: str
@@ -82,6 +83,7 @@ class StoredLife(Record):
     succeeded: tuple[int, ...] = ()
     history_due: bool = False
     ended_well: tuple[str, ...] = ()
+    failures: int = 0
 
 
 class StoredTask(Record):
