@@ -57,7 +57,7 @@ def full() -> Iterator[FullGroup]:
     mounts = read_mounts("/proc", "/sys/fs/cgroup")
     name = f"yopp-test-{os.getpid()}"
     try:
-        mount = next(Path(one.point) for one in mounts if "pids" in one.controllers)
+        mount = next(Path(one.point) for one in mounts if one.version == 1 and "pids" in one.controllers)
         top = mount / name
         (top / "daemons").mkdir(parents=True)
     except (StopIteration, OSError) as error:
