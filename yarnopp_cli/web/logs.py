@@ -15,10 +15,12 @@ from typing import Final, NamedTuple
 from aiohttp import web
 
 from .http import caller, is_owner, not_found, require_owner
-from .queries import number, whole
+from .queries import WHOLE, number, whole
 
 BLOCK: Final = 256 * 1024
 POSITION: Final = "X-Log-Position"
+PARAMETERS = {"start": WHOLE, "size": {"type": "integer"}}
+"""Which bytes of a file to send, as ``span`` reads them."""
 
 
 class LogFile(NamedTuple):

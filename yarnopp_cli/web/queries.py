@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import enum
 import re
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -23,6 +23,25 @@ from .http import bad_request, not_found
 T = TypeVar("T")
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
 MAX_TIME = 2**63 - 1
+TEXT: dict[str, Any] = {"type": "string"}
+MAYBE: dict[str, Any] = {"type": "string", "default": ""}
+WHOLE: dict[str, Any] = {"type": "integer", "minimum": 0, "maximum": 10**18}
+TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
+NUMBERS: dict[str, Any] = {"type": "array", "items": {"type": "integer"}}
+
+
+def one_of(words: Iterable[str]) -> dict[str, Any]:
+    """The schema of a parameter that is one of these words."""
+    return {"type": "string", "enum": [str(word) for word in words]}
+
+
+def some_of(words: Iterable[str]) -> dict[str, Any]:
+    """The schema of a comma list of these words."""
+    return {"type": "array", "items": one_of(words)}
+
+
+GROUPED = {"groupBy": one_of(["diagnostic"])}
+SPANS = {f"{name}Time{end}": WHOLE for name in ("started", "finished") for end in ("Begin", "End")}
 UNLISTED = frozenset({NodeState.UNHEALTHY, NodeState.LOST, NodeState.SHUTDOWN, NodeState.DECOMMISSIONED})
 """The states whose nodes YARN lists only on request."""
 
@@ -125,6 +144,17 @@ def grouped_by(request: web.Request) -> bool:
     if word and word.upper() != "DIAGNOSTIC":
         raise bad_request(f"Got invalid groupBy: {word[:100]}, valid groupBy types: [DIAGNOSTIC]")
     return bool(word)
+
+
+FILTERS: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("states", "state"), some_of(YarnApplicationState)),
+    "finalStatus": some_of(FinalApplicationStatus),
+    **dict.fromkeys(("applicationTypes", "applicationTags"), TEXTS),
+    **dict.fromkeys(("queue", "user", "name"), TEXT),
+    **SPANS,
+    "limit": WHOLE,
+}
+"""The parameters of ``GET /ws/v1/cluster/apps``."""
 
 
 def application_filter(

@@ -52,8 +52,9 @@ from .http import (
 from .instruments import Instruments
 from .listening import WebListener
 from .mapreduce import MapReduceApi
+from .openapi import description_route
 from .pages.cluster import NAVIGATION, ClusterPages
-from .routes import Document, Route, route, routes_of
+from .routes import Document, Route, declared, route, routes_of
 from .submitting import hosted_job, submission_context
 
 BASE = "/ws/v1/cluster"
@@ -63,6 +64,24 @@ SIGNALS = {
     "OUTPUT_THREAD_DUMP": signals.SIGQUIT,
     "GRACEFUL_SHUTDOWN": signals.SIGTERM,
     "FORCEFUL_SHUTDOWN": signals.SIGKILL,
+}
+SIZE: Document = {
+    "type": "object",
+    "properties": dict.fromkeys(("memory", "vCores"), queries.WHOLE),
+    "required": ["memory", "vCores"],
+}
+SUBMISSION: Document = {
+    "application-id": queries.TEXT,
+    "am-container-spec": {"type": "object"},
+    "resource": {**SIZE, "default": {}},
+    **dict.fromkeys(("application-name", "application-type", "queue"), queries.MAYBE),
+    "priority": {"type": "integer", "default": 0},
+}
+"""The members of a submission; those with a default may be missing."""
+TIMEOUT: Document = {
+    "type": "object",
+    "properties": {"type": queries.one_of(["LIFETIME"]), "expiryTime": queries.TEXT},
+    "required": ["type", "expiryTime"],
 }
 Change = Callable[[str, Any], Request[client.ApplicationResponse]]
 TOLD: dict[str, Callable[[ApplicationReport], Document]] = {
@@ -117,6 +136,7 @@ class ClusterApi:
         return cluster_view.scheduler(await self.data.queues())
 
     @route("GET", BASE + "/scheduler/activities")
+    @declared({"nodeId": queries.TEXT, **queries.GROUPED})
     async def activities(self, request: web.Request) -> Document:
         """Why pending requests are not scheduled, by queue; at one node with ``nodeId``."""
         node_id = request.query.get("nodeId", "")
@@ -127,6 +147,14 @@ class ClusterApi:
         return activities_view.cluster(answer, node_id, java_date(answer.at_ms), grouped=grouped)
 
     @route("GET", BASE + "/scheduler/app-activities/{app}")
+    @declared(
+        {
+            "limit": queries.WHOLE,
+            "actions": queries.some_of(activities_view.ACTIONS),
+            **dict.fromkeys(("requestPriorities", "allocationRequestIds"), queries.NUMBERS),
+            **queries.GROUPED,
+        }
+    )
     async def application_activities(self, request: web.Request) -> Document:
         """Why the pending requests of one application are not scheduled."""
         report = await self._application(request)
@@ -147,6 +175,7 @@ class ClusterApi:
         )
 
     @route("GET", BASE + "/appstatistics")
+    @declared({"states": queries.some_of(YarnApplicationState), "applicationTypes": queries.TEXT})
     async def statistics(self, request: web.Request) -> Document:
         """Applications by state and type."""
         states = queries.words(request, YarnApplicationState, "application-state", "states")
@@ -161,6 +190,7 @@ class ClusterApi:
     # -- applications ----------------------------------------------------------------------------------------
 
     @route("GET", BASE + "/apps")
+    @declared(queries.FILTERS)
     async def applications(self, request: web.Request) -> Document:
         """``yopp app list -a --json``, and YARN's filters."""
         wanted, passes = queries.application_filter(request)
@@ -171,6 +201,7 @@ class ClusterApi:
         return await self.data.application(request.match_info["app"])
 
     @route("GET", APP + "/timeouts/{kind}")
+    @declared({"kind": queries.one_of(["LIFETIME"])})
     async def timeout(self, request: web.Request) -> Document:
         """AppTimeoutInfo."""
         kind = request.match_info["kind"]
@@ -185,6 +216,7 @@ class ClusterApi:
         return cluster_view.new_application(answer.application_id, answer.info.maximum)
 
     @route("POST", BASE + "/apps")
+    @declared(body=SUBMISSION, status=202, sends=())
     async def submit(self, request: web.Request) -> web.StreamResponse:
         """Run an application: 202, and its address in Location."""
         body = await json_body(request)
@@ -199,6 +231,7 @@ class ClusterApi:
         return web.Response(status=202, headers={"Location": place})
 
     @route("PUT", APP + "/state")
+    @declared(body={"state": queries.one_of(YarnApplicationState), "diagnostics": queries.MAYBE})
     async def set_state(self, request: web.Request) -> Document:
         """Kill the application: KILLED is the only target state allowed."""
         body = await json_body(request)
@@ -217,6 +250,7 @@ class ClusterApi:
         return TOLD["/state"](answer.application)
 
     @route("PUT", APP + "/queue")
+    @declared(body={"queue": queries.TEXT})
     async def set_queue(self, request: web.Request) -> Document:
         """Move the application to another queue."""
         queue = (await json_body(request)).get("queue")
@@ -225,6 +259,7 @@ class ClusterApi:
         return await self._change(request, client.MoveApplicationRequest, queue)
 
     @route("PUT", APP + "/priority")
+    @declared(body={"priority": {"type": "integer"}})
     async def set_priority(self, request: web.Request) -> Document:
         """Change the application's priority."""
         priority = (await json_body(request)).get("priority")
@@ -233,6 +268,7 @@ class ClusterApi:
         return await self._change(request, client.UpdateApplicationPriorityRequest, priority)
 
     @route("PUT", APP + "/timeout")
+    @declared(body={"timeout": TIMEOUT})
     async def set_timeout(self, request: web.Request) -> Document:
         """Change the end of its lifetime."""
         body = (await json_body(request)).get("timeout")
@@ -313,6 +349,7 @@ class ClusterApi:
         return {"container": cluster_view.container_document(report, address, now_ms())}
 
     @route("POST", BASE + "/containers/{container}/signal/{signal}")
+    @declared({"signal": queries.one_of(SIGNALS)})
     async def signal(self, request: web.Request) -> Document:
         """Signal a container through its node, by one of YARN's three commands."""
         command = request.match_info["signal"].upper()
@@ -339,6 +376,7 @@ class ClusterApi:
     # -- nodes -----------------------------------------------------------------------------------------------
 
     @route("GET", BASE + "/nodes")
+    @declared({"states": queries.some_of(NodeState)})
     async def nodes(self, request: web.Request) -> Document:
         """``yopp node list --json``; without a filter, as in YARN, those whose state is not in UNLISTED."""
         return node_view.NODES.every(queries.chosen_nodes(request, await self.data.nodes(), "states"))
@@ -349,6 +387,7 @@ class ClusterApi:
         return {"node": node_view.document(await self.data.node(request.match_info["node"]))}
 
     @route("POST", BASE + "/nodes/{node}/resource")
+    @declared(body={"resource": SIZE})
     async def set_node_resource(self, request: web.Request) -> Document:
         """Change the size of a node, until its process ends."""
         size = resource_of(await json_body(request))
@@ -414,4 +453,4 @@ async def serve(
     routes = ClusterApi(data, configuration).routes()
     routes += [*MapReduceApi(data).routes(), *figure_routes(data.figures), *ClusterPages(data).routes()]
     routes += Instruments(configuration, run_dir, NAVIGATION).routes()
-    return await start(bound, listener, routes)
+    return await start(bound, listener, [*routes, description_route("ResourceManager", routes)])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -12,7 +13,40 @@ Handler = Callable[[web.Request], Awaitable[Document | web.StreamResponse]]
 """A handler of requests; a document is sent as JSON or XML, whichever the caller accepts."""
 Route = tuple[str, str, Handler]
 """An HTTP method, a path in aiohttp's syntax, and the handler."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a request may hold, as JSON schemas, and which answer it gets; ``openapi`` describes it."""
+
+    parameters: Mapping[str, Document]
+    body: Mapping[str, Document]
+    status: int
+    sends: tuple[str, ...]
+
+
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[Document | web.StreamResponse]])
+
+
+DOCUMENT = ("application/json", "application/xml")
+"""The types of a document, whichever the caller accepts."""
+
+
+def declared(
+    parameters: Mapping[str, Document] | None = None,
+    body: Mapping[str, Document] | None = None,
+    status: int = 200,
+    sends: tuple[str, ...] = DOCUMENT,
+) -> Callable[[HandlerT], HandlerT]:
+    """Declare the parameters in the query (and in the path, where not every text is right), the members of the
+    body, and the status and types of the answer.
+    """
+
+    def mark(handler: HandlerT) -> HandlerT:
+        handler.__dict__["declared"] = Declared(parameters or {}, body or {}, status, sends)
+        return handler
+
+    return mark
 
 
 def route(method: str, *paths: str) -> Callable[[HandlerT], HandlerT]:
