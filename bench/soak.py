@@ -21,6 +21,7 @@ from statistics import median
 from executor.linux.cgroups.slots import SLOT_PREFIX
 from yarnopp_cli.cluster.processes import wait_for_end
 from yarnopp_cli.cluster.rundir import Daemon, RunDir
+from yarnopp_cli.resourcemanager.hosting.past import MOST_PAST_JOBS
 from yarnopp_cli.rpc.blocking import Connection
 
 from .cluster import CALM, Cluster
@@ -41,8 +42,9 @@ PROPERTIES = (
     "yopp.resourcemanager.event-history.size=4000",
     "yarn.resourcemanager.max-completed-applications=20",
 )
-"""Everything that is remembered of the past is full after 20 rounds."""
+"""Everything that is remembered of the past is full after 20 rounds, but for the tasks of the last MOST_PAST_JOBS."""
 WARM = 24
+"""The rounds between the last death of the RM and the second half; in a long soak as many as MOST_PAST_JOBS."""
 RECORDS = ("journal", "state.db", "state.db-wal")
 MOST = {"records, MB": 48.0, "slots": 16.0}
 """The figures that may grow up to this size: records are compacted once they have grown, and a node keeps the slots
@@ -200,7 +202,7 @@ def soak(seconds: float, seed: int) -> tuple[Table, list[str]]:
         while (spent := time.monotonic() - begun) < seconds / 2 or turn < len(disturbances):
             its.round(disturbances[turn % len(disturbances)])
             turn += 1
-        for number in range(WARM):
+        for number in range(max(WARM, min(MOST_PAST_JOBS, int(seconds / 6)))):
             its.round(its.guaranteed_work if number % 2 else None)
         before, first, grown = its.settled(), its.containers, time.monotonic()
         while (

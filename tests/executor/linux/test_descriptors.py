@@ -9,7 +9,6 @@ import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import pytest
 
@@ -109,11 +108,9 @@ def test_what_had_begun_in_a_slot_does_not_begin_again_where_its_journal_cannot_
             await soon(lambda: (tmp_path / "began").exists(), "it runs")
             (path,) = journals(str(tmp_path / "state"))
             launcher = read_journal(path).launcher
-            pool = node.executor._pool
-            forget = pool._forget
-            with none_free() as take, mock.patch.object(pool, "_forget", lambda slot: (forget(slot), take())):
+            with none_free():
                 os.kill(launcher, signal.SIGKILL)
-                await soon(lambda: not pool._slots, "its launcher's end is noticed")
+                await soon(lambda: not node.executor._pool._slots, "its launcher's end is noticed")
                 await soon(lambda: caplog.text.count("cannot be read yet") >= 3, "it is tried in vain")
                 assert node.found(ContainerExited, "c1") is None, "it lives"
             assert (await node.told(ContainerExited, "c1")).exit_code == 128 + signal.SIGKILL
