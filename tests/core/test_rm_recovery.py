@@ -12,7 +12,7 @@ import pytest
 
 from bench.world import IDENTITY
 from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
-from yarnopp_cli.errors import ApplicationNotFoundError, InvalidStateError
+from yarnopp_cli.errors import ApplicationNotFoundError, InvalidIdError, InvalidStateError
 from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.admin_protocol import DrainNodesRequest, ResumeNodesRequest
 from yarnopp_cli.records.client_protocol import (
@@ -583,6 +583,8 @@ def test_what_an_earlier_attempt_still_runs_is_ending_in_the_next_life(comes: st
     (again,) = beat(home, done(start.container, 137)).containers_to_start
     beat(home, status(again.container))
     second, earlier = master(), {ran.id: "h2:1"}
+    with pytest.raises(InvalidIdError):
+        second.register({**earlier, "c1": "h2:1"})
     if registered:
         assert second.register(earlier).ending == (ran.id,)
     cluster.restart()

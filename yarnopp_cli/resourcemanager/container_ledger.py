@@ -235,14 +235,14 @@ class ContainerLedger:
             return None
         return Expected(attempt, node.node_id, is_am=is_am)
 
-    def ending(self, attempt: RMAppAttempt, earlier: dict[str, str]) -> tuple[str, ...]:
+    def ending(self, attempt: RMAppAttempt, earlier: dict[ContainerId, str]) -> tuple[str, ...]:
         """The containers of earlier attempts that have not ended. ``earlier`` are those that this attempt's master
         names, with their nodes: one whose node has not come since the RM was restarted may still run there.
         """
         app, rm = attempt.app, self._rm
         if Due(DueKind.RECOVERY) in rm.deadlines and not app.hosted:
-            for container_id, node_id in earlier.items():
-                owner = app.attempt_of(ContainerId.parse(container_id))
+            for parsed, node_id in earlier.items():
+                owner, container_id = app.attempt_of(parsed), str(parsed)
                 if (
                     owner not in (None, attempt)
                     and node_id not in rm.nodes

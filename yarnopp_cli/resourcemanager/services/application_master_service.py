@@ -30,7 +30,7 @@ from ...machine.calls import CallReceived
 from ...machine.tokens import AMRM_TOKEN, machine_ms, verify
 from ...records import distributed_protocol as distributed
 from ...records import master_protocol as master
-from ...records.ids import ApplicationAttemptId
+from ...records.ids import ApplicationAttemptId, ContainerId
 from ...records.requests import ANY, Container, ResourceRequest, TaskAssignment, Token
 from ..app_manager import AM_SHUTDOWN, RMAppManager
 from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
@@ -67,6 +67,7 @@ class ApplicationMasterService:
     ) -> master.RegisterApplicationMasterResponse:
         """The master of an attempt is there."""
         attempt = self._attempt(request.attempt_id, request.token)
+        earlier = {ContainerId.parse(name): node_id for name, node_id in request.earlier.items()}
         again = attempt.state is AttemptState.RUNNING
         # Over another connection, and before it has said anything else: the first answer was lost with its connection.
         repeats = not attempt.has_called and call.connection_id != attempt.connection_id
@@ -90,7 +91,7 @@ class ApplicationMasterService:
                 container.container() for container in attempt.containers.values() if not container.is_am
             ),
             ended_well=self._ended_well(attempt),
-            ending=self._ledger.ending(attempt, request.earlier),
+            ending=self._ledger.ending(attempt, earlier),
         )
 
     def _ended_well(self, attempt: RMAppAttempt) -> tuple[str, ...]:
