@@ -53,9 +53,8 @@ with run_dir.lock():
 """
 
 
-def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes(yopp: Yopp) -> None:
-    """However long the start takes: the starter holds the lock of the run directory for longer than a job waits for
-    nodes, and a node is there only afterwards."""
+def starts_a_node(yopp: Yopp) -> subprocess.Popen[str]:
+    """An RM, and a program that holds the lock of the run directory; told so, it starts a node."""
     yopp("rm", "start")
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER, str(yopp.run_dir)], env=yopp.environment, cwd=yopp.home, text=True,
@@ -63,6 +62,13 @@ def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes
     )  # fmt: skip
     yopp.started.append(starter)
     assert starter.stdout is not None and starter.stdout.readline() == "starts\n"
+    return starter
+
+
+def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes(yopp: Yopp) -> None:
+    """However long the start takes: the starter holds the lock of the run directory for longer than a job waits for
+    nodes, and a node is there only afterwards."""
+    starter = starts_a_node(yopp)
     job = yopp.start("run", "echo", "there")
     wait_until(lambda: yopp.json("app", "list")["apps"])
     asked = time.monotonic()
@@ -73,13 +79,7 @@ def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes
 
 
 def test_a_job_whose_time_is_over_does_not_wait_for_the_start_of_a_cluster(yopp: Yopp) -> None:
-    yopp("rm", "start")
-    starter = subprocess.Popen(
-        [sys.executable, "-c", STARTER, str(yopp.run_dir)], env=yopp.environment, cwd=yopp.home, text=True,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    yopp.started.append(starter)
-    assert starter.stdout is not None and starter.stdout.readline() == "starts\n"
+    starter = starts_a_node(yopp)
     job = yopp.start("run", "--timeout", "3", "true")
     _, err = job.communicate(timeout=START_SECONDS - 5)  # it would wait so long for a node
     assert job.returncode == 124 and "the cluster is still starting, so the job waits" in err
