@@ -102,6 +102,12 @@ class StoppedDaemonError(NoAnswerError):
     """A daemon does not answer because its process is stopped, by SIGSTOP or a debugger."""
 
 
+class TimedOutError(YoppError):
+    """The time of ``--timeout`` has expired."""
+
+    exit_code = EXIT_TIMEOUT
+
+
 class InvalidIdError(YoppError):
     """A text is not the identifier that it should be."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 from executor.linux.procfs import boot_id
 from yarnopp_cli.cli.jobs.running import killed_at_once
+from yarnopp_cli.cluster import starting
 from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.cluster.watched import forget_watched, write_watched
-from yarnopp_cli.errors import NoAnswerError
-from yarnopp_cli.jobs.client import ATTEMPTS, JobClient, why_no_node
+from yarnopp_cli.errors import NoAnswerError, TimedOutError, YoppError
+from yarnopp_cli.jobs.client import ATTEMPTS, START_SECONDS, JobClient, why_no_node
 from yarnopp_cli.machine.restarts import Watched
 from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
 from yarnopp_cli.records.reports import NodeReport, NodeState
@@ -103,6 +105,32 @@ def test_an_rm_that_dies_while_its_client_waits_for_a_node_has_the_job(tmp_path:
     client.close()
     cluster.close()
     assert cluster.calls.count("submitApplication") == 1
+
+
+@pytest.mark.parametrize("limit", [0.01, 3600.0, 0.0])
+def test_a_jobs_time_limit_bounds_the_start_of_its_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: float
+) -> None:
+    given = list[float]()
+
+    def fails(*_: object, timeout: float, **__: object) -> None:
+        given.append(timeout)
+        while limit == 0.01 and time.monotonic() < client.until:
+            pass
+        raise YoppError("rm did not become ready", because="it has not reported")
+
+    monkeypatch.setattr(starting, "ensure_cluster", fails)
+    run_dir = RunDir.of(str(tmp_path))
+    client = JobClient(run_dir, load([], [], environ={}, state_dir=str(tmp_path)), [].append, limit)
+    with pytest.raises(YoppError) as raised:
+        client.submit(None, lambda: SUBMISSION)
+    assert given[0] <= limit if limit == 0.01 else given == [START_SECONDS]
+    if limit == 0.01:
+        assert raised.value.exit_code == 124 and isinstance(raised.value, TimedOutError)
+        assert "within 0.01 s" in raised.value.message
+        assert raised.value.because == "rm did not become ready: it has not reported"
+    else:
+        assert raised.value.exit_code == 1 and raised.value.message == "rm did not become ready"
 
 
 def test_the_second_ctrl_c_has_the_rm_kill_it(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from yarnopp_cli.cluster.rundir import RunDir
 from yarnopp_cli.jobs.client import NODES_SECONDS, START_SECONDS
 
 from .conftest import Yopp, wait_until
@@ -76,6 +77,33 @@ def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes
     assert starter.communicate("\n", timeout=60)[1] == "" and starter.returncode == 0
     out, err = job.communicate(timeout=60)
     assert (out, err, job.returncode) == ("there\n", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("daemon", "name", "seconds"), [("resourcemanager", "rm", "1"), ("nodemanager", "nm-45454", "8")]
+)
+def test_a_cluster_that_does_not_start_within_a_jobs_time_ends(
+    yopp: Yopp, daemon: str, name: str, seconds: str
+) -> None:
+    (yopp.home / "sitecustomize.py").write_text(
+        f"import signal, sys\nif {daemon!r} in sys.orig_argv:\n    signal.pause()\n"
+    )
+    path = os.pathsep.join(filter(None, (str(yopp.home), yopp.environment.get("PYTHONPATH"))))
+    begun = time.monotonic()
+    job = yopp("run", "--timeout", seconds, "true", code=124, env={"PYTHONPATH": path})
+    assert time.monotonic() < begun + START_SECONDS / 2
+    assert f"no cluster was ready within {seconds} s, the time limit of the job\n" in job.stderr
+    assert f"because: {name} did not become ready" in job.stderr
+    assert not yopp.leftovers()
+    assert not {"site.json", "nodes.json", "rm.pid"} & {one.name for one in yopp.run_dir.iterdir()}
+
+
+def test_a_job_whose_time_is_over_does_not_wait_for_a_command_that_starts_the_cluster(yopp: Yopp) -> None:
+    run_dir = RunDir.of(str(yopp.run_dir))
+    run_dir.prepare()
+    with run_dir.lock():
+        job = yopp("run", "--timeout", "1", "true", code=124)
+    assert "another yopp is starting or stopping this cluster" in job.stderr
 
 
 def test_a_job_whose_time_is_over_does_not_wait_for_the_start_of_a_cluster(yopp: Yopp) -> None:

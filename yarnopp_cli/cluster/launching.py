@@ -242,8 +242,11 @@ def _await_answer(run_dir: RunDir, one: _Starting, deadline: float, timeout: flo
     poller = select.poll()
     poller.register(one.pipe, select.POLLIN)
     alone = 0
-    while (left := deadline - time.monotonic()) > 0 and alone < ALONE_SECONDS:
+    while alone < ALONE_SECONDS:
+        left = max(0.0, deadline - time.monotonic())
         if not poller.poll(min(1.0, left) * 1000):
+            if not left:
+                break
             alone = 0 if may_get_rm(run_dir) else alone + 1
             continue
         data = os.read(one.pipe, 4096)
@@ -252,7 +255,7 @@ def _await_answer(run_dir: RunDir, one: _Starting, deadline: float, timeout: flo
             return
         if not data or len(one.answer) >= _ANSWER_LIMIT:
             raise _refusal(one)
-    late = f"it has not reported for {timeout:g} s{_tail(one)}"
+    late = f"it has not reported for {timeout:.3g} s{_tail(one)}"
     raise YoppError(
         f"{one.name} did not become ready",
         because=late if alone < ALONE_SECONDS else "the ResourceManager has been ended",

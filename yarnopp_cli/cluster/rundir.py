@@ -457,7 +457,7 @@ def _acquire(descriptor: int, path: str, timeout: float) -> None:
                 holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
                 raise YoppError(
                     "another yopp is starting or stopping this cluster",
-                    because=f"process {holder} has held {path} for over {timeout:g} s",
+                    because=f"process {holder} has held {path} for over {timeout:.3g} s",
                     hint=f"`ps {holder}` shows it; wait for it, or end it",
                 ) from None
         time.sleep(_LOCK_POLL_SECONDS)  # flock(2) has no timeout

@@ -7,6 +7,7 @@ A job that could not be submitted leaves no cluster behind.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable
@@ -23,6 +24,7 @@ from ..errors import (
     NoAnswerError,
     NodeNotFoundError,
     ShuttingDownError,
+    TimedOutError,
     YoppError,
 )
 from ..records.client_protocol import (
@@ -87,12 +89,21 @@ def _unsure(error: YoppError, why: str) -> NoAnswerError:
 
 class JobClient:
     """A connection to the RM of a run directory, for one job, which was submitted at ``submitted_at`` (monotonic).
-    ``note`` is called with lines for the user."""
+    ``note`` is called with lines for the user. ``limit`` is the job's time limit in seconds, 0 for none: before the job
+    runs, it waits no longer for a cluster, and no longer for a node."""
 
-    def __init__(self, run_dir: RunDir, configuration: Configuration, note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        run_dir: RunDir,
+        configuration: Configuration,
+        note: Callable[[str], None],
+        limit: float = 0.0,
+    ) -> None:
         self.run_dir = run_dir
         self.configuration = configuration
         self.note = note
+        self.limit = limit or math.inf
+        self.until = time.monotonic() + self.limit
         self.connection: Connection | None = None
         self.started_here = self.restarted = False
         self.submitted_at = 0.0
@@ -127,7 +138,17 @@ class JobClient:
     def _start(self) -> Connection:
         from ..cluster.starting import ensure_cluster
 
-        handle = ensure_cluster(self.configuration, self.run_dir, lifetime=ON_DEMAND)
+        seconds = max(0.0, min(START_SECONDS, self.until - time.monotonic()))
+        try:
+            handle = ensure_cluster(self.configuration, self.run_dir, lifetime=ON_DEMAND, timeout=seconds)
+        except YoppError as error:
+            if time.monotonic() < self.until:
+                raise
+            raise TimedOutError(
+                f"no cluster was ready within {self.limit:g} s, the time limit of the job",
+                because=": ".join(filter(None, (error.message, error.because))),
+                hint="use a longer --timeout, or start a cluster with `yopp up` before",
+            ) from error
         for warning in handle.warnings:
             self.note(f"warning: {warning}")
         if handle.started and handle.info.lifetime == ON_DEMAND:
@@ -146,12 +167,10 @@ class JobClient:
         self,
         request: SubmitJobRequest | None,
         otherwise: Callable[[], SubmitApplicationRequest],
-        limit: float = 0.0,
     ) -> SubmitApplicationResponse:
         """Submit the job; if the cluster is ending, to the next one; to an RM that was restarted, the same submission
         again. ``otherwise`` makes the request if the RM hosts no masters, the job is too large for one message, or
-        ``request`` is None. ``limit`` is the job's time limit in seconds, 0 for none: it does not wait longer for a
-        node. Raises YoppError.
+        ``request`` is None. Raises YoppError.
         """
         key, attempt, unsure = os.urandom(12).hex(), 1, False
         while True:
@@ -178,7 +197,7 @@ class JobClient:
                 unsure = False  # it does not have the job
                 if attempt == ATTEMPTS or not self.settings.on_demand_enabled:
                     raise
-                self.run_dir.wait_until_gone(ENDING_SECONDS)
+                self.run_dir.wait_until_gone(min(ENDING_SECONDS, self.until - time.monotonic()))
             except (YoppError, KeyboardInterrupt):
                 self.abandon()
                 raise
@@ -186,7 +205,7 @@ class JobClient:
         if response.info.nodes_running:
             return response
         try:
-            return self._wait_for_a_node(response, limit or START_SECONDS)
+            return self._wait_for_a_node(response)
         except (ShuttingDownError, ConnectionFailedError):
             self.close()  # the job is submitted, whatever becomes of this RM
             return response
@@ -234,11 +253,9 @@ class JobClient:
         self.close()
         raise _unsure(error, why) from None
 
-    def _wait_for_a_node(
-        self, response: SubmitApplicationResponse, limit: float
-    ) -> SubmitApplicationResponse:
-        """Wait for the first node, for at most ``limit`` seconds after the submission: the RM serves before its nodes
-        register, and another command may just be starting the cluster.
+    def _wait_for_a_node(self, response: SubmitApplicationResponse) -> SubmitApplicationResponse:
+        """Wait for the first node, counted from the submission: the RM serves before its nodes register, and another
+        command may just be starting the cluster.
 
         Warn that there is no node only if that is certain: no command is starting daemons, and the RM knows
         every running NodeManager.
@@ -246,7 +263,7 @@ class JobClient:
         from ..cluster.watched import watched_names
 
         connection = self.open()
-        until = self.submitted_at + min(limit, START_SECONDS)
+        until = self.submitted_at + min(self.limit, START_SECONDS)
         while True:
             seconds = max(0.0, min(NODES_SECONDS, until - time.monotonic()))
             request = WaitForNodesRequest(1, round(seconds * 1000))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 import time
 
-from ..errors import EXIT_TIMEOUT, ConnectionFailedError, YoppError
+from ..errors import ConnectionFailedError, TimedOutError, YoppError
 from ..masters.ends import RETRY_SECONDS, EndMaster, Loss, StopRequested, retrying
 from ..masters.tasks import Tally
 from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, WatchJobResponse
@@ -86,11 +86,10 @@ class JobFollower:
         self._stopped = stopped
         if stopped and self._deadline is not None and time.monotonic() >= self._deadline:
             self._give_up(
-                YoppError(
+                TimedOutError(
                     "the job's time limit has expired",
                     because="the ResourceManager, which would end it, does not answer: its process is stopped",
                     hint=f"`kill -CONT {stopped}`: it then ends the job",
-                    exit_code=EXIT_TIMEOUT,
                 )
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from executor.hints import TYPE_CHECKING, Any, TypeVar
 
 from ...client.polling import polls
-from ...errors import EXIT_FAILURE, EXIT_TIMEOUT, YoppError
+from ...errors import EXIT_FAILURE, TimedOutError
 from .naming import ALL
 
 if TYPE_CHECKING:
@@ -65,11 +65,10 @@ def awaited(
     not ``what`` in time, with the reason ``because`` gives for the first."""
     found = polled(look, lambda every: all(map(done, every)), seconds)
     if waiting := [noun.identity(one) for one in found if not done(one)]:
-        raise YoppError(
+        raise TimedOutError(
             f"{', '.join(waiting)} did not {what} within {seconds:g} s",
             because=because(waiting[0]),
             hint=hint or f"`yopp {noun.singular} status` shows it; use a longer --timeout",
-            exit_code=EXIT_TIMEOUT,
         )
     return found
 

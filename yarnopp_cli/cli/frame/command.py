@@ -18,7 +18,7 @@ from functools import cache
 from executor.hints import TYPE_CHECKING, Any, TypeVar
 from executor.light import MISSING, Record
 
-from ...errors import EXIT_TIMEOUT, YoppError
+from ...errors import TimedOutError
 from .options import HereOnly, common
 from .output import FORMS, Printer
 from .reading import Parameter, grouped, parameters, read
@@ -222,12 +222,6 @@ def _check(values: Mapping[str, Any]) -> None:
 
 
 # -- --timeout of a command that does not bound itself ------------------------------------------------------------
-
-
-class TimedOutError(YoppError):
-    """The time of ``--timeout`` has expired."""
-
-    exit_code = EXIT_TIMEOUT
 
 
 _alarms: list[tuple[Any, tuple[float, float]]] = []

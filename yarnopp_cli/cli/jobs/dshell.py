@@ -337,7 +337,7 @@ def dshell(
         exit_rule=application.exit_code.value,
     )
     master = application.master()
-    client = client_of(session)
+    client = client_of(session, planned.timeout_ms)
     job = shell.under(planned, client.settings)
     submission = application.context(job.name, master or client.settings.am_resource, words)
     shown = Shown(stream=follow and not (printer.ids_only or printer.is_json), prefixed=containers.count > 1)

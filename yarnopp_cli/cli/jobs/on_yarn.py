@@ -18,7 +18,7 @@ from ...client.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
 from ...client.polling import polls
 from ...client.shell import body
 from ...client.yarn import PACE, YarnClient
-from ...errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, EXIT_TIMEOUT, UsageError, YoppError, one_line
+from ...errors import EXIT_INTERRUPTED, EXIT_NOT_FOUND, TimedOutError, UsageError, YoppError, one_line
 from ...masters.pi import PERCENT
 from ...records.client_protocol import KillApplicationRequest, UpdateApplicationTimeoutsRequest
 from ...records.jobs import JobSpec
@@ -107,11 +107,10 @@ def _see_through(client: YarnClient, printer: Printer, application_id: str, time
         printer.status_line("")
     if report.state not in FINAL_STATES:
         _kill(client, application_id)
-        raise YoppError(
+        raise TimedOutError(
             f"{application_id} did not end within {timeout:g} s, and was killed",
             because=f"it was {report.state.value}",
             hint="use a longer --timeout",
-            exit_code=EXIT_TIMEOUT,
         )
     code = view.exit_code(report) or 0
     if printer.is_json:

@@ -100,7 +100,7 @@ def pi(
         from .on_yarn import hadoops_pi
 
         return hadoops_pi(session, maps, samples, job.percent)
-    client = client_here(session)
+    client = client_here(session, round((job.timeout or 0) * 1000))
 
     def planned(directory: str) -> tuple[JobSpec, ApplicationSubmissionContext]:
         return _planned(session.configuration, client.settings, job, others, maps, samples, directory)
@@ -120,7 +120,7 @@ def pi_again(
     def planned(directory: str) -> tuple[JobSpec, ApplicationSubmissionContext]:
         return masters_pi.moved(job, directory), submission
 
-    return _with_files(session, client_here(session), maps, samples, planned, detach=detach)
+    return _with_files(session, client_here(session, job.timeout_ms), maps, samples, planned, detach=detach)
 
 
 def _with_files(

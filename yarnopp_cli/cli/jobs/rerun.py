@@ -87,7 +87,7 @@ def rerun(
         prefixed=found.job.size > 1 and not no_prefix,
         in_order=keep_order,
     )
-    return start(session, client_of(session), again, submission, shown, detach=detach)
+    return start(session, client_of(session, again.timeout_ms), again, submission, shown, detach=detach)
 
 
 def known(session: Session, application_id: str) -> GetJobResponse:

@@ -312,6 +312,16 @@ class Application(Options):
         WITHOUT_UPLOAD,
     ] = None
 
+    @property
+    def timeout_ms(self) -> int:
+        """The job's time limit, 0 for none."""
+        return round((self.timeout or 0) * 1000)
+
+    @property
+    def begins_later(self) -> bool:
+        """Whether the job waits for a time or for other jobs, and its time limit counts from then."""
+        return self.begin is not None or bool(self.after)
+
     def check(self, now_ms: int) -> None:
         """Raise UsageError for what no cluster could begin."""
         check_text([self.name, self.on_end or ""], "the name")
@@ -403,7 +413,7 @@ def run(
         return 0
 
     def submit(given: Tasks) -> int:
-        client = client_of(session)
+        client = client_of(session, 0 if application.begins_later else application.timeout_ms)
         given = kept.written(given, directory)
         planned = _planned(session, client, given, containers, application, environment, directory)
         shown = Shown(
@@ -455,7 +465,7 @@ def _planned(
         node=containers.node if session.dry_run else client.find_node(containers.node),
         promote=containers.promote,
         retries=containers.retries,
-        timeout_ms=round((application.timeout or 0) * 1000),
+        timeout_ms=application.timeout_ms,
         container_timeout_ms=round((containers.container_timeout or 0) * 1000),
         max_preemptions=client.settings.max_preemptions,
         exit_rule=application.exit_code.value,

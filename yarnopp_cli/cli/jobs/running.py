@@ -64,20 +64,21 @@ class Outcome(Record):
         return self.end.final_status is FinalApplicationStatus.SUCCEEDED
 
 
-def client_of(session: Session) -> JobClient | YarnJobs:
+def client_of(session: Session, timeout_ms: int) -> JobClient | YarnJobs:
     """The cluster that the command line selects; it connects at the first use."""
     if session.yarn is None:
-        return client_here(session)
+        return client_here(session, timeout_ms)
     from .on_yarn import YarnJobs
 
     return YarnJobs(session.yarn, session.printer)
 
 
-def client_here(session: Session) -> JobClient:
-    """This host's cluster; it connects at the first use, and starts the cluster if necessary."""
+def client_here(session: Session, timeout_ms: int) -> JobClient:
+    """This host's cluster; it connects at the first use, and starts the cluster if necessary. ``timeout_ms`` is the
+    job's time limit, 0 for none."""
     for line in session.configuration.warnings:
         session.printer.warn(line)
-    return JobClient(session.run_dir, session.configuration, session.printer.note)
+    return JobClient(session.run_dir, session.configuration, session.printer.note, timeout_ms / 1000)
 
 
 def start(
@@ -218,8 +219,7 @@ def run_foreground(
     Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
     hosted = SubmitJobRequest(submission, job) if _may_be_hosted(client) else None
-    limit = job.timeout_ms / 1000
-    response = client.submit(hosted, lambda: SubmitApplicationRequest(submission), limit)
+    response = client.submit(hosted, lambda: SubmitApplicationRequest(submission))
     warn_of_ignored(client, printer)
     if printer.ids_only:
         printer.text(response.application_id)
@@ -231,7 +231,13 @@ def run_foreground(
         if response.am_token is None:
             rows = shown.stream or shown.log is not None or printer.is_json or not printer.quiet
             loop = JobFollower(
-                client.open(), response.application_id, tally, console, signals, rows=rows, timeout=limit
+                client.open(),
+                response.application_id,
+                tally,
+                console,
+                signals,
+                rows=rows,
+                timeout=job.timeout_ms / 1000,
             )
         else:
             loop = _master_here(client, job, response, tally, console, signals)
@@ -318,8 +324,7 @@ def submit_in_cluster(
     hosted = None
     if _may_be_hosted(client) and job.pi is None:
         hosted = SubmitJobRequest(submission, job, attached=False)
-    limit = job.timeout_ms / 1000
-    return client.submit(hosted, lambda: _with_master_in_container(client, job, submission), limit)
+    return client.submit(hosted, lambda: _with_master_in_container(client, job, submission))
 
 
 def submit_detached(

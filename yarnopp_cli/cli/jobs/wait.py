@@ -13,6 +13,7 @@ from ...errors import (
     ApplicationNotFoundError,
     ConnectionFailedError,
     NoAnswerError,
+    TimedOutError,
     UsageError,
     YoppError,
     one_line,
@@ -219,13 +220,12 @@ def _write_log(session: Session, application_id: str, path: str) -> None:
 
 
 def _out_of_time(missing: list[Seen], what: str, seconds: float | None, *, killed: bool) -> YoppError:
-    return YoppError(
+    return TimedOutError(
         f"{', '.join(one.id for one in missing)} did not {what} within {seconds:g} s",
         because=", ".join(f"{one.id} is {one.state}" for one in missing),
         hint="killed because of --kill: `yopp logs` shows its output"
         if killed
         else "it is still running; `yopp wait` again, or --kill",
-        exit_code=EXIT_TIMEOUT,
     )
 
 

@@ -7,7 +7,7 @@ import time
 from executor.hints import TYPE_CHECKING
 from executor.light import replace
 
-from ...errors import EXIT_TIMEOUT, UsageError, YoppError
+from ...errors import TimedOutError, UsageError
 from ...records.history import EventKind, GetEventsRequest, HistoryEvent
 from ...views import events as view
 from ..frame.command import command
@@ -107,11 +107,10 @@ def events(
         remaining = HOLD_SECONDS if deadline is None else max(0.0, deadline - time.monotonic())
         stream.more(min(remaining, HOLD_SECONDS))
         if deadline is not None and time.monotonic() >= deadline:
-            raise YoppError(
+            raise TimedOutError(
                 f"followed the events for {timeout:g} s",
                 because="--timeout has passed",
                 hint="without --timeout it continues until Ctrl-C",
-                exit_code=EXIT_TIMEOUT,
             )
 
 
