@@ -557,6 +557,56 @@ def test_each_later_attempt_is_told_what_ended_well_after_its_predecessor(deaths
     assert len(masters) == cluster.app(app_id).attempts == 3
 
 
+@pytest.mark.parametrize("comes", ["at once", "later", "with its end", "without it", "never"])
+def test_what_a_dead_masters_proxy_allocated_and_nobody_reported_is_ending(comes: str) -> None:
+    """Its node reports it only after the next master has registered: as running, as ended, or never."""
+    cluster = Kept(max_attempts=3, nm_expiry_interval_ms=10_000)
+    cluster.context.distributed = True
+    home = cluster.node("h1:1")
+    app_id = cluster.submit()
+    (start,) = home.beat().containers_to_start
+    away = cluster.node("h2:1")
+    home.beat(replace(status(start.container), application_id=app_id))
+    remote = str(ContainerId(ContainerId.parse(start.container.id).application_attempt_id, REMOTE_ID_START))
+    ran = Container(remote, "h2:1", "", Resource(10, 0), execution_type=OPPORTUNISTIC)
+
+    to_cleanup = list[str]()
+
+    def beat(*statuses: ContainerStatus) -> None:
+        response = away.beat(*(replace(one, application_id=app_id) for one in statuses))
+        to_cleanup.extend(response.containers_to_cleanup)
+
+    (again,) = home.beat(replace(done(start.container, 137), application_id=app_id)).containers_to_start
+    home.beat(replace(status(again.container), application_id=app_id))
+    attempt = cluster.context.live[app_id].attempt
+    second = Master(cluster, app_id, attempt.id, attempt.token, cluster.connection())
+    if comes == "at once":
+        beat(status(ran))
+    assert second.register({remote: "h2:1", f"{remote[:-1]}4": "h3:1"}).ending == (remote,)
+    if comes == "never":
+        cluster.at(cluster.now + 9)
+        home.beat()
+        assert not second.allocate().completed
+        cluster.at(cluster.now + 2)
+    elif comes == "with its end":
+        beat(done(ran, exit_code=0))
+    else:
+        beat()
+        assert not second.allocate().completed, "it may be starting"
+        if comes == "later":
+            beat(status(ran))
+        beat()
+        if comes != "without it":
+            beat()
+            assert to_cleanup == [remote] and not second.allocate().completed
+            beat(done(ran, -105, exit_code=0))
+    (told,) = second.allocate().completed
+    assert (told.container_id, told.exit_code == 0) == (remote, comes not in ("without it", "never"))
+    beat() if comes != "never" else None
+    assert not cluster.context.expected and not cluster.context.unreported
+    assert not [one for one in cluster.context.live_containers if one == remote]
+
+
 @pytest.mark.parametrize("comes", ["first", "later", "without it", "never"])
 @pytest.mark.parametrize("registered", [True, False])
 def test_what_an_earlier_attempt_still_runs_is_ending_in_the_next_life(comes: str, registered: bool) -> None:

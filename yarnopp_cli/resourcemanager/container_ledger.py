@@ -59,6 +59,8 @@ _ENDED_BY_US = frozenset(
 )
 RELEASED = "Container released by application"
 EXPIRED = "Container expired since it was unused"
+HEARTBEATS_WAITED_FOR = 2
+"""After so many heartbeats, a node has reported what it was asked to start before."""
 MASTERS_NUMBER = 1
 """An attempt's first container is its master's, where that has one."""
 REMOTE_ID_START: Final = (1 << 40) - 1
@@ -237,18 +239,23 @@ class ContainerLedger:
 
     def ending(self, attempt: RMAppAttempt, earlier: dict[ContainerId, str]) -> tuple[str, ...]:
         """The containers of earlier attempts that have not ended. ``earlier`` are those that this attempt's master
-        names, with their nodes: one whose node has not come since the RM was restarted may still run there.
+        names, with their nodes: one whose node has not come since the RM was restarted may still run there, and so may
+        one that a DistributedScheduler allocated and neither it nor the node has reported.
         """
         app, rm = attempt.app, self._rm
-        if Due(DueKind.RECOVERY) in rm.deadlines and not app.hosted:
-            for parsed, node_id in earlier.items():
-                owner, container_id = app.attempt_of(parsed), str(parsed)
-                if (
-                    owner not in (None, attempt)
-                    and node_id not in rm.nodes
-                    and container_id not in app.ended_well
-                ):
-                    rm.expected.setdefault(container_id, Expected(owner, node_id))
+        for parsed, node_id in earlier.items():
+            owner, container_id = app.attempt_of(parsed), str(parsed)
+            if app.hosted or owner in (None, attempt) or container_id in app.ended_well:
+                continue
+            if (node := rm.nodes.get(node_id)) is None:
+                is_unknown = Due(DueKind.RECOVERY) in rm.deadlines
+            else:
+                is_unknown = rm.distributed and node.state not in GONE and _is_remote(container_id, owner)
+                is_unknown = is_unknown and rm.find_container(container_id) is None
+                if is_unknown:
+                    rm.unreported[node_id] = HEARTBEATS_WAITED_FOR
+            if is_unknown:
+                rm.expected.setdefault(container_id, Expected(owner, node_id))
         live = [one.id for one in app.containers() if one.attempt is not attempt and not one.is_am]
         others = [
             name

@@ -153,8 +153,8 @@ class ForgetState:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A container of which its node has not spoken since the RM's earlier life ended. ``reported`` is what a
-    DistributedScheduler has said of it: it may not have come to its node yet."""
+    """A container of which its node has not spoken, and may: an earlier life of the RM allocated it, or a
+    DistributedScheduler. ``reported`` is what that has said of it: it may not have come to its node yet."""
 
     attempt: RMAppAttempt
     node_id: str
@@ -326,6 +326,8 @@ class RMContext:
         #: applications up to this number had their ids from an earlier life of this RM
         self.recovered_applications = 0
         self.expected: dict[str, Expected] = {}
+        #: nodes of which containers of dead masters are expected, and how many more heartbeats are waited for
+        self.unreported: dict[str, int] = {}
         #: nodes that somebody drained in an earlier life, and that have not come since
         self.drained: set[str] = set()
         self.rebooted = False

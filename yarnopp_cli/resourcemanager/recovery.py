@@ -42,6 +42,7 @@ from .state_store import EVENTS_AHEAD, RESTORED, RMStateStore
 
 RESTARTED = "The ResourceManager was restarted."
 NEVER_CAME = "Container not found on its node after the ResourceManager was restarted"
+NEVER_BEGAN = "Container not found on its node after its application's master had died"
 ENDED_WITH_IT = "The application ended while it ran, and then the ResourceManager"
 REBOOTED = "Container lost: the machine was restarted while it ran"
 
@@ -221,7 +222,7 @@ class Recovery:
     # -- what nodes tell ---------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """The reports of nodes that registered in this step are complete."""
+        """The reports of nodes that registered in this step, or had time to report, are complete."""
         arrived = self._rm.changes.arrived
         while arrived:
             self._miss(arrived.pop(0))
@@ -235,6 +236,8 @@ class Recovery:
         """What is still expected of a node, is lost."""
         rm = self._rm
         text = REBOOTED if rm.rebooted else NEVER_CAME
+        if rm.unreported.pop(node_id, None) is not None:
+            text = NEVER_BEGAN
         for application_id, book in rm.task_books.items():
             book.missed(node_id, text, rm.now_ms)
             rm.changes.books[application_id] = book

@@ -168,6 +168,8 @@ class ResourceTrackerService:
                 ContainerState.KILLING,
             ):
                 node.to_cleanup.put_new(status.container_id, status.container_id)
+        if self._rm.unreported:
+            self._count_down(node.node_id)
         self._heard(node, request)
         self._rm.changes.beating[node.node_id] = node
         node.acknowledged = tuple(
@@ -201,6 +203,13 @@ class ResourceTrackerService:
         else:
             self._ledger.observe(container, status)
         return True
+
+    def _count_down(self, node_id: str) -> None:
+        """What a dead master's DistributedScheduler allocated on this node is not awaited for ever."""
+        if (left := self._rm.unreported.get(node_id)) is not None:
+            self._rm.unreported[node_id] = left - 1
+            if left == 1:
+                self._rm.changes.arrived.append(node_id)
 
     def _is_to_be_kept(self, status: ContainerStatus) -> bool:
         """Whether its node keeps this end for the next life of the RM: it is written down nowhere else, before its
@@ -405,6 +414,8 @@ class ResourceTrackerService:
             self._rm.deadlines.clear(Due(kind, node.node_id))
         for container in list(node.containers.values()):
             self._ledger.abort(container, Cause(CauseKind.NODE_LOST), LOST)
+        if node.node_id in self._rm.unreported:
+            self._rm.changes.arrived.append(node.node_id)
         self._rm.scheduler.remove_node(node)
         node.forget_news()
         self._rm.nodes_changed(node)
