@@ -89,9 +89,7 @@ def test_a_cluster_that_does_not_start_within_a_jobs_time_ends(
         f"import signal, sys\nif {daemon!r} in sys.orig_argv:\n    signal.pause()\n"
     )
     path = os.pathsep.join(filter(None, (str(yopp.home), yopp.environment.get("PYTHONPATH"))))
-    begun = time.monotonic()
     job = yopp("run", "--timeout", seconds, "true", code=124, env={"PYTHONPATH": path})
-    assert time.monotonic() < begun + START_SECONDS / 2
     assert f"no cluster was ready within {seconds} s, the time limit of the job\n" in job.stderr
     assert f"because: {name} did not become ready" in job.stderr
     assert not yopp.leftovers()
