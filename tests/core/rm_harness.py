@@ -89,7 +89,7 @@ class Cluster:
         self.settings = replace(SETTINGS, **settings)
         self.context = RMContext(
             self.settings,
-            IDENTITY,
+            replace(IDENTITY, properties={}),  # which a refresh changes
             rng=random.Random(1),
             secret=b"a secret",
             lifetime=lifetime,

@@ -118,7 +118,7 @@ class Kept(Cluster):
         old = self.context
         self.context = RMContext(
             self.settings,
-            replace(IDENTITY, started_at_ms=IDENTITY.cluster_timestamp + 1, **identity),
+            replace(IDENTITY, started_at_ms=IDENTITY.cluster_timestamp + 1, properties={}, **identity),
             rng=random.Random(1),
             secret=bytes.fromhex(cluster.secret),
             lifetime=old.lifetime,
