@@ -212,6 +212,10 @@ class Node:
         self._ends[command.container_id] = self._world.now
         self._world.at(self._world.now, self._exit, command.container_id, self._world.now, 143)
 
+    def _revoke(self, command: ec.RevokeNext) -> None:
+        if command.ends:
+            self.actor.tell(ee.ContainerExited(command.container_id, None))
+
     def _pause(self, command: ec.PauseContainer) -> None:
         end = self._ends.pop(command.container_id, None)
         if end is not None:
@@ -240,6 +244,7 @@ class Node:
 _ACTS: dict[type, Callable[[Node, Any], None]] = {
     ec.LaunchContainer: Node._launch,
     ec.KillContainer: Node._kill,
+    ec.RevokeNext: Node._revoke,
     ec.PauseContainer: Node._pause,
     ec.ResumeContainer: Node._resume,
     ne.ConnectUpstream: Node._connect,

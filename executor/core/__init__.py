@@ -47,6 +47,9 @@ the least left to do) choose among those that fit under the same bounds, so that
 ask ``applications.py`` what this node has seen of each application. A paused container waits in the same order by its
 arrival, so it resumes before whatever came later, and takes no place in the queue.
 
+What begins without being asked about (``succession.py``). Where nobody else has a claim, a LaunchNext says ahead who
+begins in the moment in which a container ends; the ContainerExited of that one names it if it did.
+
 Who gives way (``reclaim.py``, ``victims.py``). What a guaranteed container lacks, less what is already on its way
 back, is taken from opportunistic ones: the fewest that suffice, the newest of those, and all or nothing. If even all
 of them would not suffice, none is touched and it waits. Other policies look at what else is lost: the least work, or
@@ -81,6 +84,7 @@ What is here, from the bottom up
     tracker.py, estimates.py             what is allocated; how long things take, and so how long to wait
     applications.py                      what is known of each application here
     queues.py                            what waits, what is accepted, and what starts next
+    succession.py                        which waiting container begins in the moment in which another one ends
     limits.py, outcome.py                pure functions: figures for the kernel; endings, and all sentences
     reclaim.py, victims.py               who gives way, how they are chosen, and what a pause gives back
     pressure.py                          when the machine is short of CPU or memory

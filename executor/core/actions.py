@@ -12,15 +12,17 @@ from itertools import chain
 from ..causes import Cause, CauseKind
 from ..hints import Any
 from ..light import replace
-from ..records import ContainerExitStatus, Resource
+from ..records import CgroupLimits, ContainerExitStatus, Resource
 from . import outcome
 from .book import ContainerBook
 from .commands import (
     CleanUpContainer,
     KillContainer,
     LaunchContainer,
+    LaunchNext,
     PauseContainer,
     ResumeContainer,
+    RevokeNext,
     SetLimits,
 )
 from .container import (
@@ -62,10 +64,7 @@ class ContainerActions(ContainerBook):
             if container.state is SCHEDULED:
                 if self._devices.needed(container.resource):
                     container.change(devices=self._devices.give(container.container_id, container.resource))
-                self._learn_wait(container)
-                self._move(container, LaunchContainer)
-                self._active[container.container_id] = container
-                self._store(container)
+                self._launching(container)
                 self._emit(LaunchContainer(container.spec, self._limits(container)))
             else:
                 if self._preemption.goes_by_start:  # a resumed container has started last
@@ -76,9 +75,88 @@ class ContainerActions(ContainerBook):
                 if lowered:
                     self._emit(SetLimits(container.container_id, self._limits(container)))
                 self._emit(ResumeContainer(container.container_id))
-            if container.is_opportunistic:
-                self._opportunistic.started(container)
-            self._report(container)
+            self._has_started(container)
+
+    def _launching(self, container: Container) -> None:
+        if container in self._succession:
+            self._succession.part(container, self._live)  # its LaunchContainer ends the LaunchNext
+        self._learn_wait(container)
+        self._move(container, LaunchContainer)
+        self._active[container.container_id] = container
+        self._store(container)
+
+    def _has_started(self, container: Container) -> None:
+        if container.is_opportunistic:
+            self._opportunistic.started(container)
+            self._succession.open[container.container_id] = container
+        self._report(container)
+
+    def _begin_next(self, container_id: str, limits: CgroupLimits | None) -> None:
+        """A container that was to follow another one is beginning, with these limits (None for unknown ones). It holds
+        its resources whether they are free or not: if somebody has a better claim to them, it gives way."""
+        container = self._live.get(container_id)
+        if container is not None and container.state is KILLING and container.allocated == NOTHING:
+            self._acquire(container, container.needed)  # it was told to end, and is told again when it runs
+        if container is None or container.state is not SCHEDULED:
+            return
+        self._dequeue(container)
+        self._acquire(container, container.needed)
+        self._launching(container)
+        container.limits_stale = limits != self._limits(container)
+        self._has_started(container)
+
+    def _decide_ahead(self) -> None:
+        """After each step: who follows whom. See ``succession.py``."""
+        succession = self._succession
+        if not succession and not (succession.open and self._opportunistic.waits):
+            return
+        if not self._may_decide_ahead():
+            for following in succession.followers():
+                self._revoke_next(following)
+            return
+        for first in list(succession.open.values()):
+            waiting = self._opportunistic.next_alike(succession)
+            if waiting is None:
+                return
+            if first.resource == waiting.resource and not waiting.resource.others:
+                limits = self._limits(waiting)
+                succession.pair(first, waiting, limits)
+                waiting.sent_ahead = True
+                self._emit(LaunchNext(waiting.spec, limits, first.container_id, waiting.queued_at_ms))
+
+    def _may_decide_ahead(self) -> bool:
+        """Whether the first opportunistic container that waits is certain to get the room of the next one that ends."""
+        return (
+            not self._recovering
+            and not self.health_report
+            and not self._guaranteed
+            and self._opportunistic.all_alike
+            and self._handover.kept == NOTHING
+            and self._room_for_opportunistic() == self._tracker.available
+            and self._tracker.overdrawn == NOTHING
+        )
+
+    def _revoke_next(self, following: Container) -> None:
+        if following in self._succession:
+            self._succession.part(following, self._live)
+            self._emit(RevokeNext(following.container_id))
+
+    def _expect_news_of(self, waiting: Container) -> bool:
+        """It is to end while it waits. Returns whether it may have begun, even if its LaunchNext was taken back since:
+        until that is known, it is one that is being launched, and it holds nothing."""
+        if not waiting.sent_ahead or waiting.state is not SCHEDULED:
+            return False
+        if waiting in self._succession:
+            self._succession.part(waiting, self._live)
+        self._move(waiting, LaunchContainer)
+        self._active[waiting.container_id] = waiting
+        return True
+
+    def _end_succession(self, first: Container) -> None:
+        """None follows this one from now on."""
+        if (following := self._succession.following(first)) is not None:
+            self._revoke_next(following)
+        self._succession.close(first)
 
     def _learn_wait(self, container: Container) -> None:
         """Compare its wait with the estimate. A container that was expected to start at once, and did, proves
@@ -265,6 +343,7 @@ class ContainerActions(ContainerBook):
         self._begin_pause(container)
 
     def _begin_pause(self, container: Container) -> None:
+        self._end_succession(container)
         pause = container.pause or Pause()
         memory = self._paused_memory.counted(container, pause.gives_memory)
         container.pause = pause = replace(pause, pending=container.state is not RUNNING, gives_memory=memory)
@@ -299,6 +378,8 @@ class ContainerActions(ContainerBook):
                 self._force_kill(container)
             return
         self._dequeue(container)
+        is_awaited = self._expect_news_of(container)
+        self._end_succession(container)
         self._move(container, KillContainer)
         if cause is not None and not diagnostics:
             diagnostics = outcome.diagnostics_of(cause, container)
@@ -311,12 +392,15 @@ class ContainerActions(ContainerBook):
         container.pause = None
         self._clear_deadlines(container)
         self._say(container, diagnostics)
-        self._order_kill(container, exit_status, force=force)
+        self._order_kill(container, exit_status, force=force, is_awaited=is_awaited)
 
-    def _order_kill(self, container: Container, exit_status: int | None, *, force: bool) -> None:
+    def _order_kill(
+        self, container: Container, exit_status: int | None, *, force: bool, is_awaited: bool = False
+    ) -> None:
         container.kill = Kill(exit_status, force)
         self._store(container)
-        self._emit(KillContainer(container.container_id, force=force))
+        name = container.container_id
+        self._emit(RevokeNext(name, ends=True) if is_awaited else KillContainer(name, force=force))
         if not force:
             patience = self._settings.sleep_delay_before_sigkill_ms / 1000
             self._set_deadline(container, DeadlineKind.FORCE_KILL, self._now + patience)
@@ -340,6 +424,7 @@ class ContainerActions(ContainerBook):
         container.pause = container.kill = None
         if not container.is_opportunistic:
             self._handover.left(container.allocated, self._now)
+        self._succession.close(container)
         self._release(container, container.allocated)
         self._devices.release(container.container_id, container.spec.devices)
         self._active.pop(container.container_id, None)

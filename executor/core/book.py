@@ -28,6 +28,7 @@ from .limits import cgroup_limits
 from .machine import Deadlines
 from .queues import ORDERS, ContainerQueue, OpportunisticQueue, admission_of
 from .reclaim import POLICIES, paused_memory_of
+from .succession import Succession
 from .tracker import Handover, ResourceUtilizationTracker, UtilizationBasedTracker
 
 ESTIMATE_HOLDS = 0.05
@@ -92,6 +93,7 @@ class ContainerBook:
             and settings.admission == "BY_QUEUE_LEN"
             and settings.max_queue_length == 0
         )
+        self._succession = Succession()
         self._deadlines: Deadlines[ContainerDeadline] = Deadlines()
         # Where containers are paused, one that starts in a gap loses nothing, and the gap is used.
         hold_ms = 0 if settings.use_pause_for_preemption else settings.hold_for_guaranteed_ms

@@ -27,6 +27,30 @@ class LaunchContainer(Record):
     limits: CgroupLimits
 
 
+class LaunchNext(Record):
+    """Start it in the moment in which the container ``after`` ends, if that is possible. Best effort; no event. Nothing
+    happens if it has begun behind another one.
+
+    If it begins, the ContainerExited of ``after`` names it; then follows what follows a LaunchContainer. The command
+    ends with ``after`` or a RevokeNext; each command for ``after`` or for the container itself ends it, too.
+    ``queued_at_ms`` is that of its record, which is still the one of a container that waits.
+    """
+
+    spec: ContainerSpec
+    limits: CgroupLimits
+    after: str
+    queued_at_ms: int
+
+
+class RevokeNext(ContainerMessage):
+    """Take a LaunchNext back, unless ``after`` has ended and it has begun. No event.
+
+    ``ends``: it was told to end while it waited. Unless it has begun, this ends in ContainerExited, without a code.
+    """
+
+    ends: bool = False
+
+
 class SignalContainer(ContainerMessage):
     """Send a signal to every process of it. Best effort; no event."""
 
@@ -89,6 +113,8 @@ Command = (
     StoreContainer
     | ForgetContainer
     | LaunchContainer
+    | LaunchNext
+    | RevokeNext
     | SignalContainer
     | PauseContainer
     | ResumeContainer

@@ -208,6 +208,8 @@ class Container:
     #: it was over its memory, or virtual memory, in the last measurement
     over_memory: bool = False
     over_virtual: bool = False
+    #: it was to follow another one, and may have begun unless a LaunchContainer or its end tells otherwise
+    sent_ahead: bool = False
     #: how many later arrivals had started before it was last paused, or before it came
     overtaken_before: int = 0
     #: the seconds that it was expected to wait when it was queued, None for unknown

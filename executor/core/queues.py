@@ -19,6 +19,7 @@ from ..records import ContainerState, Resource
 from ..settings import ExecutorSettings
 from .applications import Applications
 from .container import Container
+from .succession import Succession
 
 
 class QueueOrder:
@@ -241,6 +242,11 @@ class OpportunisticQueue:
         return len(self._queued) + (len(self._paused) if self._counts_paused else 0)
 
     @property
+    def all_alike(self) -> bool:
+        """Whether there is no choice among those that wait: none is paused, and all need as much and are as urgent."""
+        return len(self._alike) <= 1 and not self._paused
+
+    @property
     def waits(self) -> bool:
         """Whether anything is queued or paused here."""
         return bool(self._queued or self._paused)
@@ -322,6 +328,10 @@ class OpportunisticQueue:
         same.remove(container)
         if not same:
             del self._alike[kind]
+
+    def next_alike(self, succession: Succession) -> Container | None:
+        """The first by arrival that does not follow another one, for the case that all are alike."""
+        return next((one for one in self._queued if one not in succession), None)
 
     def next_fitting(self, spare: Resource, now_ms: int) -> Container | None:
         """The most urgent that fits in ``spare`` and may start, None for none. ``now_ms`` is epoch milliseconds."""

@@ -135,6 +135,7 @@ class ContainerScheduler(PressureActions):
 
     def _finish(self) -> None:
         self._keep_to_window()
+        self._decide_ahead()
         self._settle_watch()
         self._settle_weight()
 
@@ -149,6 +150,11 @@ class ContainerScheduler(PressureActions):
             opportunistic=self._opportunistic,
             deadlines=self._deadlines,
         )
+        self._succession.validate()
+        for one in self._succession.followers():
+            assert one.state is SCHEDULED and one.is_opportunistic, f"{one.container_id} follows"
+        for one in self._succession.open.values():
+            assert one.container_id in self._active and one.state not in (KILLING, PAUSING, PAUSED)
         held = {device: one.container_id for one in self._active.values() for device in one.spec.devices}
         assert held == self._devices.holders, f"{held} is not {self._devices.holders}"
         idle = None if self._recovering or self.health_report else self._next_to_start()
@@ -285,6 +291,7 @@ class ContainerScheduler(PressureActions):
     def _on_exited(self, container: Container, event: events.ContainerExited) -> None:
         ran = container.ran_seconds(self._now)
         self._dequeue(container)
+        limits_of_next = self._succession.close(container)
         self._move(container, events.ContainerExited)
         container.usage = event.usage
         if container.killed_as is None and event.exit_code is not None and container.is_opportunistic:
@@ -294,6 +301,8 @@ class ContainerScheduler(PressureActions):
             fault = self._fault_of_node(int(ContainerExitStatus.ABORTED), event.node_fault)
             end = end if container.killed_as is not None else fault
         self._settle(container, end)
+        if event.following:
+            self._begin_next(event.following, limits_of_next)
         self._start_pending()
         self._tell_end(container)
 
@@ -409,6 +418,8 @@ class ContainerScheduler(PressureActions):
             self._report(container)
             return
         container.refusal = None
+        self._revoke_next(container)
+        self._end_succession(container)
         self._dequeue(container)
         if execution_type is not container.execution_type:
             self._change_type(container, execution_type)
@@ -466,6 +477,8 @@ class ContainerScheduler(PressureActions):
     def _on_resized(self, total: Resource) -> None:
         """The node has another size: room for some that wait, or too little for opportunistic ones that run."""
         self._tracker.total = total
+        for following in self._succession.followers():
+            self._revoke_next(following)
         for container in list(self._active.values()):
             # A strict CPU limit is a share of the node's vcores. A container that gave memory gets it when it resumes.
             if container.state is RUNNING or (container.state is PAUSED and not container.gave_memory):

@@ -58,6 +58,8 @@ class Finder:
         container_id = record.spec.container_id
         begun = self._begun.get(container_id)
         if begun is not None and _is_of(begun, record):
+            if record.state is ContainerState.SCHEDULED:
+                record = replace(record, state=ContainerState.LAUNCHING)
             return self._find_in_slot(record, begun)
         record = self._identify(record)
         path = self._cgroups.path(container_id)
@@ -203,5 +205,5 @@ class Finder:
 def _is_of(begun: Begun, record: ContainerRecord) -> bool:
     """Whether a launcher began the container of this record, and not an earlier one with the same id."""
     if record.state is ContainerState.SCHEDULED:
-        return False
+        return 0 < begun.queued_at_ms == record.queued_at_ms
     return not record.pid or not begun.pid or (begun.pid, begun.start) == (record.pid, record.process_start)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ..core import commands
 from ..core.events import (
+    ContainerExited,
     ContainerLaunched,
     ContainerLaunchFailed,
     ContainerRecovered,
@@ -146,6 +147,8 @@ class LinuxContainerExecutor:
         self._weights = NodeWeight(cgroups.weights(), loop)
         self._finder = Finder(context)
         self._held: dict[str, LiveContainer] = {}
+        #: containers that were sent to the launchers of others
+        self._following: dict[str, ContainerSpec] = {}
         self._preparer = Preparer(
             context,
             settings.prepared_containers,
@@ -165,6 +168,7 @@ class LinuxContainerExecutor:
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
+            free_again=self._follows_no_more,
             read_only=read_only,
         )
         self._unrecorded: dict[str, ExecutorError] = {}
@@ -257,7 +261,9 @@ class LinuxContainerExecutor:
             self._weights.check()
 
     def _running(self) -> list[str]:
-        return [held.container_id for held in self._held.values() if held.pid and not held.ended]
+        return [
+            held.container_id for held in self._held.values() if held.pid and not held.ended and not held.over
+        ]
 
     def _written(self, container_id: str, processes: list[int]) -> int:
         held, settings = self._held.get(container_id), self._settings
@@ -312,6 +318,12 @@ class LinuxContainerExecutor:
                 self._forget(container_id)
             case commands.LaunchContainer(spec, limits):
                 self._launch(spec, limits)
+            case commands.LaunchNext():
+                self._launch_next(command)
+            case commands.RevokeNext(container_id, ends):
+                following = self._pool.follows(container_id)
+                if (following is None or self._pool.take_back(container_id)) and ends:
+                    self._post(ContainerExited(container_id, None))
             case commands.SignalContainer(container_id, number):
                 self._signal(container_id, number)
             case commands.PauseContainer(container_id, reclaim_memory):
@@ -348,6 +360,8 @@ class LinuxContainerExecutor:
                     self._preparer.waits(record.spec)
             elif record.state is not ContainerState.LAUNCHING:
                 self._preparer.gone(container_id)
+            elif container_id in self._held:  # it has followed another one
+                self._preparer.takes_furnished(record.spec)
         except ExecutorError as error:
             # Running containers continue, but no container is started that a restart would not find again.
             LOG.error("%s", error)
@@ -365,6 +379,11 @@ class LinuxContainerExecutor:
         container_id = spec.container_id
         if container_id in self._held:
             LOG.warning("%s was already started", container_id)
+            return
+        if (following := self._pool.follows(container_id)) is not None and not self._pool.take_back(
+            container_id
+        ):
+            following.wanted, following.limits = True, limits
             return
         try:
             check_name(container_id)
@@ -424,12 +443,54 @@ class LinuxContainerExecutor:
         self._held[spec.container_id] = held
         return True
 
+    def _launch_next(self, command: commands.LaunchNext) -> None:
+        spec = command.spec
+        container_id = spec.container_id
+        first = self._held.get(command.after)
+        if first is None or not first.pooled or container_id in self._unrecorded:
+            return
+        if container_id in self._held or self._pool.follows(container_id) is not None:
+            return  # it has begun
+        # Nothing is written to somebody's directory, or for files, before the container begins.
+        if spec.files or self._preparer.has(container_id) or not self._directories.logs_are_its_own(spec):
+            return
+        try:
+            check_name(container_id)
+            check_words(spec.command)
+            if not self._preparer.takes_furnished(spec):
+                self._directories.prepare(spec)
+            request = self._request(spec)
+        except (ExecutorError, OSError) as error:
+            LOG.debug("%s does not follow: %s", container_id, error)
+            self._preparer.waits_on(spec)
+            return
+        self._following[container_id] = spec
+        held = LiveContainer(
+            container_id, 0, 0, "", logs=self._directories.log(spec), queued_at_ms=command.queued_at_ms
+        )
+        if not self._pool.follow(first, held, request, command.limits):
+            self._follows_no_more(held)
+
+    def _follows_no_more(self, held: LiveContainer) -> None:
+        if (spec := self._following.pop(held.container_id, None)) is not None:
+            self._preparer.waits_on(spec)
+
     def _began(self, held: LiveContainer) -> None:
         path = self._cgroups.path(held.container_id)
         self._post(ContainerLaunched(held.container_id, held.pid, held.start, path))
 
-    def _ended_in_slot(self, held: LiveContainer, settle: Callable[[], ContainerUsage], code: int) -> None:
-        self._ender.pooled_ended(held, settle, code)
+    def _ended_in_slot(
+        self,
+        held: LiveContainer,
+        settle: Callable[[], ContainerUsage],
+        code: int,
+        following: str,
+        clean: bool,
+    ) -> None:
+        if following and (next_one := self._pool.follows(following)) is not None:
+            self._following.pop(following, None)
+            self._held[following] = next_one.held
+        self._ender.pooled_ended(held, settle, code, following, clean)
 
     def _failed_in_slot(
         self, held: LiveContainer, request: LaunchRequest, code: int, reason: str, number: int = 0
@@ -440,7 +501,7 @@ class LinuxContainerExecutor:
 
     def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
         """Start by a shim a container that the pool could not start."""
-        del self._held[held.container_id]
+        self._held.pop(held.container_id, None)
         try:
             request, launched = self._launch_by_shim(request, limits)
         except (ExecutorError, OSError) as error:
@@ -521,10 +582,12 @@ class LinuxContainerExecutor:
         return () if self._device_groups is None else (self._device_groups.join_file(spec.devices),)
 
     def _live(self, container_id: str) -> LiveContainer | None:
-        """The container, if its end is not reported yet. Others take no signals, which is no error: a
-        container may end while a command for it is under way."""
+        """The container, if its end is not on its way yet; nothing follows it from now on. Others take no signals,
+        which is no error: a container may end while a command for it is under way."""
         held = self._held.get(container_id)
-        return None if held is None or held.ended else held
+        if held is not None and held.pooled:
+            self._pool.take_back(container_id)
+        return None if held is None or held.ended or held.over else held
 
     def _signal(self, container_id: str, number: int) -> None:
         held = self._live(container_id)
@@ -634,7 +697,7 @@ def _container_of(command: commands.Command) -> str:
     match command:
         case commands.StoreContainer(record):
             return record.spec.container_id
-        case commands.LaunchContainer(spec, _):
+        case commands.LaunchContainer(spec) | commands.LaunchNext(spec):
             return spec.container_id
     return getattr(command, "container_id", "")
 

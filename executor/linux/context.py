@@ -29,6 +29,8 @@ class LiveContainer:
     is the pid and start time of the process that reports its end, and ``journal`` the file that process
     writes to if an earlier run of the node started it. ``frozen`` is set while the freezer may hold the
     container, ``pausing`` while a pause is under way beside the loop; ``logs`` is its log directory.
+    ``over``: its end is on its way, and another container may be in its slot. ``queued_at_ms`` is given for a
+    container that follows another one.
     """
 
     container_id: str
@@ -42,6 +44,8 @@ class LiveContainer:
     pooled: bool = False
     frozen: bool = False
     pausing: bool = False
+    over: bool = False
+    queued_at_ms: int = 0
     launcher: tuple[int, int] = (0, 0)
     journal: str = ""
     logs: str = ""

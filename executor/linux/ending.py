@@ -120,10 +120,15 @@ class Ender:
             await asyncio.sleep(0.002)
 
     def pooled_ended(
-        self, held: LiveContainer, settle: Callable[[], ContainerUsage], code: int | None
+        self,
+        held: LiveContainer,
+        settle: Callable[[], ContainerUsage],
+        code: int | None,
+        following: str = "",
+        clean: bool = False,
     ) -> None:
-        """Handle the end of a container in a slot: end what is left of it, get its figures from ``settle``,
-        and post ContainerExited."""
+        """Handle the end of a container in a slot: end what is left of it, unless it is ``clean``, get its figures
+        from ``settle``, and post ContainerExited. ``following`` is the container that has begun in its place."""
         if held.ended:
             return
 
@@ -133,13 +138,13 @@ class Ender:
             usage = settle()
             held.ended = True
             known = code if code is not None or not held.killed else 128 + signal.SIGKILL
-            self._context.post(ContainerExited(held.container_id, known, usage))
+            self._context.post(ContainerExited(held.container_id, known, usage, following=following))
 
         try:
-            left = self._cgroups.leftovers(held.container_id)
+            left = [] if clean else self._cgroups.leftovers(held.container_id)
         except OSError as error:
             LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
-            self._loop.call_later(RETRY_SECONDS, self.pooled_ended, held, settle, code)
+            self._loop.call_later(RETRY_SECONDS, self.pooled_ended, held, settle, code, following)
             return
         if not left:
             tell()

@@ -6,6 +6,12 @@ alone takes 8 ms. Forking a launcher takes 1 ms and a few hundred KB, because it
 zygote. A launcher joins its cgroup once, and stays there. What it starts is born in the cgroup, so no process
 joins one for a container. It decides nothing: ``pool.py`` sends it one container after another.
 
+A second pair of sockets holds the container that follows the present one, if the node has sent one. When a container
+has ended and has left nothing, the launcher takes the next one from there and begins it, without waiting for the node.
+The node keeps descriptors of both ends, and takes the container back by receiving it first: one of the two gets it,
+never both. With each container that the node sends to the idle launcher, the direction changes: what follows that one
+is not taken for what follows the one before it.
+
 A later run of the node reads its journal (``slots.py`` describes the lines): ``begin`` is written before
 anything is started, so a container without that line has not begun, and never will once its launcher is dead.
 
@@ -25,7 +31,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 LARGEST = 1 << 18
 """The maximum length of a message."""
@@ -33,7 +39,18 @@ LARGEST = 1 << 18
 ZYGOTE_MESSAGE = 1 << 16
 
 COMPACT_BYTES = 1 << 16
-"""A longer journal is emptied before the next container: the node has recorded everything that ended before."""
+"""A longer journal is emptied before a container that the node sends to an idle launcher: the node has recorded
+everything that ended before."""
+
+LONGEST_JOURNAL = 1 << 18
+"""With a longer journal, no container follows at once: the next one comes to an idle launcher."""
+
+LEFT_BYTES = 1 << 22
+"""How much memory, mostly page cache, a container may leave to the next one in its slot. The kernel would
+reclaim it when the next container needs it, but it counts in that container's figures."""
+
+LASTING_PEAK_BYTES = 8 << 20
+"""A higher peak that cannot be reset ends the use of a cgroup: it would hide the next container's peak."""
 
 SHORT_MS = 3
 """How long the report of a container's start is held back: a shorter container is reported by one message,
@@ -128,11 +145,12 @@ def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
     gc.freeze()
     while True:
         message, ancillary, _, _ = control.recvmsg(
-            ZYGOTE_MESSAGE, _socket.CMSG_SPACE(4), _socket.MSG_CMSG_CLOEXEC
+            ZYGOTE_MESSAGE, _socket.CMSG_SPACE(12), _socket.MSG_CMSG_CLOEXEC
         )
         if not message:
             return
-        fd = int.from_bytes(ancillary[0][2][:4], sys.byteorder)
+        rights = ancillary[0][2]
+        fd, *ahead = (int.from_bytes(rights[at : at + 4], sys.byteorder) for at in (0, 4, 8))
         try:
             child = os.fork()
         except OSError as error:
@@ -140,19 +158,28 @@ def zygote(control: _socket.socket, files: int, read_only: list[str]) -> None:
             child = -1
         if child == 0:
             control.close()
-            journal, joins = marshal.loads(message)
             try:
-                launcher(fd, root, journal, joins, confined)
+                launcher(fd, ahead, root, confined, *marshal.loads(message))
             finally:
                 os._exit(0)
-        os.close(fd)
+        for one in (fd, *ahead):
+            os.close(one)
 
 
-def launcher(fd: int, root: int, journal_path: str, joins: list[str], confined: bool) -> None:
+def launcher(
+    fd: int,
+    ahead: list[int],
+    root: int,
+    confined: bool,
+    journal_path: str,
+    joins: list[str],
+    gauges: list[tuple[str, str, float] | None],
+) -> None:
     """Join the cgroup, then start the containers that are sent, until the other end of the socket is closed.
 
-    ``confined`` is passed on to the node: whether the containers are kept from changing cgroups. ``root`` is
-    the root directory from before ``confine``: below it, the cgroup and the journal can be written.
+    ``ahead`` are the sockets of the container that follows. ``confined`` is passed on to the node: whether the
+    containers are kept from changing cgroups. ``root`` is the root directory from before ``confine``: below it,
+    the cgroup and the journal can be written. ``gauges`` as in ``Figures``.
     """
     before = f"/proc/self/fd/{root}"
     commands = _socket.socket(fileno=fd)
@@ -166,6 +193,7 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str], confined: 
         pid, start = os.getpid(), _start_of(os.getpid())
         if _is_alone(commands):
             return  # its node has died: the journal of this name may belong to the next run
+        figures = Figures(before, gauges)
         journal = JournalFile(before + journal_path, b"launcher %d %d\n" % (pid, start))
         os.close(root)
         shield = Shield()
@@ -173,39 +201,210 @@ def launcher(fd: int, root: int, journal_path: str, joins: list[str], confined: 
         path = (error.filename or journal_path).removeprefix(before)
         os.write(fd, marshal.dumps(("refused", f"{path}: {error.strerror}")))
         return
-    _tell(fd, ("ready", pid, start, confined))
-    room = bytearray(LARGEST)
-    while length := commands.recv_into(room):
-        begins = room.index(b"\n") + 1
-        begin = memoryview(room)[:begins]
-        name, *request = marshal.loads(memoryview(room)[begins:length])
+    slot = Launcher(commands, [_socket.socket(fileno=one) for one in ahead], journal, figures, shield)
+    _tell(fd, ("ready", pid, start, confined, figures.memory, figures.resets_peak))
+    slot.serve()
+
+
+class Launcher:
+    """Runs one container after another."""
+
+    def __init__(
+        self,
+        commands: _socket.socket,
+        ahead: list[_socket.socket],
+        journal: JournalFile,
+        figures: Figures,
+        shield: Shield,
+    ) -> None:
+        self._commands = commands
+        self._fd = commands.fileno()
+        self._ahead = ahead
+        self._journal = journal
+        self._figures = figures
+        self._shield = shield
+        self._room = bytearray(LARGEST)
+        self._may_follow = False
+        self._generation = 0
+
+    def serve(self) -> None:
+        """Start the containers that are sent, until the other end of the socket is closed."""
+        either = select.poll()
+        either.register(self._commands, select.POLLIN)
+        for one in self._ahead:
+            either.register(one, select.POLLIN)
+        while True:
+            if self._may_follow:
+                either.poll()  # the one that follows may come a moment too late
+            request = self._following()
+            if request is None:
+                try:
+                    length = self._commands.recv_into(
+                        self._room, 0, _socket.MSG_DONTWAIT if self._may_follow else 0
+                    )
+                except BlockingIOError:  # the node has taken it back
+                    continue
+                if not length:
+                    return
+                self._generation += 1
+                request = self._request(length)
+            while request is not None:
+                request = self._run(*request)
+
+    def _request(self, length: int) -> tuple:  # type: ignore[type-arg]
+        request: tuple = marshal.loads(memoryview(self._room)[:length])  # type: ignore[type-arg]
+        return request
+
+    def _run(self, name: str, queued_at: int, *request: object) -> tuple | None:  # type: ignore[type-arg]
+        """Run one container, and return the request for the one that follows, None for none. ``queued_at`` is not
+        0 if it has followed another one itself."""
+        journal = self._journal
+        self._may_follow = False  # nothing follows one that cannot begin: the node takes it back
+        base = self._figures.begin()
+        line = begin_line(name, base, queued_at)
         try:
-            journal.begin(begin)
+            journal.begin(line, follows=queued_at > 0)
         except OSError as error:
-            _tell(
-                fd, ("failed", name, 125, f"cannot write {journal_path}: {error.strerror}", error.errno or 0)
-            )
-            continue
+            self._tell("failed", name, 125, f"cannot write its journal: {error.strerror}", error.errno or 0)
+            return None
         try:
-            pid = _start(shield, *request)
+            pid = _start(self._shield, *request)  # type: ignore[arg-type]
         except CrowdedError as error:
-            journal.unbegin(len(begin))
-            _tell(fd, ("crowded", name, *error.args))
-            continue
+            journal.unbegin(len(line))
+            self._tell("crowded", name, *error.args)
+            return None
         except NotStartedError as error:
             journal.note(b"end %d\n" % error.args[0])
-            _tell(fd, ("failed", name, *error.args))
-            continue
+            self._tell("failed", name, *error.args)
+            return None
         start = _start_of(pid)
         journal.note(b"pid %d %d\n" % (pid, start))
         short = _ends_soon(pid)
         if not short:
-            _tell(fd, ("started", name, pid, start))
+            self._tell("started", name, pid, start, base)
         _, status = os.waitpid(pid, 0)
         code = status >> 8 if status & 127 == 0 else 128 + (status & 127)
         journal.note(b"end %d\n" % code)
-        _tell(fd, ("ran", name, pid, start, code) if short else ("ended", name, code))
+        figures = self._figures.end()
+        self._may_follow = self._figures.clean and not journal.is_long
+        following = self._following()
+        told = code, figures, "" if following is None else following[0]
+        if short:
+            self._tell("ran", name, pid, start, base, *told)
+        else:
+            self._tell("ended", name, *told)
         os.chdir("/")
+        return following
+
+    def _following(self) -> tuple | None:  # type: ignore[type-arg]
+        """The request for the container that follows, if the last one has left nothing that the node has to end
+        or to reclaim."""
+        if not self._may_follow:
+            return None
+        try:
+            length = receiver_of(self._ahead, self._generation).recv_into(self._room, 0, _socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return None
+        if not length or _is_alone(self._commands):
+            return None  # its node has died: the container waits for the next run
+        return self._request(length)
+
+    def _tell(self, *message: object) -> None:
+        _tell(self._fd, message)
+
+
+def sender_of(ahead: Sequence[_socket.socket], generation: int) -> _socket.socket:
+    """The end to which to send what follows a container of that generation."""
+    return ahead[generation % 2]
+
+
+def receiver_of(ahead: Sequence[_socket.socket], generation: int) -> _socket.socket:
+    """The end from which to receive what follows a container of that generation."""
+    return ahead[1 - generation % 2]
+
+
+class Figures:
+    """What the kernel counts in a launcher's cgroup: seconds of CPU and of throttling, bytes of memory and their
+    peak, OOM kills, processes; 0 for what it does not count.
+
+    ``gauges`` are these six: file, the word before the figure, the unit to divide it by; or None. The launcher
+    reads them and not the node: it knows the moments when a container begins and ends.
+    """
+
+    def __init__(self, before: str, gauges: list[tuple[str, str, float] | None]) -> None:
+        """Open the files, below ``before``."""
+        opened: dict[str, int] = {}
+        self._gauges: list[tuple[int, bytes, float]] = []
+        for gauge in gauges:
+            path, word, unit = gauge or ("", "", 1)
+            if path not in opened:
+                opened[path] = _open_gauge(before + path) if path else -1
+            self._gauges.append((opened[path], word.encode() + b" " if word else b"", unit))
+        self._peak = self._gauges[3][0]
+        #: whether the kernel counts the peak from zero for each container
+        self.resets_peak = self._reset()
+        self._last: tuple[float, ...] | None = None
+        self.memory = self._read()[2]
+        #: whether the last container has left no process, no more than LEFT_BYTES, and no lasting peak
+        self.clean = True
+
+    def begin(self) -> tuple[float, ...]:
+        """The figures with which a container begins; its peak is 0 if it counts from zero."""
+        figures = self._last or self._read()
+        if self._peak >= 0 and self._reset():
+            figures = (*figures[:3], 0, *figures[4:])
+        return figures
+
+    def end(self) -> tuple[float, ...]:
+        """The figures with which it ends."""
+        figures = self._read()
+        self.clean = (
+            figures[5] == 1
+            and figures[2] <= self.memory + LEFT_BYTES
+            and (self.resets_peak or figures[3] <= LASTING_PEAK_BYTES)
+        )
+        self._last = (
+            figures if self.clean else None
+        )  # what is left is ended by the node, and counts until then
+        return figures
+
+    def _reset(self) -> bool:
+        try:
+            os.write(self._peak, b"0\n")  # possible on v1, and on v2 since Linux 6.12
+        except OSError:
+            return self._peak < 0
+        return True
+
+    def _read(self) -> tuple[float, ...]:
+        found: list[float] = []
+        for fd, word, unit in self._gauges:
+            figure: float = 0
+            if fd >= 0:
+                try:
+                    text = os.pread(fd, 4096, 0)
+                    figure = int(text.split(word, 1)[1].split(None, 1)[0] if word else text)
+                except (OSError, ValueError, IndexError):
+                    figure = 0
+            found.append(figure / unit if unit != 1 else figure)
+        return tuple(found)
+
+
+def _open_gauge(path: str) -> int:
+    """A descriptor of a file of figures; -1 if this kernel has none."""
+    for mode in (os.O_RDWR, os.O_RDONLY):
+        try:
+            return os.open(path, mode | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
+    return -1
+
+
+def begin_line(name: str, base: tuple[float, ...], queued_at: int = 0) -> bytes:
+    """The line of a journal for a container that begins with these figures (``Figures``); ``queued_at`` if it
+    follows another one: when its node queued it, in epoch milliseconds."""
+    word = f"next {queued_at}" if queued_at else "begin"
+    return f"{word} {float(base[0])!r} {float(base[1])!r} {int(base[4])} {int(base[3])} {name}\n".encode()
 
 
 def _ends_soon(pid: int) -> bool:
@@ -240,13 +439,19 @@ class JournalFile:
         self._append(header)
         self._header_length = self._length
 
-    def begin(self, line: bytes | memoryview) -> None:
+    @property
+    def is_long(self) -> bool:
+        """Whether it should be emptied soon, or misses a line."""
+        return self._missed or self._length > LONGEST_JOURNAL
+
+    def begin(self, line: bytes, *, follows: bool = False) -> None:
         """Note that a container begins. Raises OSError if the line cannot be written: then the container must
         not begin.
 
-        The file is also emptied after a line that found no room: that makes some.
+        The file is also emptied after a line that found no room: that makes some. It is not emptied if the
+        container ``follows`` one whose end the node may not have recorded yet.
         """
-        if self._missed or self._length > COMPACT_BYTES:
+        if not follows and (self._missed or self._length > COMPACT_BYTES):
             self._anew()
         self._append(line)
 
@@ -270,7 +475,7 @@ class JournalFile:
         self._length = self._header_length
         os.ftruncate(self._fd, self._length)
 
-    def _append(self, line: bytes | memoryview) -> None:
+    def _append(self, line: bytes) -> None:
         self._missed = True
         written = os.write(self._fd, line)
         if written < len(line):  # the next line would continue this one
@@ -280,9 +485,9 @@ class JournalFile:
         self._missed = False
 
 
-def _tell(fd: int, message: tuple[str | int, ...]) -> None:
+def _tell(fd: int, message: tuple[object, ...]) -> None:
     try:  # noqa: SIM105 (contextlib takes 10 ms to import)
-        os.write(fd, marshal.dumps(message))
+        os.write(fd, marshal.dumps(message))  # type: ignore[arg-type]
     except OSError:
         pass  # the node has died: its next run reads the journal
 

@@ -5,6 +5,9 @@ Making a cgroup for a container and joining it takes milliseconds, most of which
 the end over a socket: nothing is made, watched or removed for a single container. A slot holds one container at a
 time. Before the next one, all that is left in its cgroup is ended, and figures start from zero.
 
+While a container runs, its launcher can be sent the one that follows: it begins in the moment in which the first has
+ended and has left nothing. Until then the node can take it back (``launcher.py`` says how).
+
 Slots are made when they are needed, one to spare, and removed when they have been idle for a while. If this process
 dies, its launchers continue until their containers have ended, and write the exit codes to a journal (``slots.py``).
 
@@ -26,19 +29,20 @@ import sys
 from array import array
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from ..errors import CgroupError
 from ..records import CgroupLimits, ContainerUsage
 from . import launcher
 from .cgroups.base import MIB
-from .cgroups.slots import SLOT_PREFIX, SlotGroup
+from .cgroups.slots import SLOT_PREFIX, Figures, SlotGroup
 from .context import ExecutorContext, LiveContainer
 from .descriptors import limit_of_children
 from .keeping import KeptProgram, compiled
+from .launcher import LEFT_BYTES, receiver_of, sender_of
 from .procfs import read_stat, send
 from .shim import RETRY_SECONDS, LaunchRequest, kill_identified
-from .slots import Journal, begin_line, can_be_written, journal_path, read_journal, remove_journal
+from .slots import Begun, Journal, can_be_written, journal_path, read_journal, remove_journal
 from .threads import beside
 from .zygotes import marked_environment
 
@@ -65,10 +69,6 @@ UNUSABLE_SECONDS = 60.0
 LARGEST_REQUEST = 100_000
 """A longer request is started without a slot: a socket takes twice that."""
 
-LEFT_BYTES = 4 * MIB
-"""How much memory, mostly page cache, a container may leave to the next one in its slot. The kernel would
-reclaim it when the next container needs it, but it counts in that container's figures."""
-
 LEAST_MEMORY_BYTES = 16 * MIB
 """A container with a lower memory limit gets a cgroup of its own: a launcher uses about 1 MiB of a slot's."""
 
@@ -88,17 +88,30 @@ def most_slots(wanted: int, release: str) -> int:
     return USUAL_SLOTS if version and (int(version[1]), int(version[2])) >= QUICK_KERNEL else 0
 
 
+@dataclass(slots=True)
+class Occupant:
+    """A container in a slot, or the one that follows it. ``wanted``: the node has decided to start it meanwhile."""
+
+    held: LiveContainer
+    request: LaunchRequest
+    limits: CgroupLimits
+    wanted: bool = False
+
+
 @dataclass(eq=False)
 class Slot:
-    """One slot. ``held`` is the container in it, ``message`` the request that its launcher is still to get."""
+    """One slot. ``now`` is the container in it, ``next`` the one that follows; ``message`` the request that its
+    launcher is still to get. ``ahead`` are both ends of the sockets for the one that follows; ``generation`` counts the
+    containers that were sent to the idle launcher."""
 
     group: SlotGroup
     journal: str
     sock: socket.socket
-    held: LiveContainer | None = None
-    request: LaunchRequest | None = None
-    limits: CgroupLimits = field(default_factory=CgroupLimits)
+    ahead: list[socket.socket]
+    now: Occupant | None = None
+    next: Occupant | None = None
     message: bytes = b""
+    generation: int = 0
     start: int = 0
     since: float = 0.0
     base_bytes: int = 0
@@ -109,9 +122,10 @@ class Pool:
     """Up to ``limit`` slots; none if that is 0, or without cgroups.
 
     ``began`` is called when a container runs, with its pid set; ``ended`` when its process has ended, with a
-    function that frees the slot and returns the figures, and with the exit code; ``failed`` when it cannot be
-    started, with its request, exit code, reason and errno; ``refused`` when it has to be started without a
-    slot. All are called from the loop, never from ``launch``.
+    function that frees the slot and returns the figures, the exit code, the container that follows and begins
+    ("" for none), and whether it is known to have left no process; ``failed`` when it cannot be started, with its
+    request, exit code, reason and errno; ``refused`` when it has to be started without a slot; ``free_again`` when
+    it was to follow another one and has not begun. All are called from the loop, never from ``launch``.
 
     ``trouble`` is why no slot can be made, "" if there was no failure; it is logged once, unless ``quiet``.
     Containers can only read the directories ``read_only``, as far as the kernel can enforce that.
@@ -123,9 +137,10 @@ class Pool:
         limit: int,
         *,
         began: Callable[[LiveContainer], None],
-        ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int], None],
+        ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int, str, bool], None],
         failed: Callable[[LiveContainer, LaunchRequest, int, str, int], None],
         refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
+        free_again: Callable[[LiveContainer], None] = lambda held: None,
         read_only: tuple[str, ...] = (),
         quiet: bool = False,
     ) -> None:
@@ -135,6 +150,9 @@ class Pool:
         self._loop = context.loop
         self._limit = limit
         self._began, self._ended, self._failed, self._refused = began, ended, failed, refused
+        self._free_again = free_again
+        #: the slots of containers, and of those that follow
+        self._slot_of: dict[str, Slot] = {}
         self._idle: list[Slot] = []
         self._slots: list[Slot] = []
         self._zygote: Zygote | None = None
@@ -168,17 +186,7 @@ class Pool:
         self._cgroups.lend(held.container_id, slot.group)
         try:
             self._cgroups.set_limits(held.container_id, limits)
-            slot.message = marshal.dumps(
-                (
-                    held.container_id,
-                    list(request.command),
-                    request.environment,
-                    request.working_directory,
-                    request.stdout,
-                    request.stderr,
-                    request.account,
-                )
-            )
+            slot.message = _message(held, request)
         except CgroupError as error:
             # The kernel may accept these limits for a cgroup that has never been used.
             LOG.debug("%s is not used again: %s", slot.group.name, error)
@@ -190,13 +198,68 @@ class Pool:
             self._cgroups.give_back(held.container_id)
             self._free(slot)
             return False
-        slot.held, slot.request, slot.limits = held, request, limits
         held.pooled = True
+        slot.now = Occupant(held, request, limits)
+        self._slot_of[held.container_id] = slot
         self._needed_at = slot.since = self._loop.time()
         if slot.ready:
             self._send(slot)
         self._check_soon()
         return True
+
+    def follow(
+        self, first: LiveContainer, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits
+    ) -> bool:
+        """Have a container begin in the moment in which another one ends; False if that is not possible."""
+        assert held.container_id not in self._slot_of
+        slot = self._slot_of.get(first.container_id)
+        if slot is None or slot.now is None or slot.now.held is not first or slot.next is not None:
+            return False
+        usable = self.used and slot.ready and slot.group.confined
+        leaves = first.over or first.ending or first.pausing or first.frozen
+        if not usable or leaves or slot.group.limits != limits:
+            return False
+        message = _message(held, request, queued=True)
+        if len(message) > LARGEST_REQUEST or not can_be_written(held.container_id):
+            return False
+        try:
+            sender_of(slot.ahead, slot.generation).send(message)
+        except OSError as error:
+            LOG.debug("%s does not follow: %s", held.container_id, error)
+            return False
+        held.pooled = True
+        slot.next = Occupant(held, request, limits)
+        self._slot_of[held.container_id] = slot
+        return True
+
+    def take_back(self, container_id: str) -> bool:
+        """Take back the container that follows this one, or this one if it follows another one. Returns False if
+        it has been taken by the launcher: the one before it has ended."""
+        slot = self._slot_of.get(container_id)
+        if slot is None or slot.next is None:
+            return True
+        try:
+            receiver_of(slot.ahead, slot.generation).recv(1)
+        except (
+            OSError
+        ):  # it is not there any more, or the launcher has died: what that has done is being read
+            if slot.now is not None:
+                slot.now.held.over = True
+            return False
+        self._forget_next(slot)
+        return True
+
+    def follows(self, container_id: str) -> Occupant | None:
+        """The container, if it follows another one."""
+        slot = self._slot_of.get(container_id)
+        following = None if slot is None else slot.next
+        return following if following is not None and following.held.container_id == container_id else None
+
+    def _forget_next(self, slot: Slot) -> None:
+        following, slot.next = slot.next, None
+        if following is not None:
+            del self._slot_of[following.held.container_id]
+            self._free_again(following.held)
 
     def warm(self) -> None:
         """Begin to make a first slot for a container that will come soon. If none comes, it is removed like
@@ -218,7 +281,9 @@ class Pool:
             self._checking.cancel()
         idle, self._idle = self._idle, []
         for slot in list(self._slots):
-            if slot.held is None and slot not in idle:
+            if slot.next is not None:
+                self.take_back(slot.next.held.container_id)
+            if slot.now is None and slot not in idle:
                 idle.append(slot)  # it is being made
         for slot in list(self._slots):
             self._forget(slot)
@@ -241,20 +306,26 @@ class Pool:
             self._cannot(str(error))
             return None
         journal = journal_path(self._context.directories.state, group.name)
+        ours: socket.socket | None = None
         try:
             ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ahead = list(socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
         except OSError as error:
+            if ours is not None:
+                ours.close()
+                theirs.close()
             self._cannot(str(error))
             self._cgroups.remove(group.name)
             return None
-        ours.setblocking(False)
-        slot = Slot(group, journal, ours)
+        for one in (ours, *ahead):
+            one.setblocking(False)
+        slot = Slot(group, journal, ours, ahead)
         slot.since = self._loop.time()
         self._slots.append(slot)
         self._loop.add_reader(ours.fileno(), self._readable, slot)
         with theirs:
             try:
-                self._zygote.fork(theirs, journal, joins)
+                self._zygote.fork([theirs, *ahead], journal, joins, group.gauges)
             except OSError as error:
                 self._cannot(str(error))
                 self._retire(slot)
@@ -273,7 +344,7 @@ class Pool:
 
     def _coming(self) -> Slot | None:
         """A slot whose launcher is being started, and that no container has yet."""
-        return next((slot for slot in self._slots if not slot.ready and slot.held is None), None)
+        return next((slot for slot in self._slots if not slot.ready and slot.now is None), None)
 
     def _make_group(self) -> tuple[SlotGroup, tuple[str, ...]]:
         while True:
@@ -305,8 +376,15 @@ class Pool:
         if self._slots and not self._idle and self.used and self._coming() is None:
             self._make()
 
+    def _vacate(self, slot: Slot) -> None:
+        """The container in the slot is not there any more."""
+        if slot.now is not None:
+            self._cgroups.give_back(slot.now.held.container_id)
+            del self._slot_of[slot.now.held.container_id]
+            slot.now = None
+
     def _free(self, slot: Slot) -> None:
-        slot.held = slot.request = None
+        self._vacate(slot)
         slot.since = self._loop.time()
         if slot.ready and slot in self._slots:
             self._idle.append(slot)
@@ -316,7 +394,8 @@ class Pool:
         if slot in self._slots:
             self._slots.remove(slot)
             self._loop.remove_reader(slot.sock.fileno())
-            slot.sock.close()
+            for one in (slot.sock, *slot.ahead):
+                one.close()
             slot.group.close()
 
     def _retire(self, slot: Slot) -> None:
@@ -369,9 +448,9 @@ class Pool:
                     self._lost(slot)
                     self._end_zygote()
                 continue
-            if slot.held is not None:
-                _continue(slot.held)
-                if not slot.held.pid and now - slot.since > START_SECONDS:
+            if slot.now is not None:
+                _continue(slot.now.held)
+                if not slot.now.held.pid and now - slot.since > START_SECONDS:
                     kill_identified(slot.group.launcher, slot.start)
         for held in [self._adopted.popleft() for _ in range(min(len(self._adopted), MOST_LOOKS))]:
             if not held.ended:
@@ -392,28 +471,36 @@ class Pool:
 
     def _send(self, slot: Slot) -> None:
         message, slot.message = slot.message, b""
-        assert slot.held is not None
-        slot.held.launcher = slot.group.launcher, slot.start
+        slot.generation += 1
+        assert slot.now is not None
+        slot.now.held.launcher = slot.group.launcher, slot.start
         try:
-            slot.sock.send(begin_line(slot.held.container_id, slot.group.lend()) + message)
+            slot.sock.send(message)
         except ConnectionError as error:
             LOG.debug("the launcher of %s is gone: %s", slot.group.name, error)
             # The socket reports the launcher's end.
         except OSError as error:
-            self._loop.call_soon(self._unsent, slot, slot.held, error)
+            self._loop.call_soon(self._unsent, slot, slot.now, error)
 
-    def _unsent(self, slot: Slot, held: LiveContainer, error: OSError) -> None:
+    def _unsent(self, slot: Slot, unsent: Occupant, error: OSError) -> None:
         """Handle a live launcher whose socket does not take the request: it is too large, or memory is short."""
-        if slot in self._slots and slot.held is held:
+        if slot in self._slots and slot.now is unsent:
             LOG.debug("the launcher of %s cannot be reached: %s", slot.group.name, error)
             self._give_up(slot)
 
     def _give_up(self, slot: Slot) -> None:
         """Start the slot's container, which has not begun, without a slot, and remove the slot."""
-        held, slot.held = slot.held, None
+        self._none_follows(slot)
+        gone = slot.now
+        self._vacate(slot)
         self._retire(slot)
-        if held is not None:
-            self._begin_elsewhere(slot, held)
+        if gone is not None:
+            self._begin_elsewhere(gone)
+
+    def _none_follows(self, slot: Slot) -> None:
+        """Take back the container that was to follow: the launcher has nothing to wait for."""
+        if slot.next is not None and not self.take_back(slot.next.held.container_id):
+            raise AssertionError(f"{slot.next.held.container_id} follows nothing")
 
     def _readable(self, slot: Slot) -> None:
         """Read all messages of the launcher: a short container has often ended by the time its start is received."""
@@ -433,8 +520,8 @@ class Pool:
         kind, *rest = marshal.loads(data)
         match kind:
             case "ready":
-                slot.group.launcher, slot.start, slot.group.confined = rest
-                slot.base_bytes = slot.group.memory()
+                slot.group.launcher, slot.start, slot.group.confined, *counted = rest
+                slot.base_bytes, slot.group.resets_peak = counted
                 slot.ready = True
                 if slot.message:
                     self._send(slot)
@@ -449,55 +536,70 @@ class Pool:
             case "started":
                 self._started(slot, *rest[1:])
             case "failed":
-                request, held = slot.request, self._done(slot)
-                if held is not None and request is not None:
-                    self._failed(held, request, *rest[1:])
+                self._none_follows(slot)
+                if (gone := slot.now) is not None:
+                    self._free(slot)
+                    self._failed(gone.held, gone.request, *rest[1:])
             case "ended":
-                self._has_ended(slot, rest[1])
+                self._has_ended(slot, *rest[1:])
             case "ran":
-                self._started(slot, rest[1], rest[2])
-                self._has_ended(slot, rest[3])
+                self._started(slot, *rest[1:4])
+                self._has_ended(slot, *rest[4:])
 
-    def _has_ended(self, slot: Slot, code: int) -> None:
-        held = slot.held
-        if held is not None:
-            self._ended(held, lambda: self._settle(slot, held), code)
+    def _has_ended(self, slot: Slot, code: int, figures: Figures, following: str) -> None:
+        if not following and slot.next is not None and not self.take_back(slot.next.held.container_id):
+            following = slot.next.held.container_id  # its launcher has found it a moment later
+        if (gone := slot.now) is not None:
+            gone.held.over = True
+            clean = figures[5] == 1 and slot.group.confined
+            settle = self._pass_on if following else self._settle
+            self._ended(gone.held, lambda: settle(slot, gone.held, figures), code, following, clean)
 
-    def _started(self, slot: Slot, pid: int, start: int) -> None:
-        held = slot.held
-        if held is None:
+    def _started(self, slot: Slot, pid: int, start: int, base: Figures) -> None:
+        if slot.now is None:
             return
+        slot.group.begin(base)
+        held = slot.now.held
         held.pid, held.start = pid, start
         self._began(held)
         if not self._idle and len(self._slots) < self._limit:
             self._loop.call_soon(self._grow)
 
-    def _done(self, slot: Slot) -> LiveContainer | None:
-        """Free the slot, and return the container that was in it."""
-        held = slot.held
-        if held is not None:
-            self._cgroups.give_back(held.container_id)
-            self._free(slot)
-        return held
-
-    def _settle(self, slot: Slot, held: LiveContainer) -> ContainerUsage:
+    def _settle(self, slot: Slot, held: LiveContainer, figures: Figures) -> ContainerUsage:
         """Return the figures of a container of which nothing is left. The slot is freed if it is as it was."""
         if held.frozen:
             self._cgroups.thaw(held.container_id)
-        usage = slot.group.usage(self._context.clock(), 0)
+        usage = slot.group.usage_of(figures, self._context.clock())
+        if figures[5] != 1:  # the node had to look, and perhaps to end what was left
+            usage = slot.group.usage(self._context.clock(), 0)
         if slot not in self._slots:
             self._cgroups.give_back(held.container_id)
             slot.group.close()  # reading the figures has opened files again
         elif held.pausing or slot.group.is_spoilt():  # a late pause would hit the next container
-            self._cgroups.give_back(held.container_id)
-            slot.held = None
+            self._vacate(slot)
             self._retire(slot)
         elif usage.memory_bytes > slot.base_bytes + LEFT_BYTES:
-            self._cgroups.give_back(held.container_id)
-            slot.held = None
+            self._vacate(slot)
             self._context.spawn(self._empty(slot))
         else:
-            self._done(slot)
+            self._free(slot)
+        return usage
+
+    def _pass_on(self, slot: Slot, held: LiveContainer, figures: Figures) -> ContainerUsage:
+        """Return the figures of a container; its slot belongs to the one that follows."""
+        usage = slot.group.usage_of(figures, self._context.clock())
+        following, slot.next = slot.next, None
+        assert following is not None
+        name = following.held.container_id
+        self._vacate(slot)
+        slot.now = following
+        self._needed_at = slot.since = self._loop.time()
+        following.held.launcher = slot.group.launcher, slot.start
+        self._cgroups.lend(name, slot.group)
+        try:
+            self._cgroups.set_limits(name, following.limits)
+        except CgroupError as error:
+            LOG.warning("the limits of %s did not change: %s", name, error)
         return usage
 
     async def _empty(self, slot: Slot) -> None:
@@ -522,36 +624,59 @@ class Pool:
             return
         if slot in self._idle:
             self._idle.remove(slot)
+        if slot.next is not None:
+            self.take_back(slot.next.held.container_id)
         self._forget(slot)
-        held, slot.held = slot.held, None
-        self._context.spawn(self._clear(slot, held))
+        gone, slot.now = slot.now, None
+        if gone is not None:
+            del self._slot_of[gone.held.container_id]
+        self._context.spawn(self._clear(slot, gone))
 
-    async def _clear(self, slot: Slot, held: LiveContainer | None) -> None:
-        """End what outlived a launcher and find out what became of its container: report its end, or start it
-        without a slot if it never began."""
-        if held is None:
+    async def _clear(self, slot: Slot, gone: Occupant | None) -> None:
+        """End what outlived a launcher and find out what became of its containers: report their ends, or start
+        one without a slot if it never began."""
+        if gone is None:
             await beside(None, self._remove, slot)
             return
+        held = gone.held
         self._cgroups.give_back(held.container_id)
         journal = await self._journal_of_ended(slot)
         if journal is None:
             return
-        last = journal.begun[-1] if journal.begun else None
-        if last is not None and last.container_id != held.container_id:
-            last = None
+        following, slot.next = slot.next, None
+        if following is not None:
+            del self._slot_of[following.held.container_id]
+        last = _last_of(journal, held)
+        begun = None if following is None else _last_of(journal, following.held)
         # A missing journal, removed by somebody, does not prove that nothing has begun.
         if last is None and not held.pid and (journal.launcher or not slot.ready):
             await beside(None, self._remove, slot)
-            self._begin_elsewhere(slot, held)
+            self._begin_elsewhere(gone)
             return
-        if not held.pid:
-            pid, held.start = (last.pid, last.start) if last is not None else (0, 0)
-            held.pid = pid or slot.group.launcher
-            self._began(held)
-        usage = slot.group.usage(self._context.clock(), 0)
-        self._ended(held, lambda: usage, KILLED if last is None or last.code is None else last.code)
+        self._tell_lost(slot, held, last, following.held.container_id if following and begun else "")
+        if following is not None and begun is not None:
+            slot.group.baseline = begun.baseline
+            self._tell_lost(slot, following.held, begun, "")
         slot.group.close()
         await beside(None, self._remove, slot)
+        if following is None or begun is not None:
+            return
+        if following.wanted:
+            self._begin_elsewhere(following)
+        else:
+            self._free_again(following.held)
+
+    def _tell_lost(self, slot: Slot, held: LiveContainer, begun: Begun | None, following: str) -> None:
+        """Report a container whose launcher has died, by what that has written."""
+        if not held.pid:
+            pid, held.start = (begun.pid, begun.start) if begun is not None else (0, 0)
+            held.pid = pid or slot.group.launcher
+            if begun is not None:
+                slot.group.baseline = begun.baseline
+            self._began(held)
+        usage = slot.group.usage(self._context.clock(), 0)
+        code = KILLED if begun is None or begun.code is None else begun.code
+        self._ended(held, lambda: usage, code, following, False)
 
     async def _journal_of_ended(self, slot: Slot) -> Journal | None:
         """End everything in the slot's cgroup, until nothing is left; then read what its launcher has
@@ -568,12 +693,31 @@ class Pool:
             await asyncio.sleep(RETRY_SECONDS)
         return None
 
-    def _begin_elsewhere(self, slot: Slot, held: LiveContainer) -> None:
+    def _begin_elsewhere(self, one: Occupant) -> None:
         """Start without a slot a container that has not begun in this one, and never will."""
-        self._cgroups.give_back(held.container_id)
-        held.pooled = False
-        assert slot.request is not None
-        self._refused(held, slot.request, slot.limits)
+        self._cgroups.give_back(one.held.container_id)
+        one.held.pooled = False
+        self._refused(one.held, one.request, one.limits)
+
+
+def _message(held: LiveContainer, request: LaunchRequest, *, queued: bool = False) -> bytes:
+    """The request for a launcher; ``queued`` if the container follows another one."""
+    return marshal.dumps(
+        (
+            held.container_id,
+            held.queued_at_ms if queued else 0,
+            list(request.command),
+            request.environment,
+            request.working_directory,
+            request.stdout,
+            request.stderr,
+            request.account,
+        )
+    )
+
+
+def _last_of(journal: Journal, held: LiveContainer) -> Begun | None:
+    return next((one for one in reversed(journal.begun) if one.container_id == held.container_id), None)
 
 
 def _continue(held: LiveContainer) -> None:
@@ -612,10 +756,16 @@ class Zygote:
         """Whether it can fork."""
         return self._process.poll() is None
 
-    def fork(self, theirs: socket.socket, journal: str, joins: tuple[str, ...]) -> None:
-        """Begin to fork a launcher that gets the socket ``theirs``. Raises OSError."""
-        message = marshal.dumps((journal, list(joins)))
-        rights = array("i", [theirs.fileno()])
+    def fork(
+        self,
+        sockets: list[socket.socket],
+        journal: str,
+        joins: tuple[str, ...],
+        gauges: tuple[tuple[str, str, float] | None, ...],
+    ) -> None:
+        """Begin to fork a launcher that gets these three sockets. Raises OSError."""
+        message = marshal.dumps((journal, list(joins), gauges))
+        rights = array("i", [one.fileno() for one in sockets])
         self._ours.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
 
     def close(self) -> None:

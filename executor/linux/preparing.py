@@ -114,6 +114,13 @@ class Preparer:
             self._clear_away(spec)
             self._fill_soon()
 
+    def waits_on(self, spec: ContainerSpec) -> None:
+        """Note that a container with directories, which was about to start, waits on."""
+        if self._limit:
+            self._furnished[spec.container_id] = spec
+        else:
+            self._clear_away(spec)
+
     def takes_furnished(self, spec: ContainerSpec) -> bool:
         """Call when the container is launched. Returns whether its directories were made, and still exist."""
         self._forget(spec.container_id)

@@ -76,7 +76,7 @@ async def _try(cgroups: CgroupDriver, directory: str) -> str | None:
         if not told.done():
             told.set_result(why)
 
-    def ended(held: LiveContainer, settle: object, code: int) -> None:
+    def ended(held: LiveContainer, settle: object, code: int, following: str, clean: bool) -> None:
         assert callable(settle)
         usage: ContainerUsage = settle()
         if code == _UNCONFINED:

@@ -5,6 +5,7 @@ counts once it has its newline:
 
     launcher PID START                   the launcher that writes this journal
     begin CPU THROTTLED KILLS PEAK ID    this container begins; the figures that its cgroup had counted before
+    next QUEUED CPU ... ID               the same of one that follows another: when it was queued (epoch, ms)
     pid PID START                        its process
     end CODE                             its exit code, as a shell reports it
 
@@ -34,7 +35,8 @@ STOP_SECONDS = 2.0
 class Begun(Record):
     """A container that a launcher began. ``pid`` is 0 and ``code`` None until they are written.
 
-    ``last``: it is the last one of its slot, so the processes in the slot's cgroup are its own.
+    ``last``: it is the last one of its slot, so the processes in the slot's cgroup are its own. ``queued_at_ms`` is
+    not 0 if it followed another one: it may have begun before its node knew, and recorded, that.
     """
 
     container_id: str
@@ -46,19 +48,12 @@ class Begun(Record):
     start: int = 0
     code: int | None = None
     last: bool = False
+    queued_at_ms: int = 0
 
 
 def journal_path(state: str, slot: str) -> str:
     """The path of a slot's journal."""
     return os.path.join(state, slot + SUFFIX)
-
-
-def begin_line(container_id: str, baseline: Baseline) -> bytes:
-    """The line that a launcher writes before it begins a container."""
-    return (
-        f"begin {baseline.cpu_seconds!r} {baseline.throttled_seconds!r} {baseline.oom_kills} {baseline.peak} "
-        f"{container_id}\n"
-    ).encode()
 
 
 def can_be_written(container_id: str) -> bool:
@@ -92,14 +87,18 @@ def read_journal(path: str) -> Journal:
     launcher = start = 0
     begun: list[Begun] = []
     for line in _text_of(path).split(b"\n")[:-1]:
-        word, *rest = line.decode("utf-8", "replace").split(" ", 5)
+        text, queued = line.decode("utf-8", "replace"), "0"
+        if text.startswith("next "):
+            _, queued, text = f"{text}  ".split(" ", 2)
+            text = "begin " + text[:-2]
+        word, *rest = text.split(" ", 5)
         try:
             match word, rest:
                 case "launcher", [one, two]:
                     launcher, start = int(one), int(two)
                 case "begin", [cpu, throttled, kills, peak, name]:
                     base = Baseline(float(cpu), float(throttled), int(kills), int(peak))
-                    begun.append(Begun(name, slot, launcher, start, base))
+                    begun.append(Begun(name, slot, launcher, start, base, queued_at_ms=int(queued)))
                 case "pid", [one, two] if begun:
                     begun[-1] = replace(begun[-1], pid=int(one), start=int(two))
                 case "end", [code] if begun:

@@ -132,6 +132,9 @@ class World:
         """Post an event; what came of it (also kept in ``commands``)."""
         self.now = self.now if at is None else at
         new = self.machine.handle(event, self.now)
+        for command in of(do.RevokeNext, new):
+            if command.ends:  # it has not begun
+                new += self.machine.handle(happened.ContainerExited(command.container_id, None), self.now)
         self.machine.validate()
         self.commands += new
         return new

@@ -18,7 +18,8 @@ class Gauge(Record):
 
 
 class Gauges(Record):
-    """Where a driver finds its figures; None for those it does not have."""
+    """Where a driver finds its figures; None for those it does not have. ``peak_of_file``: resetting the memory peak
+    affects only readings of the same open file."""
 
     cpu_seconds: Gauge | None = None
     throttled_seconds: Gauge | None = None
@@ -26,6 +27,7 @@ class Gauges(Record):
     memory_peak_bytes: Gauge | None = None
     oom_kills: Gauge | None = None
     tasks: Gauge | None = None
+    peak_of_file: bool = False
 
 
 def _beginning(path: str) -> bytes:

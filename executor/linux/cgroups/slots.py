@@ -1,9 +1,10 @@
 """The cgroup of one slot of a pool: lent to one container after another, each with figures of its own.
 
 The kernel counts from the creation of a cgroup. What a container has used is the difference from what the
-cgroup had counted when it was lent; the memory peak is reset where the kernel supports it. The files of
-figures stay open, which cuts the cost of a reading to a third. ``cgroup.procs`` is opened for each reading:
-v1 keeps its list for as long as the file is open.
+cgroup had counted when it began; the memory peak is reset where the kernel supports it. The slot's launcher reads
+the figures with which a container begins and ends; here they are read while it runs. The files of figures stay
+open, which cuts the cost of a reading to a third. ``cgroup.procs`` is opened for each reading: v1 keeps its list for
+as long as the file is open.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 
 from ...light import Record
 from ...records import CgroupLimits, ContainerUsage
+from ..launcher import LASTING_PEAK_BYTES
 from .files import group_processes
 from .gauges import Gauge, Gauges, read_gauge
 
@@ -20,12 +22,12 @@ SLOT_PREFIX = "yopp-slot-"
 """The prefix of the names of slots' cgroups. No container may use it."""
 
 
-LASTING_PEAK_BYTES = 8 << 20
-"""A higher peak that cannot be reset ends the use of a cgroup: it would hide the next container's peak."""
+Figures = tuple[float, float, int, int, int, int]
+"""Seconds of CPU and of throttling, bytes of memory and their peak, OOM kills, processes (``launcher.Figures``)."""
 
 
 class Baseline(Record):
-    """What a cgroup had counted when it was lent. ``peak`` is 0 if the kernel has reset it."""
+    """What a cgroup had counted when a container began. ``peak`` is 0 if the kernel has reset it."""
 
     cpu_seconds: float = 0.0
     throttled_seconds: float = 0.0
@@ -38,7 +40,8 @@ class SlotGroup:
     belong to the container.
 
     ``limits`` are those last written, None if unknown. ``nested``: cgroups have been made below it.
-    ``confined``: the processes in it can neither move a process nor make a cgroup.
+    ``confined``: the processes in it can neither move a process nor make a cgroup. ``resets_peak``: the kernel
+    counts the memory peak from zero for each container.
     """
 
     def __init__(self, name: str, groups: tuple[str, ...], gauges: Gauges) -> None:
@@ -49,23 +52,28 @@ class SlotGroup:
         self.baseline = Baseline()
         self.nested = False
         self.confined = False
+        self.resets_peak = True
         self._procs = tuple((group, f"{group}/cgroup.procs") for group in groups)
         self._gauges = gauges
         self._fds: dict[str, int] = {}
-        self._resettable = True
         self._highest = 0
 
-    def lend(self) -> Baseline:
-        """Count all figures from zero from now on."""
-        self._highest = 0
-        peak = self._gauges.memory_peak_bytes
-        self.baseline = Baseline(
-            self._read(self._gauges.cpu_seconds),
-            self._read(self._gauges.throttled_seconds),
-            int(self._read(self._gauges.oom_kills)),
-            0 if peak is None or self._reset(peak) else int(self._read(peak)),
+    @property
+    def gauges(self) -> tuple[tuple[str, str, float] | None, ...]:
+        """Where the figures are, for a launcher: files, words and units, in the order of ``Figures``."""
+        return tuple(None if one is None else (one.path, one.word, one.unit) for one in self._in_order())
+
+    def _in_order(self) -> tuple[Gauge | None, ...]:
+        gauges = self._gauges
+        return (
+            *(gauges.cpu_seconds, gauges.throttled_seconds, gauges.memory_bytes, gauges.memory_peak_bytes),
+            *(gauges.oom_kills, gauges.tasks),
         )
-        return self.baseline
+
+    def begin(self, base: Figures) -> None:
+        """Count all figures from these on: a container has begun."""
+        self._highest = 0
+        self.baseline = Baseline(base[0], base[1], base[4], base[3])
 
     def processes(self) -> list[int]:
         """The processes in the cgroup except the launcher: the union over all its hierarchies. Raises OSError."""
@@ -113,20 +121,26 @@ class SlotGroup:
 
     def usage(self, now: float, processes: int) -> ContainerUsage:
         """What the container that has the cgroup now has used."""
-        gauges, baseline = self._gauges, self.baseline
-        memory = int(self._read(gauges.memory_bytes))
-        peak = int(self._read(gauges.memory_peak_bytes))
+        cpu, throttled, memory, peak, kills, tasks = map(self._read, self._in_order())
+        if self._gauges.peak_of_file:
+            peak = 0  # only the launcher's own file counts from zero
+        return self.usage_of((cpu, throttled, int(memory), int(peak), int(kills), int(tasks)), now, processes)
+
+    def usage_of(self, figures: Figures, now: float, processes: int = 0) -> ContainerUsage:
+        """What the container has used by these figures."""
+        cpu, throttled, memory, peak, kills, _ = figures
+        baseline = self.baseline
         if peak <= baseline.peak:
             peak = (
                 0  # an earlier container's, which this kernel cannot reset: the highest sample has to suffice
             )
         self._highest = max(self._highest, peak, memory)
         return ContainerUsage(
-            cpu_seconds=max(0.0, self._read(gauges.cpu_seconds) - baseline.cpu_seconds),
+            cpu_seconds=max(0.0, cpu - baseline.cpu_seconds),
             memory_bytes=memory,
             memory_peak_bytes=self._highest,
-            throttled_seconds=max(0.0, self._read(gauges.throttled_seconds) - baseline.throttled_seconds),
-            oom_kills=max(0, int(self._read(gauges.oom_kills)) - baseline.oom_kills),
+            throttled_seconds=max(0.0, throttled - baseline.throttled_seconds),
+            oom_kills=max(0, kills - baseline.oom_kills),
             processes=processes,
             sampled_at=now,
         )
@@ -140,7 +154,7 @@ class SlotGroup:
         memory peak that this kernel does not reset."""
         if self.nested:
             return True
-        return not self._resettable and self._read(self._gauges.memory_peak_bytes) > LASTING_PEAK_BYTES
+        return not self.resets_peak and self._read(self._gauges.memory_peak_bytes) > LASTING_PEAK_BYTES
 
     def close(self) -> None:
         """Close the files of figures."""
@@ -157,15 +171,6 @@ class SlotGroup:
                 fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             self._fds[path] = fd
         return fd
-
-    def _reset(self, peak: Gauge) -> bool:
-        """Reset the memory peak: possible on v1, and on v2 since Linux 6.12. Returns whether it is reset."""
-        if self._resettable:
-            try:
-                os.write(self._open(peak.path), b"0\n")
-            except OSError:
-                self._resettable = False
-        return self._resettable
 
     def _read(self, gauge: Gauge | None) -> float:
         return read_gauge(gauge, self._text)

@@ -85,6 +85,7 @@ class V2Driver(GroupDriver):
             memory_peak_bytes=gauge("memory", "memory.peak"),
             oom_kills=gauge("memory", "memory.events", "oom_kill"),
             tasks=gauge("pids", "pids.current"),
+            peak_of_file=True,
         )
 
     def reclaim(self, container_id: str) -> int | None:

@@ -20,9 +20,11 @@ from executor.core.commands import (
     ForgetContainer,
     KillContainer,
     LaunchContainer,
+    LaunchNext,
     PauseContainer,
     ReportStatus,
     ResumeContainer,
+    RevokeNext,
     SetLimits,
     SignalContainer,
     StoreContainer,
@@ -48,6 +50,7 @@ from executor.core.events import (
 from executor.core.queues import ORDERS
 from executor.core.reclaim import POLICIES
 from executor.core.scheduler import ContainerScheduler
+from executor.light import replace
 from executor.records import (
     GPU,
     ContainerQueuingLimit,
@@ -130,6 +133,12 @@ class RandomWorld(RuleBasedStateMachine):
         self.records: dict[str, ContainerRecord] = {}
         self.reports: dict[str, ContainerStatus] = {}
         self.late: list[Event] = []
+        #: who follows whom, as the launchers know it
+        self.next: dict[str, str] = {}
+        #: ends that the machine is still to hear of, and who has begun in their place
+        self.unheard: dict[str, ContainerExited] = {}
+        #: those that were told to end, and have not begun
+        self.never_begun: list[str] = []
         self.crash_after: int | None = None
         self.grew = False
         self.machine: ContainerScheduler = a_scheduler(**self.node)
@@ -154,24 +163,54 @@ class RandomWorld(RuleBasedStateMachine):
                 self.records[record.spec.container_id] = record
             case ForgetContainer(container_id):
                 del self.records[container_id]
+            case LaunchNext(spec, _, after):
+                assert self.records[spec.container_id].state is ContainerState.SCHEDULED, "it waits"
+                assert after in self.processes
+                if self.has_begun_unheard(spec.container_id):
+                    return  # behind another one
+                assert spec.container_id not in self.processes
+                if after not in self.unheard and not self.has_begun_unheard(after):
+                    assert spec.container_id not in self.next.values() and after not in self.next
+                    self.next[after] = spec.container_id
+            case RevokeNext(container_id, ends):
+                self.take_back(container_id)
+                if ends and not self.has_begun_unheard(container_id):
+                    self.never_begun.append(container_id)
+            case LaunchContainer(spec) if self.has_begun_unheard(spec.container_id):
+                pass
+            case (
+                PauseContainer(container_id)
+                | ResumeContainer(container_id)
+                | KillContainer(container_id)
+                | SetLimits(container_id)
+                | SignalContainer(container_id)
+            ) if container_id in self.unheard:
+                pass  # it has ended
             case LaunchContainer(spec):
+                self.take_back(spec.container_id)
                 assert self.records[spec.container_id].state is ContainerState.LAUNCHING, "not written"
                 assert spec.container_id not in self.processes, f"{spec.container_id} launched twice"
                 self.processes[spec.container_id] = Process(spec.resource)
             case PauseContainer(container_id, reclaim_memory):
                 assert self.records[container_id].state is ContainerState.PAUSING, "not written"
+                assert container_id not in self.next, "whoever follows it would be stopped"
                 self.begin_act(container_id, "pause")
                 self.processes[container_id].reclaims = reclaim_memory
             case ResumeContainer(container_id):
                 assert self.records[container_id].state is ContainerState.RESUMING, "not written"
                 assert self.processes[container_id].lowered_to is None, "it would be short of memory"
                 self.begin_act(container_id, "resume")
+            case KillContainer(container_id) if container_id not in self.processes:
+                assert container_id in self.never_begun
             case KillContainer(container_id):
+                assert container_id not in self.next, "whoever follows it would be killed"
                 self.processes[container_id].killed = True
             case SetLimits(container_id):
+                self.next.pop(container_id, None)
                 self.processes[container_id].limits_of = self.records[container_id].spec.resource
                 self.processes[container_id].lowered_to = None
             case SignalContainer(container_id):
+                self.next.pop(container_id, None)
                 assert container_id in self.processes
             case CleanUpContainer(container_id):
                 left = self.processes.pop(container_id, None)
@@ -179,6 +218,14 @@ class RandomWorld(RuleBasedStateMachine):
                 assert self.records[container_id].state is ContainerState.DONE
             case ReportStatus(status):
                 self.reports[status.container_id] = status
+
+    def take_back(self, container_id: str) -> None:
+        self.next = {first: following for first, following in self.next.items() if following != container_id}
+
+    def has_begun_unheard(self, container_id: str) -> bool:
+        return container_id in self.processes and any(
+            end.following == container_id for end in self.unheard.values()
+        )
 
     def begin_act(self, container_id: str, act: str) -> None:
         process = self.processes[container_id]
@@ -222,6 +269,23 @@ class RandomWorld(RuleBasedStateMachine):
         )
         self.tell(ContainerScheduled(spec))
         self.crash_after = None
+
+    @precondition(lambda self: self.count < 20)  # each of them is seen to end
+    @rule(
+        number=st.integers(4, 7),
+        vcores=st.sampled_from([1, 2]),
+        ends=st.lists(st.sampled_from(["heard", "heard", "unheard", ""]), max_size=4),
+        crash_after=st.sampled_from([None] * 8 + [0, 1, 2]),
+    )
+    def run_a_job(self, number: int, vcores: int, ends: list[str], crash_after: int | None) -> None:
+        """Containers that are all alike, of which some follow others."""
+        for _ in range(number):
+            self.schedule(False, 256, vcores, 0, 0, 0, None)
+        for next_begins in ends:
+            self.answer_all()
+            if self.seen_alive():
+                self.exit(number, 0, False, next_begins)
+        self.schedule(False, 256, vcores, 0, 0, 0, crash_after)
 
     def some(self, number: int) -> str:
         """Mostly one that lives: there is little to be seen of the others."""
@@ -334,10 +398,27 @@ class RandomWorld(RuleBasedStateMachine):
             process.stopped = False
             self.tell(ContainerResumed(container_id))
 
-    @precondition(lambda self: any(p.alive for p in self.processes.values()))
-    @rule(number=st.integers(0, 30), code=st.sampled_from([0, 0, 1, 137, None]), oom=st.booleans())
-    def exit(self, number: int, code: int | None, oom: bool) -> None:
-        alive = sorted(name for name, process in self.processes.items() if process.alive)
+    def seen_alive(self) -> list[str]:
+        """Those that run, as far as the machine was told."""
+        return sorted(
+            name for name, one in self.processes.items() if one.alive and not self.has_begun_unheard(name)
+        )
+
+    @precondition(lambda self: bool(self.seen_alive()))
+    @rule(
+        number=st.integers(0, 30),
+        code=st.sampled_from([0, 0, 1, 137, None]),
+        oom=st.booleans(),
+        next_begins=st.sampled_from(["", "heard", "unheard"]),
+    )
+    def exit(self, number: int, code: int | None, oom: bool, next_begins: str) -> None:
+        names = sorted(
+            name for name in self.next if self.processes[name].alive and not self.processes[name].under_way
+        )
+        if next_begins and names:
+            self.exit_and_begin_next(names[number % len(names)], code, next_begins == "heard")
+            return
+        alive = self.seen_alive()
         self.exit_one(alive[number % len(alive)], code, oom)
 
     def exit_one(self, container_id: str, code: int | None = 0, oom: bool = False) -> None:
@@ -346,7 +427,37 @@ class RandomWorld(RuleBasedStateMachine):
         late = {"pause": ContainerPaused, "resume": ContainerResumed}.get(act)
         if late is not None:  # what was under way for it still ends in its event
             self.late.append(late(container_id))
+        self.next.pop(container_id, None)
         self.tell(ContainerExited(container_id, code, ContainerUsage(oom_kills=int(oom))))
+
+    def exit_and_begin_next(self, container_id: str, code: int | None, at_once: bool) -> None:
+        """One ends and another one begins, before the machine hears of either; meanwhile it decides on."""
+        process, following = self.processes[container_id], self.next.pop(container_id)
+        process.alive, process.exit_code = False, code
+        self.processes[following] = Process(self.records[following].spec.resource, under_way="", alive=True)
+        self.unheard[container_id] = ContainerExited(container_id, code, following=following)
+        if at_once:
+            self.hear(container_id)
+        else:
+            self.grew = True  # what it holds may have been promised to another one
+
+    @precondition(lambda self: bool(self.unheard))
+    @rule()
+    def hear_the_first(self) -> None:
+        self.hear(next(iter(self.unheard)))
+
+    @precondition(lambda self: bool(self.never_begun))
+    @rule()
+    def hear_that_it_has_not_begun(self) -> None:
+        self.tell(ContainerExited(self.never_begun.pop(0), None))
+
+    def hear(self, container_id: str) -> None:
+        event = self.unheard.pop(container_id)
+        following = self.processes.get(event.following)
+        if following is not None:
+            following.under_way, following.alive = "launch", False
+        self.tell(event)
+        assert following is None or self.records[event.following].state is not ContainerState.SCHEDULED
 
     @precondition(lambda self: bool(self.late))
     @rule()
@@ -369,6 +480,13 @@ class RandomWorld(RuleBasedStateMachine):
     def crash(self, acts_happened: bool = True, ended: int = 3, leaves_code: bool = True) -> None:
         """The machine is gone. What was under way has happened or not; meanwhile one container may end."""
         self.late.clear()
+        self.next.clear()
+        self.never_begun.clear()
+        for end in self.unheard.values():  # the journal tells of who has begun
+            record = self.records.get(end.following)
+            if record is not None and record.state is ContainerState.SCHEDULED:
+                self.records[end.following] = replace(record, state=ContainerState.LAUNCHING)
+        self.unheard.clear()
         for process in self.processes.values():
             act, process.under_way = process.under_way, ""
             if acts_happened and act == "launch":
@@ -454,6 +572,10 @@ class RandomWorld(RuleBasedStateMachine):
         if not hasattr(self, "machine"):
             return
         for _ in range(20 * (self.count + 1)):
+            while self.unheard:
+                self.hear_the_first()
+            while self.never_begun:
+                self.hear_that_it_has_not_begun()
             live = [s for s in self.machine.statuses() if s.state is not ContainerState.DONE]
             if not live:
                 break

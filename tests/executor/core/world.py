@@ -9,9 +9,11 @@ from executor.core.commands import (
     Command,
     KillContainer,
     LaunchContainer,
+    LaunchNext,
     PauseContainer,
     ReportStatus,
     ResumeContainer,
+    RevokeNext,
     SetNodeWeight,
     StoreContainer,
     WatchHost,
@@ -146,6 +148,8 @@ class World:
                         seen.append(status.state)
                 case LaunchContainer(spec):
                     answers.append(ContainerLaunched(spec.container_id, pid=100, process_start=7))
+                case RevokeNext(container_id, True):
+                    answers.append(ContainerExited(container_id, None))
                 case PauseContainer(container_id):
                     answers.append(ContainerPaused(container_id))
                 case ResumeContainer(container_id):
@@ -168,10 +172,14 @@ class World:
         return self.tell(ContainerScheduled(a_spec(container_id, execution_type, memory, vcores, **rest)))
 
     def exit(
-        self, container_id: str, code: int | None = 0, usage: ContainerUsage | None = None
+        self,
+        container_id: str,
+        code: int | None = 0,
+        usage: ContainerUsage | None = None,
+        following: str = "",
     ) -> list[Command]:
-        """A container ends by itself."""
-        return self.tell(ContainerExited(container_id, code, usage or ContainerUsage()))
+        """A container ends by itself, and another one begins in its place."""
+        return self.tell(ContainerExited(container_id, code, usage or ContainerUsage(), following=following))
 
     def stop(self, container_id: str, status: int = ContainerExitStatus.KILLED_BY_APPMASTER) -> list[Command]:
         """Its application master stops a container."""
@@ -224,7 +232,7 @@ def id_of(command: Command) -> str:
     match command:
         case StoreContainer(record):
             return record.spec.container_id
-        case LaunchContainer(spec):
+        case LaunchContainer(spec) | LaunchNext(spec):
             return spec.container_id
         case ReportStatus(status):
             return status.container_id

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from executor.linux.cgroups.slots import Baseline
-from executor.linux.launcher import COMPACT_BYTES, JournalFile
-from executor.linux.slots import begin_line, code_of, read_journal
+from executor.linux.launcher import COMPACT_BYTES, JournalFile, begin_line
+from executor.linux.slots import code_of, read_journal
 
 HEADER = b"launcher 70 7\n"
+BASE = 0.25, 0.0, 0, 4096, 0, 1
 
 
 @contextlib.contextmanager
@@ -29,10 +29,10 @@ def largest_file(length: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def a_container(journal: JournalFile, name: str) -> bool:
-    """One container from its begin to its end; whether it began."""
+def a_container(journal: JournalFile, name: str, queued_at_ms: int = 0) -> bool:
+    """One container from its begin to its end; whether it began. With ``queued_at_ms`` it follows another one."""
     try:
-        journal.begin(begin_line(name, Baseline(0.25, 0.0, 0, 4096)))
+        journal.begin(begin_line(name, BASE, queued_at_ms), follows=queued_at_ms > 0)
     except OSError:
         return False
     journal.note(b"pid 71 8\n")
@@ -40,7 +40,7 @@ def a_container(journal: JournalFile, name: str) -> bool:
     return True
 
 
-LENGTH_OF_TWO = 2 * len(begin_line("c1", Baseline(0.25, 0.0, 0, 4096)) + b"pid 71 8\n" + b"end 137\n")
+LENGTH_OF_TWO = 2 * len(begin_line("c1", BASE) + b"pid 71 8\n" + b"end 137\n")
 
 
 @pytest.mark.parametrize("room", range(LENGTH_OF_TWO + 1))
@@ -72,7 +72,7 @@ def test_what_has_not_begun_after_all_is_not_in_it(tmp_path: Path) -> None:
     path = str(tmp_path / "slot-1.journal")
     journal = JournalFile(path, HEADER)
     assert a_container(journal, "c1")
-    line = begin_line("c2", Baseline(0.25, 0.0, 0, 4096))
+    line = begin_line("c2", BASE)
     journal.begin(line)
     journal.unbegin(len(line))
     assert [(one.container_id, one.code) for one in read_journal(path).begun] == [("c1", 137)]
@@ -91,6 +91,23 @@ def test_a_long_journal_begins_anew_with_the_next_container(tmp_path: Path) -> N
     assert a_container(journal, "last")
     assert [one.container_id for one in read_journal(str(path)).begun] == ["last"]
     assert read_journal(str(path)).launcher == 70
+
+
+def test_one_that_follows_is_read_like_any_other_and_loses_no_end_before_it(tmp_path: Path) -> None:
+    path = tmp_path / "slot-1.journal"
+    journal = JournalFile(str(path), HEADER)
+    names = []
+    while path.stat().st_size <= COMPACT_BYTES + 200:
+        names.append(f"c {len(names)}")  # an id may have a space
+        assert a_container(journal, names[-1], queued_at_ms=1000 + len(names))
+    found = read_journal(str(path)).begun
+    assert [one.container_id for one in found] == names
+    assert [one.queued_at_ms for one in found] == [1001 + number for number in range(len(names))]
+    assert {(one.code, one.pid, one.baseline.cpu_seconds, one.baseline.peak) for one in found} == {
+        (137, 71, 0.25, 4096)
+    }
+    assert a_container(journal, "last")
+    assert [(one.container_id, one.queued_at_ms) for one in read_journal(str(path)).begun] == [("last", 0)]
 
 
 @pytest.mark.parametrize("room", [COMPACT_BYTES + 4096, COMPACT_BYTES])

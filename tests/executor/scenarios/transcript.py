@@ -25,9 +25,11 @@ from executor.core.commands import (
     ForgetContainer,
     KillContainer,
     LaunchContainer,
+    LaunchNext,
     PauseContainer,
     ReportStatus,
     ResumeContainer,
+    RevokeNext,
     SetLimits,
     SignalContainer,
     StoreContainer,
@@ -102,7 +104,9 @@ ACTIONS: dict[str, Callable[..., Event]] = {
     "paused": ContainerPaused,
     "pause-failed": lambda name: ContainerPauseFailed(name, "it would not stop"),
     "resumed": ContainerResumed,
-    "exited": lambda name, code: ContainerExited(name, None if code == "-" else int(code)),
+    "exited": lambda name, code, following="": ContainerExited(
+        name, None if code == "-" else int(code), following=following
+    ),
     "kill": lambda name, status: ContainerKillRequested(name, int(status), "Killed on request."),
     "pause": ContainerPauseRequested,
     "resume": ContainerResumeRequested,
@@ -137,6 +141,10 @@ def told(command: Command) -> str:
             return f"forget {name}"
         case LaunchContainer(spec, limits):
             return f"launch {spec.container_id} shares={limits.cpu_shares}"
+        case LaunchNext(spec, _, after):
+            return f"next {spec.container_id} after {after}"
+        case RevokeNext(name, ends):
+            return f"revoke {name}{' ENDS' if ends else ''}"
         case SignalContainer(name, number):
             return f"signal {name} {number}"
         case PauseContainer(name):
