@@ -240,9 +240,8 @@ class Pool:
             return True
         try:
             receiver_of(slot.ahead, slot.generation).recv(1)
-        except (
-            OSError
-        ):  # it is not there any more, or the launcher has died: what that has done is being read
+        except OSError:
+            # It is not there any more; or the launcher has died, and what it has done is being read.
             if slot.now is not None:
                 slot.now.held.over = True
             return False
