@@ -21,8 +21,8 @@ from yarnopp_cli.records.jobs import JobSpec, TaskSpec
 from yarnopp_cli.records.reports import ApplicationReport, ContainerReport, JobSummary, NodeReport
 from yarnopp_cli.records.requests import ContainerLaunchContext, ResourceRequest
 from yarnopp_cli.rpc.methods import methods_of
-from yarnopp_cli.rpc.plain import MessageError, decode, encode
-from yarnopp_cli.rpc.wire import response_of
+from yarnopp_cli.rpc.plain import MessageError, decode, decode_answer, encode
+from yarnopp_cli.rpc.wire import WireError, response_of
 
 PROTOCOLS = (client_protocol, container_protocol, master_protocol, tracker_protocol)
 REQUESTS = methods_of(*PROTOCOLS).values()
@@ -184,3 +184,9 @@ def test_what_is_wrong_is_named_with_its_place(kind: type, value: Any, expected:
 def test_enums_travel_by_value() -> None:
     assert encode(ContainerState.PAUSED) == "PAUSED"
     assert type(encode(ExecutionType.OPPORTUNISTIC)) is str
+
+
+@pytest.mark.parametrize("line", [b"[" * 100_000, b'{"id":1,"result":' + b"[" * 100_000, b"\xff", b"[]"])
+def test_a_line_that_is_no_answer_is_refused_however_deep_it_is(line: bytes) -> None:
+    with pytest.raises(WireError):
+        decode_answer(line, {})

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from yarnopp_cli.errors import ConfigurationError
 from yarnopp_cli.settings.declarations import PROPERTIES
 from yarnopp_cli.settings.loading import Configuration, examine
+from yarnopp_cli.settings.plain_toml import read_plain
 from yarnopp_cli.settings.suggest import printable
 from yarnopp_cli.settings.toml import lines_of_keys, read_toml
 from yarnopp_cli.settings.values import Refused, from_text, from_toml, to_text
@@ -97,8 +98,10 @@ def check(problems: list[ConfigurationError]) -> None:
 @EXAMPLES
 @example("a = 0x" + "f" * 100_000)
 @example("a = '''\n'''''\nb = 1")
+@example("a." * 60_000 + "a = 1")
 def test_any_text_as_toml(text: str) -> None:
     check(read_toml(text, "site.toml").problems)
+    read_plain(text, "site.toml")
 
 
 @given(st.one_of(xml_pieces.map(str.encode), st.binary(), xml_pieces.map(lambda text: text.encode("utf-16"))))

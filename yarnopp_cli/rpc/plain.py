@@ -49,7 +49,7 @@ def decode_answer(line: bytes, calls: Calls) -> Answer | None:
     """
     try:
         message = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise WireError(INVALID_REQUEST, "it sent a line that is not JSON") from None
     if not isinstance(message, dict):
         raise WireError(INVALID_REQUEST, "it sent a line that is not an answer")

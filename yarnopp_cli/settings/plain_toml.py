@@ -29,6 +29,10 @@ def read_plain(text: str, path: str) -> Reading | None:
     return reading
 
 
+MOST_PARTS = 100
+"""A key with more parts is not plain: what is checked here for a part depends on all parts before it."""
+
+
 def _entries(text: str, shown: str) -> list[Entry]:
     """The entries in the order of their tables' trees. Raises ValueError for what is not plain."""
     headers: set[str] = set()
@@ -69,7 +73,7 @@ def _entries(text: str, shown: str) -> list[Entry]:
 
 def _parts(name: str) -> list[str]:
     parts = name.split(".")
-    if not all(part and _BARE.issuperset(part) for part in parts):
+    if len(parts) > MOST_PARTS or not all(part and _BARE.issuperset(part) for part in parts):
         raise ValueError(name)
     return parts
 

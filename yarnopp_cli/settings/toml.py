@@ -26,7 +26,7 @@ def read_toml(text: str, path: str) -> Reading:
     shown = printable_path(path)
     text = text.removeprefix("\ufeff")
     try:
-        table = tomli.loads(text)
+        flat = _flat(tomli.loads(text), "")
     except (
         ValueError,
         RecursionError,
@@ -35,7 +35,7 @@ def read_toml(text: str, path: str) -> Reading:
     reading = Reading()
     lines = lines_of_keys(text)
     seen: dict[str, str] = {}
-    for name, value in _flat(table, ""):
+    for name, value in flat:
         places = _places(lines, name)
         origin = f"{shown}:{places[0]}" if places else shown
         if name in seen:
