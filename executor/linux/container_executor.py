@@ -49,7 +49,7 @@ from .ending import Cleaner, Ender
 from .environment import container_environment, whitelisted
 from .owners.accounts import Accounts
 from .pausing import Pauser
-from .pool import Pool, most_slots
+from .pool import Occupant, Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .shim import (
@@ -147,8 +147,6 @@ class LinuxContainerExecutor:
         self._weights = NodeWeight(cgroups.weights(), loop)
         self._finder = Finder(context)
         self._held: dict[str, LiveContainer] = {}
-        #: containers that were sent to the launchers of others
-        self._following: dict[str, ContainerSpec] = {}
         self._preparer = Preparer(
             context,
             settings.prepared_containers,
@@ -168,7 +166,6 @@ class LinuxContainerExecutor:
             ended=self._ended_in_slot,
             failed=self._failed_in_slot,
             refused=self._launch_after_all,
-            free_again=self._follows_no_more,
             read_only=read_only,
         )
         self._unrecorded: dict[str, ExecutorError] = {}
@@ -327,13 +324,13 @@ class LinuxContainerExecutor:
             case commands.SignalContainer(container_id, number):
                 self._signal(container_id, number)
             case commands.PauseContainer(container_id, reclaim_memory):
-                if (held := self._live(container_id)) is not None:
+                if (held := self._to_act_on(container_id)) is not None:
                     self._pauser.pause(held, reclaim=reclaim_memory)
             case commands.ResumeContainer(container_id):
-                if (held := self._live(container_id)) is not None:
+                if (held := self._to_act_on(container_id)) is not None:
                     self._pauser.resume(held)
             case commands.KillContainer(container_id, force):
-                if (held := self._live(container_id)) is not None:
+                if (held := self._to_act_on(container_id)) is not None:
                     self._ender.kill(held, force=force)
             case commands.SetLimits(container_id, limits):
                 self._set_limits(container_id, limits)
@@ -464,16 +461,12 @@ class LinuxContainerExecutor:
             LOG.debug("%s does not follow: %s", container_id, error)
             self._preparer.waits_on(spec)
             return
-        self._following[container_id] = spec
         held = LiveContainer(
             container_id, 0, 0, "", logs=self._directories.log(spec), queued_at_ms=command.queued_at_ms
         )
-        if not self._pool.follow(first, held, request, command.limits):
-            self._follows_no_more(held)
-
-    def _follows_no_more(self, held: LiveContainer) -> None:
-        if (spec := self._following.pop(held.container_id, None)) is not None:
-            self._preparer.waits_on(spec)
+        following = Occupant(held, request, command.limits, lambda: self._preparer.waits_on(spec))
+        if not self._pool.follow(first, following):
+            following.waits_on()
 
     def _began(self, held: LiveContainer) -> None:
         path = self._cgroups.path(held.container_id)
@@ -488,7 +481,6 @@ class LinuxContainerExecutor:
         clean: bool,
     ) -> None:
         if following and (next_one := self._pool.follows(following)) is not None:
-            self._following.pop(following, None)
             self._held[following] = next_one.held
         self._ender.pooled_ended(held, settle, code, following, clean)
 
@@ -581,7 +573,7 @@ class LinuxContainerExecutor:
         """The file to join for the container's GPUs, where the kernel denies it the others."""
         return () if self._device_groups is None else (self._device_groups.join_file(spec.devices),)
 
-    def _live(self, container_id: str) -> LiveContainer | None:
+    def _to_act_on(self, container_id: str) -> LiveContainer | None:
         """The container, if its end is not on its way yet; nothing follows it from now on. Others take no signals,
         which is no error: a container may end while a command for it is under way."""
         held = self._held.get(container_id)
@@ -590,7 +582,7 @@ class LinuxContainerExecutor:
         return None if held is None or held.ended or held.over else held
 
     def _signal(self, container_id: str, number: int) -> None:
-        held = self._live(container_id)
+        held = self._to_act_on(container_id)
         if held is not None:
             for pid in self._context.processes(held):
                 send(pid, number)
@@ -620,7 +612,7 @@ class LinuxContainerExecutor:
         self._pool.adopt(held)
 
     def _set_limits(self, container_id: str, limits: CgroupLimits) -> None:
-        if self._live(container_id) is None:
+        if self._to_act_on(container_id) is None:
             return
         try:
             self._cgroups.set_limits(container_id, limits)

@@ -90,11 +90,13 @@ def most_slots(wanted: int, release: str) -> int:
 
 @dataclass(slots=True)
 class Occupant:
-    """A container in a slot, or the one that follows it. ``wanted``: the node has decided to start it meanwhile."""
+    """A container in a slot, or the one that follows it. ``wanted``: the node has decided to start it meanwhile;
+    ``waits_on`` is called if it was to follow and has not begun."""
 
     held: LiveContainer
     request: LaunchRequest
     limits: CgroupLimits
+    waits_on: Callable[[], None] = lambda: None
     wanted: bool = False
 
 
@@ -124,8 +126,8 @@ class Pool:
     ``began`` is called when a container runs, with its pid set; ``ended`` when its process has ended, with a
     function that frees the slot and returns the figures, the exit code, the container that follows and begins
     ("" for none), and whether it is known to have left no process; ``failed`` when it cannot be started, with its
-    request, exit code, reason and errno; ``refused`` when it has to be started without a slot; ``free_again`` when
-    it was to follow another one and has not begun. All are called from the loop, never from ``launch``.
+    request, exit code, reason and errno; ``refused`` when it has to be started without a slot. All are called
+    from the loop, never from ``launch``.
 
     ``trouble`` is why no slot can be made, "" if there was no failure; it is logged once, unless ``quiet``.
     Containers can only read the directories ``read_only``, as far as the kernel can enforce that.
@@ -140,7 +142,6 @@ class Pool:
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int, str, bool], None],
         failed: Callable[[LiveContainer, LaunchRequest, int, str, int], None],
         refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
-        free_again: Callable[[LiveContainer], None] = lambda held: None,
         read_only: tuple[str, ...] = (),
         quiet: bool = False,
     ) -> None:
@@ -150,7 +151,6 @@ class Pool:
         self._loop = context.loop
         self._limit = limit
         self._began, self._ended, self._failed, self._refused = began, ended, failed, refused
-        self._free_again = free_again
         #: the slots of containers, and of those that follow
         self._slot_of: dict[str, Slot] = {}
         self._idle: list[Slot] = []
@@ -207,19 +207,18 @@ class Pool:
         self._check_soon()
         return True
 
-    def follow(
-        self, first: LiveContainer, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits
-    ) -> bool:
+    def follow(self, first: LiveContainer, following: Occupant) -> bool:
         """Have a container begin in the moment in which another one ends; False if that is not possible."""
+        held = following.held
         assert held.container_id not in self._slot_of
         slot = self._slot_of.get(first.container_id)
         if slot is None or slot.now is None or slot.now.held is not first or slot.next is not None:
             return False
         usable = self.used and slot.ready and slot.group.confined
         leaves = first.over or first.ending or first.pausing or first.frozen
-        if not usable or leaves or slot.group.limits != limits:
+        if not usable or leaves or slot.group.limits != following.limits:
             return False
-        message = _message(held, request, queued=True)
+        message = _message(held, following.request, queued=True)
         if len(message) > LARGEST_REQUEST or not can_be_written(held.container_id):
             return False
         try:
@@ -228,7 +227,7 @@ class Pool:
             LOG.debug("%s does not follow: %s", held.container_id, error)
             return False
         held.pooled = True
-        slot.next = Occupant(held, request, limits)
+        slot.next = following
         self._slot_of[held.container_id] = slot
         return True
 
@@ -258,7 +257,7 @@ class Pool:
         following, slot.next = slot.next, None
         if following is not None:
             del self._slot_of[following.held.container_id]
-            self._free_again(following.held)
+            following.waits_on()
 
     def warm(self) -> None:
         """Begin to make a first slot for a container that will come soon. If none comes, it is removed like
@@ -663,7 +662,7 @@ class Pool:
         if following.wanted:
             self._begin_elsewhere(following)
         else:
-            self._free_again(following.held)
+            following.waits_on()
 
     def _tell_lost(self, slot: Slot, held: LiveContainer, begun: Begun | None, following: str) -> None:
         """Report a container whose launcher has died, by what that has written."""

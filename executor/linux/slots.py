@@ -87,13 +87,13 @@ def read_journal(path: str) -> Journal:
     launcher = start = 0
     begun: list[Begun] = []
     for line in _text_of(path).split(b"\n")[:-1]:
-        text, queued = line.decode("utf-8", "replace"), "0"
-        if text.startswith("next "):
-            _, queued, text = f"{text}  ".split(" ", 2)
-            text = "begin " + text[:-2]
-        word, *rest = text.split(" ", 5)
+        word, _, rest = line.decode("utf-8", "replace").partition(" ")
+        queued = "0"
+        if word == "next":
+            word = "begin"
+            queued, _, rest = rest.partition(" ")
         try:
-            match word, rest:
+            match word, rest.split(" ", 4):
                 case "launcher", [one, two]:
                     launcher, start = int(one), int(two)
                 case "begin", [cpu, throttled, kills, peak, name]:

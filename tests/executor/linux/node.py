@@ -113,6 +113,14 @@ class Node:
         """Leave its records to another node, as its death would."""
         self.executor._store.close()
 
+    def dies(self) -> None:
+        """What its death does to its launchers and its records. Nothing of it is ended afterwards."""
+        for slot in list(self.executor._pool._slots):
+            self.executor._pool._forget(slot)
+        self.lets_go()
+        self.executor._held.clear()
+        self.events.clear()
+
     async def end_everything(self) -> None:
         for event in list(self.events):
             if (

@@ -730,9 +730,7 @@ def test_a_container_of_an_earlier_run_that_has_begun_nothing_else_begins(
             spec = a_spec("c1", "sh", "-c", f"echo x >> {tmp_path}/began; exit 9")
             node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
             node.executor.perform(LaunchContainer(spec, CgroupLimits()))
-            for slot in list(node.executor._pool._slots):
-                node.executor._pool._forget(slot)  # as its death does
-            node.lets_go()
+            node.dies()
             second = Node(tmp_path, type(cgroups)(*_made_of(cgroups)), SETTINGS)
             (found,) = second.executor.recover()
             assert (found.alive, found.exit_code) == (False, None) and not running(launcher)
@@ -741,7 +739,6 @@ def test_a_container_of_an_earlier_run_that_has_begun_nothing_else_begins(
             second.executor.perform(ForgetContainer("c1"))
             assert (tmp_path / "began").read_text() == "x\n"
             await second.executor.close()
-            node.executor._held.clear()
 
     asyncio.run(scenario())
 
@@ -809,9 +806,7 @@ def test_one_that_has_begun_and_died_with_its_launcher_is_not_begun_again(
             launched = await node.launch(spec)
             await soon((tmp_path / "began").exists, "it runs")
             launcher = Pooled(node).launcher
-            for slot in list(node.executor._pool._slots):
-                node.executor._pool._forget(slot)  # as the node's death does
-            node.lets_go()
+            node.dies()
             os.kill(launcher, signal.SIGKILL)
             await soon(lambda: not running(launcher), "its launcher is dead")
             second = Node(tmp_path, type(cgroups)(*_made_of(cgroups)), SETTINGS)
@@ -820,8 +815,6 @@ def test_one_that_has_begun_and_died_with_its_launcher_is_not_begun_again(
             second.executor.perform(CleanUpContainer("c1"))
             second.executor.perform(ForgetContainer("c1"))
             await second.executor.close()
-            node.executor._held.clear()
-            node.events.clear()
 
     asyncio.run(scenario())
 
