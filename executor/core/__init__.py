@@ -18,7 +18,7 @@ The six rules of such a machine (``machine.py``)
    makes safe: after a crash, the record of everything that was begun is there.
 4. A command that takes time ends in exactly one event: LaunchContainer in ContainerLaunched or ContainerLaunchFailed,
    PauseContainer in ContainerPaused or ContainerPauseFailed, ResumeContainer in ContainerResumed; and each launched
-   container ends in one ContainerExited.
+   container ends in one ContainerExited, which brings the ContainerLaunched of a very short one.
 5. An event about a container that is unknown or has ended is dropped: something may still have been under way for it.
    An event that contradicts the state of a live container is a bug.
 6. ``validate()`` asserts every invariant. Tests call it after each step.

@@ -99,13 +99,14 @@ class ContainerExited(ContainerMessage):
     ``exit_code`` as in a shell (128+n for signal n); None if it left none (its parent was killed). ``usage`` is the
     last measurement; ``usage.oom_kills`` above zero with code 137 means that the kernel ended it for its memory limit.
     ``node_fault`` is why the node could not let its command begin, "" if it began. ``following`` is the container of a
-    LaunchNext that is beginning in its place, "" for none.
+    LaunchNext that is beginning in its place, "" for none. ``launched`` is its start, if that was not told before.
     """
 
     exit_code: int | None
     usage: ContainerUsage = ContainerUsage()
     node_fault: str = ""
     following: str = ""
+    launched: ContainerLaunched | None = None
 
 
 class QueuingLimitReceived(Record):

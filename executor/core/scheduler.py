@@ -243,11 +243,7 @@ class ContainerScheduler(PressureActions):
         self._start_pending()
 
     def _on_launched(self, container: Container, event: events.ContainerLaunched) -> None:
-        self._move(container, events.ContainerLaunched)
-        container.pid = event.pid
-        container.process_start = event.process_start
-        container.cgroup = event.cgroup
-        container.started_at_ms = self._epoch_ms
+        self._has_begun(container, event)
         self._store(container)
         if container.state is KILLING:
             # the first kill may have come too early
@@ -258,6 +254,13 @@ class ContainerScheduler(PressureActions):
         container.limits_stale = False
         self._report(container)
         self._on_running(container)
+
+    def _has_begun(self, container: Container, event: events.ContainerLaunched) -> None:
+        self._move(container, events.ContainerLaunched)
+        container.pid = event.pid
+        container.process_start = event.process_start
+        container.cgroup = event.cgroup
+        container.started_at_ms = self._epoch_ms
 
     def _on_resumed(self, container: Container) -> None:
         self._move(container, events.ContainerResumed)
@@ -289,6 +292,8 @@ class ContainerScheduler(PressureActions):
         return outcome.Outcome(exit_status, None, reason, Cause(CauseKind.NODE_FAULT, text=reason))
 
     def _on_exited(self, container: Container, event: events.ContainerExited) -> None:
+        if event.launched is not None:
+            self._has_begun(container, event.launched)
         ran = container.ran_seconds(self._now)
         self._dequeue(container)
         limits_of_next = self._succession.close(container)

@@ -468,9 +468,13 @@ class LinuxContainerExecutor:
         if not self._pool.follow(first, following):
             following.waits_on()
 
-    def _began(self, held: LiveContainer) -> None:
+    def _began(self, held: LiveContainer, over: bool) -> None:
         path = self._cgroups.path(held.container_id)
-        self._post(ContainerLaunched(held.container_id, held.pid, held.start, path))
+        launched = ContainerLaunched(held.container_id, held.pid, held.start, path)
+        if over:
+            held.launched = launched
+        else:
+            self._post(launched)
 
     def _ended_in_slot(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.events import Event
+from ..core.events import ContainerLaunched, Event
 from ..errors import CgroupError
 from .cgroups.base import CgroupDriver
 from .directories import Directories
@@ -30,7 +30,7 @@ class LiveContainer:
     writes to if an earlier run of the node started it. ``frozen`` is set while the freezer may hold the
     container, ``pausing`` while a pause is under way beside the loop; ``logs`` is its log directory.
     ``over``: its end is on its way, and another container may be in its slot. ``queued_at_ms`` is given for a
-    container that follows another one.
+    container that follows another one. ``launched`` is its start, if that is to be told with its end.
     """
 
     container_id: str
@@ -49,6 +49,7 @@ class LiveContainer:
     launcher: tuple[int, int] = (0, 0)
     journal: str = ""
     logs: str = ""
+    launched: ContainerLaunched | None = None
 
 
 class ExecutorContext:

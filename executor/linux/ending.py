@@ -14,7 +14,7 @@ import os
 import signal
 from collections.abc import Callable
 
-from ..core.events import ContainerExited
+from ..core.events import ContainerExited, ContainerLaunched
 from ..light import replace
 from ..records import ContainerUsage
 from .context import ExecutorContext, LiveContainer
@@ -132,13 +132,15 @@ class Ender:
         if held.ended:
             return
 
-        def tell() -> None:
+        def tell(launched: ContainerLaunched | None = None) -> None:
             if held.ended:
                 return  # its launcher has died meanwhile, and that was reported as the end
             usage = settle()
             held.ended = True
             known = code if code is not None or not held.killed else 128 + signal.SIGKILL
-            self._context.post(ContainerExited(held.container_id, known, usage, following=following))
+            self._context.post(
+                ContainerExited(held.container_id, known, usage, following=following, launched=launched)
+            )
 
         try:
             left = [] if clean else self._cgroups.leftovers(held.container_id)
@@ -146,9 +148,12 @@ class Ender:
             LOG.warning("the end of %s cannot be read yet: %s", held.container_id, error)
             self._loop.call_later(RETRY_SECONDS, self.pooled_ended, held, settle, code, following)
             return
+        launched, held.launched = held.launched, None
         if not left:
-            tell()
+            tell(launched)
             return
+        if launched is not None:
+            self._context.post(launched)
         for pid in left:
             send(pid, signal.SIGKILL)
         self._context.spawn(self._end_leftovers(held, tell))

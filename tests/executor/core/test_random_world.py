@@ -369,13 +369,27 @@ class RandomWorld(RuleBasedStateMachine):
 
     @precondition(lambda self: any(p.under_way for p in self.processes.values()))
     @rule(
-        number=st.integers(0, 30), fails=st.integers(0, 5), crash_after=st.sampled_from([None] * 5 + [0, 1])
+        number=st.integers(0, 30),
+        fails=st.integers(0, 5),
+        ends=st.booleans(),
+        crash_after=st.sampled_from([None] * 5 + [0, 1]),
     )
-    def answer(self, number: int, fails: int, crash_after: int | None) -> None:
+    def answer(self, number: int, fails: int, ends: bool, crash_after: int | None) -> None:
         waiting = sorted(name for name, process in self.processes.items() if process.under_way)
+        container_id = waiting[number % len(waiting)]
         self.crash_after = crash_after
-        self.answer_one(waiting[number % len(waiting)], fails == 0)
+        if ends and self.processes[container_id].under_way == "launch":
+            self.launched_and_ended(container_id)
+        else:
+            self.answer_one(container_id, fails == 0)
         self.crash_after = None
+
+    def launched_and_ended(self, container_id: str) -> None:
+        """A container is so short that its start is told with its end."""
+        self.processes[container_id].under_way = ""
+        self.next.pop(container_id, None)
+        launched = ContainerLaunched(container_id, pid=9, process_start=9)
+        self.tell(ContainerExited(container_id, 0, launched=launched))
 
     def answer_one(self, container_id: str, fails: bool = False) -> None:
         process = self.processes[container_id]

@@ -78,6 +78,16 @@ class TestOrderOfCommands:
         ]  # fmt: skip
         assert world.records["c"].state is ContainerState.DONE
 
+    def test_a_start_that_is_told_with_its_end_is_written_and_reported_once(self) -> None:
+        world = World(answers=False)
+        world.schedule("c", O)
+        world.advance(2)
+        exited = ContainerExited("c", 3, launched=ContainerLaunched("c", 17, 18, "/group"))
+        assert names(world.tell(exited)) == ["StoreContainer c", "CleanUpContainer c", "ReportStatus c"]
+        record = world.records["c"]
+        assert (record.state, record.exit_code, record.pid) == (ContainerState.DONE, 3, 17)
+        assert record.process_start == 18 and record.started_at_ms == record.finished_at_ms > 0
+
 
 class TestArrival:
     def test_the_same_container_twice_is_one(self) -> None:

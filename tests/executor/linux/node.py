@@ -67,13 +67,19 @@ class Node:
         self.events: list[Event] = []
         self.executor = LinuxContainerExecutor(
             settings,
-            post=self.events.append,
+            post=self._post,
             work_dir=directory / "work",
             log_dir=directory / "logs",
             state_dir=directory / "state",
             cgroups=cgroups,
             **more,
         )
+
+    def _post(self, event: Event) -> None:
+        """Keep the event; a start that is told with its end comes before it."""
+        if isinstance(event, ContainerExited) and event.launched is not None:
+            self.events.append(event.launched)
+        self.events.append(event)
 
     def found(self, kind: type[Kind], container_id: str) -> Kind | None:
         for event in self.events:

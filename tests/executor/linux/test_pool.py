@@ -109,6 +109,21 @@ def test_one_after_the_other_in_the_same_group(tmp_path: Path, cgroups: GroupDri
     assert os.listdir(tmp_path / "state") == []
 
 
+def test_the_start_of_a_short_one_is_told_with_its_end(tmp_path: Path, cgroups: GroupDriver) -> None:
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            for number in range(200):
+                exited = await node.run(a_spec(f"c{number}", "/bin/true"))
+                if exited.launched is not None:  # it was not too slow for that
+                    break
+            assert exited.launched is not None
+            assert exited.exit_code == 0 and exited.launched.pid and exited.launched.cgroup
+            slow = await node.run(a_spec("slow", "sleep", "0.1"))
+            assert slow.launched is None
+
+    asyncio.run(scenario())
+
+
 def test_the_first_one_finds_the_slot_that_was_made_for_it(tmp_path: Path, cgroups: GroupDriver) -> None:
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
