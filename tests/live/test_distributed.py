@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from yarnopp_cli.jobs.taskrecords import TaskRecords
+from yarnopp_cli.records.ids import ContainerId
+
 from ..ports import free_port
 from .conftest import ROOT, Yopp, wait_until
 
@@ -319,6 +322,64 @@ def test_what_ends_well_after_the_next_attempt_has_registered_does_not_run_again
     assert {str(one["id"]) for one in yopp.containers("-a") if number(one) > 1} == tasks, "no other"
 
 
+def test_what_a_dead_masters_proxy_allocated_has_no_second_container_before_anybody_reports_it(
+    yopp: Yopp, port: int
+) -> None:
+    """The proxy cannot: the RM restarted, and that master registers no more. Its node answers nobody for a while."""
+    up(
+        yopp, port, "--nodes", "1", "--vcores", "2", "-Dyopp.daemons.restart.enabled=true",
+        "-Dyarn.nodemanager.sleep-delay-before-sigkill.ms=50000",
+    )  # fmt: skip
+    ran, go = yopp.home / "ran", yopp.home / "go"
+    line = (
+        f"trap '' TERM; echo $YOPP_TASK >> {ran}; until [ -e {go} -o -e {go}$YOPP_TASK ]; do sleep 0.02; done"
+    )
+    application = yopp(
+        "run", "--detach", "--conf", str(CONFIGS / "distributed.toml"), "-n", "6", "--max-running", "2", "-O",
+        "--memory", "16", "--", "sh", "-c", line,
+    ).stdout.strip()  # fmt: skip
+
+    def begun() -> set[int]:
+        return {int(line) for line in ran.read_text().split()} if ran.exists() else set()
+
+    def given() -> set[tuple[int, int, str]]:
+        """Each task with a container, that one's attempt, and its node."""
+        records = TaskRecords(str(yopp.run_dir / "state" / "logs" / application), application).read()
+        return {
+            (
+                one.shown_number,
+                ContainerId.parse(one.container_id).application_attempt_id.attempt_id,
+                one.node_id,
+            )
+            for one in records
+        }
+
+    wait_until(lambda: begun() == {1, 2}, what="the first two run")
+    yopp("nm", "start", "--memory", "64", "--vcores", "4")  # with more room, but too small for a master
+    (master,) = _masters(application)
+    os.kill(master, signal.SIGSTOP)  # what it is told waits for it
+    Path(f"{go}1").touch()
+    wait_until(lambda: len(_ended(yopp)) == 1, what="the RM knows that one has ended")
+    _kill_rm(yopp)
+    wait_until(lambda: _running_nodes(yopp) == 2, what="both nodes have registered again")
+    daemons = dict(_daemons(yopp))
+    with stopped(daemons["nm-45455"]):
+        with stopped(daemons["rm"]):
+            os.kill(master, signal.SIGCONT)
+            third = 3, 1, f"{_host()}:45455"
+            wait_until(lambda: third in given(), what="its proxy has allocated a container there")
+            _kill_master(application)
+        wait_until(lambda: any(attempt == 2 for _, attempt, _ in given()), what="the next attempt goes on")
+    wait_until(lambda: 3 in begun(), what="the node has begun what it was told to")
+    go.touch()
+    yopp("wait", application)
+    assert Counter(ran.read_text().split()) == Counter(str(number) for number in range(1, 7))
+
+
+def _running_nodes(yopp: Yopp) -> int:
+    return len((yopp.json("node", "list", "--state", "RUNNING")["nodes"] or {"node": ()})["node"])
+
+
 def _kill_rm(yopp: Yopp) -> None:
     """Kill it; another is there then."""
     pid = dict(_daemons(yopp))["rm"]
@@ -326,7 +387,8 @@ def _kill_rm(yopp: Yopp) -> None:
     wait_until(lambda: dict(_daemons(yopp)).get("rm", pid) != pid, what="the next one is there")
 
 
-def _kill_master(application: str) -> None:
+def _masters(application: str) -> list[int]:
+    """The processes of its master's container."""
     masters = [
         int(path.parent.name)
         for path in Path("/proc").glob("[0-9]*/cmdline")
@@ -334,7 +396,11 @@ def _kill_master(application: str) -> None:
         and f"/{application}/".encode() in _read(path.parent / "environ")
     ]
     assert masters
-    for pid in masters:
+    return masters
+
+
+def _kill_master(application: str) -> None:
+    for pid in _masters(application):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
