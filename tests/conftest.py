@@ -35,6 +35,7 @@ PURE = (
     "engines",
     "executor/core",
     "executor/scenarios",
+    "fuzzing",
     "rpc",
     "settings",
     "test_house.py",

@@ -56,7 +56,7 @@ def _is_header(first: bytes) -> bool:
         version = found["version"] if found["format"] == "yopp-journal" else 0
     except (ValueError, TypeError, KeyError, RecursionError):
         return False
-    if not isinstance(version, int) or version < 1:
+    if type(version) is not int or version < 1:
         return False
     if version > VERSION:
         raise NewerVersionError(version)

@@ -17,6 +17,8 @@ from ..light import Record
 
 _STOP = 1 << (signal.SIGSTOP - 1)
 _PF_EXITING = 0x4
+PIDS = range(1 << 22)
+"""Every pid that Linux gives (PID_MAX_LIMIT), and 0 for none."""
 
 
 class ProcessStat(Record):

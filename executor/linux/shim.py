@@ -32,13 +32,14 @@ from . import exact, launcher
 from .cgroups.files import leave_freezer
 from .descriptors import limit_of_children
 from .keeping import ABOVE_SHELL, KeptProgram, OpenProgram
-from .procfs import children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
+from .procfs import PIDS, children, is_alive, read_bytes, read_stat, send, standing, start_time, wait_until
 
 LOG = logging.getLogger(__name__)
 
 SHELL = "/bin/sh"
 CANNOT_FORK = 75
 """The exit code of a shim that could not fork the process of the command; there is no exit file then."""
+EXIT_CODES = range(256)
 SHIM_NAME = "shim.sh"
 SHIM = os.fspath(Path(__file__).with_name(SHIM_NAME))
 
@@ -328,7 +329,8 @@ class ExitFile(Record):
 
 
 def read_exit_file(path: str) -> ExitFile | None:
-    """The content of an exit file, None if there is no file. A line counts once it has its newline.
+    """The content of an exit file, None if there is no file. A line counts once it has its newline,
+    and a number that is no pid or no exit code counts as none: a container of the same user may have written it.
 
     Raises OSError if the file exists but cannot be read now.
     """
@@ -338,9 +340,8 @@ def read_exit_file(path: str) -> ExitFile | None:
         return None
     except NotRegularError:
         text = b""  # the container has replaced it: the exit code is unknown
-    lines = [line for line in text.split(b"\n")[:-1] if line.isdigit()]
-    pid = int(lines[0]) if lines else 0
-    return ExitFile(pid, int(lines[1]) if len(lines) > 1 else None)
+    pid, code, *_ = (*(int(line) for line in text.split(b"\n")[:-1] if line.isdigit()), -1, -1)
+    return ExitFile(pid if pid in PIDS else 0, code if code in EXIT_CODES else None)
 
 
 def is_shim(pid: int, exit_file: str) -> bool:

@@ -15,6 +15,7 @@ Decisions: slots, slot-journal.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import signal
 
@@ -22,8 +23,8 @@ from ..errors import StateStoreError
 from ..light import Record, replace
 from ..regular import NotRegularError, read_regular
 from .cgroups.slots import SLOT_PREFIX, Baseline
-from .procfs import is_alive, send, standing, wait_until
-from .shim import kill_identified
+from .procfs import PIDS, is_alive, send, standing, wait_until
+from .shim import EXIT_CODES, kill_identified
 
 LOG = logging.getLogger(__name__)
 
@@ -78,6 +79,19 @@ def _text_of(path: str) -> bytes:
         return b""
 
 
+def _whole(text: str, within: range = range(2**63)) -> int:
+    """The number. Raises ValueError where it is none, or not ``within``: messages have integers of 64 bits."""
+    if (number := int(text)) not in within:
+        raise ValueError(text)
+    return number
+
+
+def _seconds(text: str) -> float:
+    if not 0 <= (number := float(text)) < math.inf:
+        raise ValueError(text)
+    return number
+
+
 def read_journal(path: str) -> Journal:
     """The content of a journal; empty if there is none. Invalid lines are ignored.
 
@@ -95,14 +109,14 @@ def read_journal(path: str) -> Journal:
         try:
             match word, rest.split(" ", 4):
                 case "launcher", [one, two]:
-                    launcher, start = int(one), int(two)
+                    launcher, start = _whole(one, PIDS), _whole(two)
                 case "begin", [cpu, throttled, kills, peak, name]:
-                    base = Baseline(float(cpu), float(throttled), int(kills), int(peak))
-                    begun.append(Begun(name, slot, launcher, start, base, queued_at_ms=int(queued)))
+                    base = Baseline(_seconds(cpu), _seconds(throttled), _whole(kills), _whole(peak))
+                    begun.append(Begun(name, slot, launcher, start, base, queued_at_ms=_whole(queued)))
                 case "pid", [one, two] if begun:
-                    begun[-1] = replace(begun[-1], pid=int(one), start=int(two))
+                    begun[-1] = replace(begun[-1], pid=_whole(one, PIDS), start=_whole(two))
                 case "end", [code] if begun:
-                    begun[-1] = replace(begun[-1], code=int(code))
+                    begun[-1] = replace(begun[-1], code=_whole(code, EXIT_CODES))
         except ValueError:
             LOG.warning("%s has an invalid line: %r", path, line)
     begun[-1:] = [replace(one, last=True) for one in begun[-1:]]

@@ -307,6 +307,10 @@ def test_a_newer_version_is_refused_in_three_lines_and_nothing_is_changed(
     assert (tmp_path / "journal").read_bytes() == whole and os.listdir(tmp_path) == ["journal"]
 
 
+def test_true_is_no_version() -> None:
+    assert journal.Contents(b'{"format":"yopp-journal","version":true}\n').strange
+
+
 def test_the_lock_of_a_killed_node_goes_a_moment_after_it(tmp_path: Path, a_store: StateStore) -> None:
     """What it was about to start has its descriptors until it executes something."""
     held = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
