@@ -67,8 +67,8 @@ def test_each_end_is_a_line_of_parallels(tmp_path: Path) -> None:
 def test_afterwards_the_last_end_of_each_task_is_a_line_whatever_order_its_containers_are_listed_in(
     tmp_path: Path,
 ) -> None:
-    def container(task: int, status: int, finished_at_ms: int) -> ContainerReport:
-        code = status if status >= 0 else None
+    def container(task: int, status: int, finished_at_ms: int, code: int | None = None) -> ContainerReport:
+        code = status if status >= 0 else code
         return ContainerReport(
             f"container_{task}_{finished_at_ms}",
             "application_1_0001",
@@ -82,17 +82,19 @@ def test_afterwards_the_last_end_of_each_task_is_a_line_whatever_order_its_conta
             finished_at_ms=finished_at_ms,
         )
 
-    path, job = tmp_path / "log", plan_run(("true",), TaskSpec(1, Resource(10, 1)), 4)
-    lost = int(ContainerExitStatus.ABORTED)
+    path, job = tmp_path / "log", plan_run(("true",), TaskSpec(1, Resource(10, 1)), 6)
+    lost, killed = int(ContainerExitStatus.ABORTED), int(ContainerExitStatus.KILLED_BY_RESOURCEMANAGER)
     ran = [
         container(1, 0, 5),
         container(1, lost, 2),
         container(2, 0, 9),
         container(2, 3, 4),
         container(3, lost, 6),
+        container(5, killed, 7, 0),
+        container(6, killed, 8, 143),
     ]
-    assert write_afterwards(str(path), job, [1, 2, 4], ran) == 1, "of task 4 nothing is known any more"
-    assert {number: line.exit_code for number, line in lines_of(str(path)).items()} == {1: 0, 2: 0}
+    assert write_afterwards(str(path), job, [1, 2, 4, 5], ran) == 1, "of task 4 nothing is known any more"
+    assert {number: line.exit_code for number, line in lines_of(str(path)).items()} == {1: 0, 2: 0, 5: 0}
 
 
 def test_the_ends_of_containers_that_are_no_longer_known_are_in_the_kept_events() -> None:

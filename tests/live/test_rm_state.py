@@ -147,19 +147,30 @@ def test_a_submission_that_an_rm_does_not_answer_is_taken_once(
     assert Counter(started(ran)) == Counter("123")
 
 
-def test_the_log_of_a_job_has_the_tasks_that_ended_before_a_restart(yopp: Yopp) -> None:
+@pytest.mark.parametrize("hosted", ["true", "false"])
+def test_the_log_of_a_job_has_the_tasks_that_ended_before_a_restart(yopp: Yopp, hosted: str) -> None:
+    """Its master is in the RM, or in a container."""
     log, go = yopp.home / "started", yopp.home / "go"
-    yopp("up", "--vcores", "1", "--memory", "512", KEPT)
-    script = f"echo $YOPP_TASK >> {log}; [ {{}} != c ] || until [ -e {go} ]; do sleep 0.02; done; exit {{#}}"
-    job = yopp("run", "-q", "-d", "--memory", "64", "--shell", script, ":::", "a", "b", "c").stdout.strip()
+    master = f"-Dyopp.resourcemanager.hosted-masters={hosted}"
+    yopp("up", "--vcores", "1", "--memory", "512", KEPT, master)
+    line = f"echo $YOPP_TASK >> {log}; [ {{}} != c ] || until [ -e {go} ]; do sleep 0.02; done; [ {{}} = b ]"
+    job = yopp("run", "-qd", master, "--memory", "64", "--shell", line, ":::", *"abc").stdout.strip()
     wait_until(lambda: len(started(log)) == 3, what="the third task runs")
     kill_the_rm(yopp)
     go.touch()
-    assert "lacks" not in yopp("wait", job, "--joblog", "log", code=3).stderr
-    rows = [line.split("\t") for line in (yopp.home / "log").read_text().splitlines()[1:]]
-    assert [(row[0], row[6]) for row in rows] == [("1", "1"), ("2", "2"), ("3", "3")]
-    began = [float(row[2]) for row in rows]
-    assert began == sorted(began) and ":" not in [row[1] for row in rows]
+    for name in ("running", "ended"):  # at the restart
+        assert "lacks" not in yopp("wait", job, "--joblog", name, code=1).stderr
+        rows = [line.split("\t") for line in (yopp.home / name).read_text().splitlines()[1:]]
+        assert [(row[0], row[6]) for row in rows] == [("1", "1"), ("2", "0"), ("3", "1")]
+        began, nodes = [float(row[2]) for row in rows], {row[1] for row in rows}
+        assert began == sorted(began) and len(nodes) == 1 and ":" not in nodes
+        assert float(rows[2][3]) > 0
+        if name == "running":
+            first = rows
+            kill_the_rm(yopp)
+    assert rows == first
+    yopp("rerun", job, "--failed", code=1)
+    assert Counter(started(log)) == Counter("12313")
 
 
 def test_a_state_is_imported_over_one_that_is_garbled_and_not_over_a_newer_one(yopp: Yopp) -> None:

@@ -180,9 +180,10 @@ def write_afterwards(
     phase = job.phases[-1]
     last: dict[int, tuple[ContainerReport, int]] = {}
     for one in sorted(containers, key=lambda one: one.finished_at_ms):
-        code = shell_code(one)
-        if one.task is not None and not one.is_am and code is not None and one.exit_status not in _NO_ENDS:
-            last[one.task] = one, code
+        code = 0 if one.exit_code == 0 else shell_code(one)  # it ended well, although it was being killed
+        if one.task is None or one.is_am or code is None or (code and one.exit_status in _NO_ENDS):
+            continue
+        last[one.task] = one, code
     log = JobLog(path, Tasks(phase.command, ranges_of(phase.numbers()), phase.sweep), more=False)
     try:
         for number, (one, code) in sorted(last.items(), key=lambda item: item[1][0].finished_at_ms):

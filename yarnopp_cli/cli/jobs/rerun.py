@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 
+from executor.hints import TYPE_CHECKING
 from executor.light import replace
 
 from ...errors import UsageError
@@ -21,6 +22,9 @@ from .inputs import READS
 from .joblog import ranges_of
 from .kept import KeepOrder, NoPrefix
 from .sweep import numbers_of
+
+if TYPE_CHECKING:
+    from ...records.state import StoredTask
 
 Job = Annotated[
     str, argument("ID", "Full id, `last`, unique suffix or name of the job."), Live(("app",), ended=True)
@@ -98,22 +102,30 @@ def known(session: Session, application_id: str) -> GetJobResponse:
 
 def _from_its_master(session: Session, application_id: str, found: GetJobResponse) -> GetJobResponse:
     """The same for a master in a container, from its job file and its records beside the logs."""
-    from ...jobs.taskrecords import TaskRecords
     from ...rpc.plain import decode
 
     master = found.context.am_container_spec
     assert master is not None
     job = replace(decode(JobSpec, json.loads(master.files[JOB_FILE])), rm_address="")
-    directory = session.client.application(application_id).log_directory
-    last = len(job.phases) - 1
-    good = sorted(
-        one.shown_number
-        for one in TaskRecords(directory, application_id).read()
-        if one.phase_index == last and one.state is TaskState.SUCCEEDED
-    )
+    records = _records(session, application_id, len(job.phases) - 1)
+    good = sorted(one.shown_number for one in records if one.state is TaskState.SUCCEEDED)
     return replace(
         found, job=job, succeeded=tuple(end for one in ranges_of(good) for end in (one[0], one[-1]))
     )
+
+
+def numbers_by_master(session: Session, application_id: str, phase: int) -> dict[str, int]:
+    """The task of each container, by the records of a master in a container; none of another one. A restarted RM knows
+    the times and exit codes of such containers, and not their tasks."""
+    return {one.container_id: one.shown_number for one in _records(session, application_id, phase)}
+
+
+def _records(session: Session, application_id: str, phase: int) -> list[StoredTask]:
+    """What a master in a container has recorded of the tasks of a phase, beside the logs."""
+    from ...jobs.taskrecords import TaskRecords
+
+    directory = session.client.application(application_id).log_directory
+    return [one for one in TaskRecords(directory, application_id).read() if one.phase_index == phase]
 
 
 def _pi_again(

@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 from executor.hints import TYPE_CHECKING
+from executor.light import replace
 from executor.records import ContainerState
 
 from ...errors import (
@@ -201,18 +202,17 @@ def _logged(session: Session, application_id: str) -> tuple[JobSpec, Sequence[in
 
 
 def _write_log(session: Session, application_id: str, path: str) -> None:
-    from ...cluster.histories import read_history
+    from ..looking.report import find
     from .joblog import containers_in, write_afterwards
+    from .rerun import numbers_by_master
 
     job, good = _logged(session, application_id)
     ended = list(session.client.containers(GetContainersRequest(application_id, finished=True)))
     known = {one.container_id for one in ended}
-    with contextlib.suppress(ApplicationNotFoundError):  # a restarted RM knows no containers that had ended
-        ended += [
-            one
-            for one in containers_in(read_history(session.run_dir, application_id))
-            if one.container_id not in known
-        ]
+    # A restarted RM knows the containers that had ended by their events only, and their tasks by a hosted master.
+    ended += [one for one in containers_in(find(session, application_id)) if one.container_id not in known]
+    numbers = numbers_by_master(session, application_id, len(job.phases) - 1)
+    ended = [replace(one, task=numbers.get(one.container_id)) if one.task is None else one for one in ended]
     if lacks := write_afterwards(path, job, good, ended):
         session.printer.warn(
             f"{path} lacks {lacks} tasks: the ResourceManager no longer knows their containers"
