@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from executor.linux.procfs import boot_id
+from executor.records import Resource
 from yarnopp_cli.cli.jobs.running import killed_at_once
 from yarnopp_cli.cluster import starting
 from yarnopp_cli.cluster.rundir import RunDir
@@ -17,7 +18,9 @@ from yarnopp_cli.cluster.watched import forget_watched, write_watched
 from yarnopp_cli.errors import NoAnswerError, TimedOutError, YoppError
 from yarnopp_cli.jobs.client import ATTEMPTS, START_SECONDS, JobClient, why_no_node
 from yarnopp_cli.machine.restarts import Watched
+from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.records.client_protocol import SubmitApplicationRequest
+from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.records.reports import NodeReport, NodeState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.settings.loading import load
@@ -131,6 +134,17 @@ def test_a_jobs_time_limit_bounds_the_start_of_its_cluster(
         assert raised.value.because == "rm did not become ready: it has not reported"
     else:
         assert raised.value.exit_code == 1 and raised.value.message == "rm did not become ready"
+
+
+@pytest.mark.parametrize(("limit", "passed"), [(0.0, 0), (3600.0, 2000)])
+def test_what_passes_before_a_job_is_submitted_is_a_part_of_its_time(
+    tmp_path: Path, limit: float, passed: int
+) -> None:
+    settings = load([], [], environ={}, state_dir=str(tmp_path))
+    client = JobClient(RunDir.of(str(tmp_path)), settings, [].append, limit)
+    client.until -= 2
+    job = plan_run(("true",), TaskSpec(1, Resource(10, 1)), 4)
+    assert passed <= client.charged(replace(job, start_ms=900_000)).start_ms <= passed * 100
 
 
 def test_the_second_ctrl_c_has_the_rm_kill_it(tmp_path: Path) -> None:

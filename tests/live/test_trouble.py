@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -79,21 +80,35 @@ def test_a_job_that_comes_while_the_cluster_starts_says_nothing_of_missing_nodes
     assert (out, err, job.returncode) == ("there\n", "", 0)
 
 
+def hindered(yopp: Yopp, daemon: str, line: str) -> dict[str, str]:
+    """The environment in which such a daemon begins with this line of Python."""
+    (yopp.home / "sitecustomize.py").write_text(
+        f"import signal, sys, time\nif {daemon!r} in sys.orig_argv:\n    {line}\n"
+    )
+    path = os.pathsep.join(filter(None, (str(yopp.home), yopp.environment.get("PYTHONPATH"))))
+    return {"PYTHONPATH": path}
+
+
 @pytest.mark.parametrize(
     ("daemon", "name", "seconds"), [("resourcemanager", "rm", "1"), ("nodemanager", "nm-45454", "8")]
 )
 def test_a_cluster_that_does_not_start_within_a_jobs_time_ends(
     yopp: Yopp, daemon: str, name: str, seconds: str
 ) -> None:
-    (yopp.home / "sitecustomize.py").write_text(
-        f"import signal, sys\nif {daemon!r} in sys.orig_argv:\n    signal.pause()\n"
-    )
-    path = os.pathsep.join(filter(None, (str(yopp.home), yopp.environment.get("PYTHONPATH"))))
-    job = yopp("run", "--timeout", seconds, "true", code=124, env={"PYTHONPATH": path})
+    never = hindered(yopp, daemon, "signal.pause()")
+    job = yopp("run", "--timeout", seconds, "true", code=124, env=never)
     assert f"no cluster was ready within {seconds} s, the time limit of the job\n" in job.stderr
     assert f"because: {name} did not become ready" in job.stderr
     assert not yopp.leftovers()
     assert not {"site.json", "nodes.json", "rm.pid"} & {one.name for one in yopp.run_dir.iterdir()}
+
+
+def test_the_start_of_its_cluster_is_a_part_of_a_jobs_time_unless_it_begins_later(yopp: Yopp) -> None:
+    slow = hindered(yopp, "nodemanager", "time.sleep(4)")
+    told = yopp("run", "--timeout", "8", "sleep", "100", code=124, env=slow).stderr
+    stopped = re.search(r"^stopped after ([\d.]+) s \(its time limit of 8 s has passed\)", told, re.MULTILINE)
+    assert stopped is not None and float(stopped[1]) < 6, told
+    yopp("run", "--timeout", "3", "--begin", "+6s", "true", env=slow)
 
 
 def test_a_job_whose_time_is_over_does_not_wait_for_a_command_that_starts_the_cluster(yopp: Yopp) -> None:

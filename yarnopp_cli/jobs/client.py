@@ -48,6 +48,7 @@ from ..views.text import number_of
 
 if TYPE_CHECKING:
     from ..records.explanation import Explanation
+    from ..records.jobs import JobSpec
     from ..settings.loading import Configuration
 
 LINGER = "yopp.on-demand.linger-ms"
@@ -89,8 +90,8 @@ def _unsure(error: YoppError, why: str) -> NoAnswerError:
 
 class JobClient:
     """A connection to the RM of a run directory, for one job, which was submitted at ``submitted_at`` (monotonic).
-    ``note`` is called with lines for the user. ``limit`` is the job's time limit in seconds, 0 for none: before the job
-    runs, it waits no longer for a cluster, and no longer for a node."""
+    ``note`` is called with lines for the user. ``limit`` is the job's time limit in seconds, 0 for none, which ends
+    ``until`` (monotonic): it waits no longer for a cluster or for a node, and the job has what is left of it."""
 
     def __init__(
         self,
@@ -213,12 +214,19 @@ class JobClient:
             self.abandon()
             raise
 
+    def charged(self, job: JobSpec) -> JobSpec:
+        """The job, with what has passed of its time limit."""
+        passed = 0.0 if math.isinf(self.limit) else time.monotonic() - self.until + self.limit
+        return replace(job, start_ms=round(passed * 1000))
+
     def _submit(
         self, request: SubmitJobRequest | None, otherwise: Callable[[], SubmitApplicationRequest], key: str
     ) -> SubmitApplicationResponse:
+        self.open()
         if request is not None:
+            context = replace(request.context, key=key)
             try:
-                return self.open().call(replace(request, context=replace(request.context, key=key)))
+                return self.open().call(replace(request, context=context, job=self.charged(request.job)))
             except (MastersNotHostedError, TooLargeError):
                 pass  # its master runs elsewhere
         elsewhere = otherwise()

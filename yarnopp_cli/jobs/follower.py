@@ -6,6 +6,7 @@ the RM ends an attached job whose client does not return.
 
 from __future__ import annotations
 
+import math
 import select
 import time
 
@@ -25,8 +26,8 @@ _LONGEST_WAIT = 2.0
 class JobFollower:
     """Follows one job to its end. ``rm`` is the connection over which it was submitted; ``tally`` is kept up to date.
 
-    ``timeout`` is the job's time limit in seconds, 0 for none: the follower needs it because a stopped RM
-    ends no job. Without ``rows`` the observer is not told of tasks, and the tally is correct only at the end.
+    The job's time limit expires at ``until`` (monotonic): the follower needs it because a stopped RM ends no
+    job. Without ``rows`` the observer is not told of tasks, and the tally is correct only at the end.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class JobFollower:
         signals: SignalWatch,
         *,
         rows: bool = True,
-        timeout: float = 0.0,
+        until: float = math.inf,
     ) -> None:
         self.rm: Connection | None = rm
         self._address = rm.address
@@ -54,7 +55,7 @@ class JobFollower:
         self._retry_at: float | None = None
         self._loss = Loss()
         self._stopped = 0
-        self._deadline = time.monotonic() + timeout if timeout else None
+        self._deadline = until
         self._end: EndMaster | None = None
 
     def run(self) -> EndMaster:
@@ -84,7 +85,7 @@ class JobFollower:
                 f"the ResourceManager does not answer: its process is stopped; `kill -CONT {stopped}` continues it"
             )
         self._stopped = stopped
-        if stopped and self._deadline is not None and time.monotonic() >= self._deadline:
+        if stopped and time.monotonic() >= self._deadline:
             self._give_up(
                 TimedOutError(
                     "the job's time limit has expired",

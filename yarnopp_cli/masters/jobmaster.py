@@ -138,7 +138,7 @@ class JobMaster:
                 for record in past:
                     self._past.setdefault(record.phase_index, []).append(record)
                 if self.job.timeout_ms:
-                    self._timeout_at = now + (self.job.timeout_ms - elapsed_ms) / 1000
+                    self._timeout_at = now + (self.job.timeout_ms - self.job.start_ms - elapsed_ms) / 1000
                 self._register()
             case m.Answered(m.CallRM(), response):
                 self._on_rm_answered(response, now)

@@ -148,7 +148,8 @@ JOB_FILE = "job.json"
 
 
 class JobSpec(Record):
-    """A whole job. ``timeout_ms`` bounds its running time, 0 for none; then it ends with exit code 124.
+    """A whole job. ``timeout_ms`` bounds its running time, 0 for none; then it ends with exit code 124. ``start_ms`` of
+    it had passed when the job was submitted: its cluster had to be started.
 
     ``max_preemptions`` bounds how often one task may be preempted, shed or refused before it counts as failed
     with exit code 75. ``heartbeat_ms`` bounds how long the RM may hold an answer. ``rm_address`` is for a
@@ -173,6 +174,7 @@ class JobSpec(Record):
     max_running: int = 0
     halt: Halt | None = None
     map_reduce: MapReduceJob | None = None
+    start_ms: int = 0
 
     @property
     def size(self) -> int:

@@ -381,10 +381,13 @@ def test_stop_before_the_rm_has_answered_takes_leave_at_once() -> None:
     assert only(KillApplicationRequest, commands) and not only(AllocateRequest, commands)
 
 
-def test_the_time_limit_ends_the_job_with_124() -> None:
-    script, ids = begin(JobSpec("job", "YARN", job(1).phases, timeout_ms=2000))
-    assert script.master.next_deadline() == 2.0
-    assert only(StopContainersRequest, script.at(2.0))
+@pytest.mark.parametrize("start_ms", [0, 500])
+def test_the_time_limit_ends_the_job_with_124(start_ms: int) -> None:
+    """What the start of its cluster took is a part of it."""
+    script, ids = begin(JobSpec("job", "YARN", job(1).phases, timeout_ms=2000, start_ms=start_ms))
+    over = 2.0 - start_ms / 1000
+    assert script.master.next_deadline() == over
+    assert only(StopContainersRequest, script.at(over))
     script.news(completed=(ended(ids[0], -105, exit_code=143),))
     end = end_of(script)
     assert end.exit_code == 124 and "2 s" in end.diagnostics

@@ -190,8 +190,8 @@ JobTimeout = Annotated[
     float | None,
     option(
         "--timeout TIME",
-        "Stop the job itself this long after it has begun: 90s, 5m, 2h; exit 124. Also limits the start of its "
-        "cluster. [env: YOPP_TIMEOUT]",
+        "Stop the job itself this long after it has begun: 90s, 5m, 2h; exit 124. The start of its cluster counts. "
+        "[env: YOPP_TIMEOUT]",
         parser=duration,
         envvar="YOPP_TIMEOUT",
         show_envvar=False,

@@ -216,7 +216,8 @@ class Application(Options):
         int,
         option(
             "--timeout MS",
-            "Stop the job itself after this time, in ms or as 90s, 5m; 0 for never; exit 124.",
+            "Stop the job itself after this time, in ms or as 90s, 5m; 0 for never; exit 124. The start of its cluster "
+            "counts.",
             parser=milliseconds,
         ),
     ] = DEFAULT_TIMEOUT_MS

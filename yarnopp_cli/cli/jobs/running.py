@@ -237,7 +237,7 @@ def run_foreground(
                 console,
                 signals,
                 rows=rows,
-                timeout=job.timeout_ms / 1000,
+                until=client.until,
             )
         else:
             loop = _master_here(client, job, response, tally, console, signals)
@@ -280,7 +280,7 @@ def _master_here(
     from ...masters.jobmaster import JobMaster
 
     assert response.am_token is not None
-    master = JobMaster(job, response.attempt_id, response.am_token, tally=tally)
+    master = JobMaster(client.charged(job), response.attempt_id, response.am_token, tally=tally)
     scheduler = client.configuration.settings(ResourceManagerSettings).scheduler_address
     return MasterLoop(master, client.open(), console, signals, scheduler, crash_dir=client.run_dir.path)
 
@@ -367,7 +367,7 @@ def _with_master_in_container(
     from ...rpc.plain import encode
 
     client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
-    spec = json.dumps(encode(replace(job, rm_address=f"unix:{client.run_dir.rm_socket}")))
+    spec = json.dumps(encode(replace(client.charged(job), rm_address=f"unix:{client.run_dir.rm_socket}")))
     environment = daemon_environment(os.environ)
     master = ContainerLaunchContext(
         command=(sys.executable, "-P", "-m", "yarnopp_cli.daemons.applicationmaster", JOB_FILE),
