@@ -7,6 +7,7 @@ that touches no state. Nothing is decided here: ``executor.core`` decides which 
 from __future__ import annotations
 
 import asyncio
+import errno
 import getpass
 import logging
 import os
@@ -423,6 +424,8 @@ class LinuxContainerExecutor:
         status = node_status(number)
         if status:  # the report of a node is one line
             reason = one_line(reason)
+        if number == errno.EAGAIN:
+            reason = self._cgroups.crowded(reason)
         self._post(ContainerLaunchFailed(container_id, reason, code, status))
         if status:
             self._health.suspect(reason)

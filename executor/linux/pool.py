@@ -528,8 +528,7 @@ class Pool:
             case "refused":
                 self._cannot(rest[0])
             case "crowded":
-                full = self._cgroups.full_group()
-                self._cannot(rest[1] + (f": pids.max of {full} is reached" if full else ""))
+                self._cannot(self._cgroups.crowded(rest[1]))
                 self._give_up(slot)
             case "started":
                 self._started(slot, *rest[1:])

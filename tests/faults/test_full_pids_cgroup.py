@@ -1,5 +1,5 @@
-"""A node in a cgroup whose ``pids.max`` is reached: a real node and a real cgroup, with room for none, one, two or more
-processes.
+"""A node, and a whole cluster, in a cgroup whose ``pids.max`` is reached: a real cgroup, with room for none, one,
+two or more processes.
 
 Whatever the node can still start, its container ends with its own exit code, or costs no try. The last process that
 there is room for may be a zygote, a launcher, a shim, or the child of a shim.
@@ -13,7 +13,8 @@ import itertools
 import logging
 import os
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,10 +22,11 @@ import pytest
 from executor.core.commands import CleanUpContainer, LaunchContainer
 from executor.core.events import ContainerExited, ContainerLaunchFailed
 from executor.linux.cgroups import discover
-from executor.linux.cgroups.files import read_mounts
+from executor.linux.cgroups.files import Mount, read_mounts
 from executor.records import CgroupLimits, ContainerExitStatus
 from executor.settings import ExecutorSettings
 from tests.executor.linux.node import Node, a_node, a_spec, soon, until
+from tests.live.conftest import Yopp, a_yopp, wait_until
 
 from .test_no_process_left import a_life, reports
 
@@ -42,6 +44,10 @@ class FullGroup:
     def join(self) -> None:
         (self.top / "daemons" / "cgroup.procs").write_text("0")
 
+    def close(self) -> None:
+        """Let nothing more start in it, whatever ends."""
+        (self.top / "pids.max").write_text("1")
+
     def leave_room(self, processes: int | None) -> None:
         """Let this process start so many more, once all that it had started are gone; None for any number."""
         if processes is None:
@@ -52,16 +58,23 @@ class FullGroup:
         (self.top / "pids.max").write_text(str(threads + processes))
 
 
+def controllers_of(mount: Mount) -> Collection[str]:
+    listed = Path(mount.point, "cgroup.controllers")  # of v2, where v1 has not taken them
+    return listed.read_text().split() if listed.exists() else mount.controllers
+
+
 @pytest.fixture
 def full() -> Iterator[FullGroup]:
     mounts = read_mounts("/proc", "/sys/fs/cgroup")
     name = f"yopp-test-{os.getpid()}"
     try:
-        mount = next(Path(one.point) for one in mounts if one.version == 1 and "pids" in one.controllers)
+        mount = next(Path(one.point) for one in mounts if "pids" in controllers_of(one))
         top = mount / name
         (top / "daemons").mkdir(parents=True)
+        if not (top / "pids.max").exists():  # v2
+            (mount / "cgroup.subtree_control").write_text("+pids")
     except (StopIteration, OSError) as error:
-        pytest.skip(f"NOT TESTED: no writable pids controller of cgroup v1: {error}")
+        pytest.skip(f"NOT TESTED: no writable pids controller: {error}")
     try:
         yield FullGroup(top)
     finally:
@@ -151,3 +164,43 @@ def test_what_finds_its_slot_full_starts_elsewhere(tmp_path: Path, full: FullGro
             cgroups.remove_parent()
 
     asyncio.run(scenario())
+
+
+def test_a_whole_cluster_whose_pids_cgroup_is_full_loses_nothing_and_goes_on_when_there_is_room(
+    full: FullGroup,
+) -> None:
+    """The RM, two nodes and their containers can start neither a process nor a thread while tasks run and wait."""
+    with contextlib.ExitStack() as held:
+        yopp = held.enter_context(a_yopp(Yopp))
+        hierarchy = (
+            f"-Dyarn.nodemanager.linux-container-executor.cgroups.hierarchy=/{full.top.name}/containers"
+        )
+        yopp("up", "--nodes", "2", "--vcores", "1", "--memory", "512", hierarchy, preexec_fn=full.join)
+        ran, gates = yopp.home / "ran", [yopp.home / f"go{number}" for number in range(1, 9)]
+        for gate in gates:  # a task starts no process itself
+            os.mkfifo(gate)
+        line = f"echo $YOPP_TASK >> {ran}; read line < {yopp.home}/go$YOPP_TASK"
+        job = yopp("run", "-qd", "-O", "-n", "8", "--memory", "16", "sh", "-c", line).stdout.strip()
+
+        def begun() -> list[str]:
+            return ran.read_text().split() if ran.exists() else []
+
+        def ill() -> list[str]:
+            nodes = yopp.json("node", "list", "--state", "UNHEALTHY")["nodes"] or {"node": ()}
+            return [one["healthReport"] for one in nodes["node"]]
+
+        wait_until(lambda: len(begun()) == 2, what="each node runs one")
+        full.close()
+        for gate in gates:  # what is written to a FIFO stays in it while it is open here
+            ends = os.open(gate, os.O_RDWR)
+            held.callback(os.close, ends)
+            os.write(ends, b"\n")
+        wait_until(lambda: len(ill()) == 2, what="neither can start the next one")
+        assert all(one.endswith(f": pids.max of {full.top} is reached") for one in ill()), ill()
+        assert f"pids.max of {full.top} is reached" in yopp("explain", job).stdout
+        assert len(begun()) == 2 and yopp.json("app", "status", job)["app"]["state"] == "RUNNING"
+        full.leave_room(None)
+        yopp("wait", job)
+        assert Counter(begun()) == Counter(str(number) for number in range(1, 9)), (
+            "none is lost, none run twice"
+        )

@@ -151,6 +151,11 @@ class CgroupDriver(abc.ABC):
         if none is known."""
         return ""
 
+    def crowded(self, reason: str) -> str:
+        """Why no process could be started, with the limit that is reached."""
+        full = self.full_group()
+        return f"{reason}: pids.max of {full} is reached" if full else reason
+
     def cpu_seconds(self, hierarchy: str) -> float | None:
         """The CPU time of everything that ever ran below this cgroup, other nodes' containers included; None
         if unknown."""
