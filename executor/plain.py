@@ -225,7 +225,10 @@ def _number(value: Any) -> float:
         return value
     if type(value) is not int:
         raise MismatchError("a number", value)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise MismatchError("a number", value) from None
 
 
 _SCALARS: dict[Any, _Converter] = {

@@ -35,7 +35,6 @@ PURE = (
     "engines",
     "executor/core",
     "executor/scenarios",
-    "fuzzing",
     "rpc",
     "settings",
     "test_house.py",

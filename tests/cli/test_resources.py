@@ -42,6 +42,10 @@ def test_yarns_own_option_of_the_distributed_shell() -> None:
     assert both == Resource(10, 2, counted({GPU: 1, "license": 1}))
 
 
+def test_separators_are_blanks() -> None:
+    assert others_of(None, ["license=\x1c1"]) == counted({"license": 1})
+
+
 def test_hadoops_shell_is_told_of_them_where_there_are_any() -> None:
     assert _container_resources(Resource(512, 1)) == []
     size = Resource(512, 1, counted({GPU: 2}))

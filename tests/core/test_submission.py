@@ -70,6 +70,22 @@ def test_a_master_line_that_makes_no_sense_is_refused(options: str, before: str,
         master(options, before)
 
 
+@pytest.mark.parametrize("number", ["²", "0\x1d", "--5", "1 2", "9" * 5000])
+def test_a_text_that_only_looks_like_a_number_is_refused(number: str) -> None:
+    with pytest.raises(UsageError, match="priority must be a whole number"):
+        parsed("true", priority=number)
+
+
+def test_what_is_no_exit_code_and_no_java_text_is_passed_over_or_replaced() -> None:
+    found = master(
+        f"--container_retry_policy 2 --container_retry_error_codes 1,²,{'9' * 5000},75",
+        "printf '%b' '\\0000\\0002l\\0377' > shellCommands; ",
+    )
+    assert found.job is not None
+    (phase,) = found.job.phases
+    assert (phase.retry_codes, phase.command[-1]) == ((1, 75), "l\ufffd")
+
+
 def test_a_plain_command_is_kept_with_its_placeholders_made_the_shells() -> None:
     found = parsed("{{BIN}}/run <LOG_DIR>/x a<CPS>b", resource={"memory": "64", "vCores": 1})
     assert found.command == "$BIN/run $LOG_DIRS/x a:b" and found.job is None

@@ -5,4 +5,4 @@ exceptions that are the documented refusal, and asserts what else must hold; any
 ``python -m tests.fuzzing NAME`` runs one.
 """
 
-MODULES = ("node",)
+MODULES = ("node", "protocol", "configuration", "commands")

@@ -10,8 +10,7 @@ import atheris
 from tests.fuzzing import MODULES
 
 with atheris.instrument_imports(include=["executor", "yarnopp_cli"]):
-    for hook in ("RegEx", "str"):
-        atheris.enabled_hooks.add(hook)
+    atheris.enabled_hooks.add("str")  # not "RegEx", whose patterns take no position: json fails with them
     module, _, name = sys.argv.pop(1).partition(".")
     assert module in MODULES
     target = __import__(f"tests.fuzzing.{module}", fromlist=["TARGETS"]).TARGETS[name]

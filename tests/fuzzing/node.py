@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from pathlib import Path
@@ -12,7 +13,11 @@ from executor.linux.shim import read_exit_file
 from executor.linux.slots import read_journal
 from executor.linux.store import JOURNAL, StateStore, decode, encode
 from executor.records import ContainerRecord
-from tests.fuzzing.target import INT64, Target, lines, of_file
+from tests.fuzzing.target import INT64, Target, example, lines, of_document, of_file
+from yarnopp_cli.daemons.state_transfer import from_text, to_text
+from yarnopp_cli.errors import YoppError
+from yarnopp_cli.jobs.taskrecords import FILE_NAME, TaskRecords
+from yarnopp_cli.records.state import KINDS, StoredTask
 
 PIDS = range(2**22)
 CODES = range(256)
@@ -41,9 +46,9 @@ def slot_journal(path: str) -> None:
         assert 0 <= base.cpu_seconds < math.inf and 0 <= base.throttled_seconds < math.inf
 
 
-def record(data: bytes) -> None:
+def record(_: int, text: bytes) -> None:
     try:
-        found = decode(data)
+        found = decode(text + b'\n{"state":"DONE","exit_code":3}\n')
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return
     again(found)
@@ -62,7 +67,7 @@ def journal(data: bytes) -> None:
         return
     assert found.size + len(found.torn) == len(data)
     if not found.strange:
-        assert data.startswith(b"{") and len(found.lines) == len(found.raw) == data.count(b"\n") - 1
+        assert len(found.lines) == len(found.raw) == data.count(b"\n") - 1
 
 
 def store(path: str) -> None:
@@ -86,7 +91,40 @@ def store(path: str) -> None:
             os.unlink(os.path.join(directory, name))
 
 
+def task_records(path: str) -> None:
+    """The records of a master's tasks, on which its containers may write: what is none is passed over."""
+    for one in TaskRecords(os.path.dirname(path), "a1").read():
+        assert one.application_id == "a1"
+
+
+def state(data: bytes) -> None:
+    """The state of an RM as text, which people may edit. What is accepted comes back as it was."""
+    try:
+        found = from_text(data, "a file")
+    except YoppError:
+        return
+    assert from_text(to_text(found), "a file") == found
+
+
+STATE = [
+    b'{"kind":"%s","record":%s}' % (kind.value.encode(), json.dumps(example(record)).encode())
+    for record, kind in KINDS.items()
+]
+
 TARGETS = {
+    "task_records": Target(
+        of_file(task_records, FILE_NAME),
+        (
+            json.dumps({**example(StoredTask), "application_id": "a1", "state": "SUCCEEDED"}).encode()
+            + b"\n{",
+            json.dumps({**example(StoredTask), "application_id": "a1", "state": "STARTING"}).encode() + b"\n",
+            b"[" * 3000 + b"\n",
+        ),
+        ('"application_id"', "WAITING"),
+    ),
+    "state": Target(
+        state, (b"\n".join([b'{"format": 1}', *STATE]), *(b'{"format": 1}\n' + one for one in STATE))
+    ),
     "exit_file": Target(of_file(exit_file), lines("4711\n", "4711\n137\n", "1\n0\n\n")),
     "slot_journal": Target(
         of_file(slot_journal, "slot-1.journal"),
@@ -96,9 +134,7 @@ TARGETS = {
         ),
         ("launcher ", "begin ", "next ", "pid ", "end ", "inf", "nan", "1e9", "1_0"),
     ),
-    "record": Target(
-        record, (RECORD, RECORD + b'\n{"state":"DONE","exit_code":3}\n'), ("true", "null", "1e9", "NaN")
-    ),
+    "record": of_document(record, [example(ContainerRecord)]),
     "journal": Target(
         journal, (HEADER, HEADER + line(RECORD), HEADER + line(b"x") + b"torn", b""), ('"version":', "true")
     ),

@@ -30,7 +30,7 @@ FOUND = [
 """What was found once."""
 WORDS = ("true", "null", "NaN", "1e9", "-1", "99999999999999999999")
 """What is worth a try everywhere."""
-RUNS = 4000
+RUNS = 2000
 SECONDS = int(os.environ.get("YOPP_FUZZ_SECONDS", "0"))
 
 
@@ -47,7 +47,11 @@ def test_nothing_else_is_raised_and_what_is_promised_holds(name: str, tmp_path: 
     ended = subprocess.run(
         [
             *(sys.executable, "-m", "tests.fuzzing", name),
-            *((f"-max_total_time={SECONDS}",) if SECONDS else (f"-runs={RUNS}", "-seed=1")),
+            *(
+                (f"-max_total_time={SECONDS}",)
+                if SECONDS
+                else (f"-runs={RUNS}", "-max_total_time=1", "-seed=1")
+            ),
             *("-timeout=20", "-rss_limit_mb=2048", "-len_control=0", "-max_len=4096", "-verbosity=0"),
             *(f"-dict={tmp_path / 'words'}", f"-artifact_prefix={tmp_path}/found-"),
             corpus,

@@ -7,6 +7,7 @@ import pytest
 from executor.records import Resource
 from tests.cli.test_argv import YARNS_FLAGS, YARNS_VALUES
 from yarnopp_cli.cli.frame.command import REGISTERED
+from yarnopp_cli.cli.frame.options import BadValueError
 from yarnopp_cli.cli.frame.typed import made
 from yarnopp_cli.cli.jobs import dshell, pi, run, variables  # noqa: F401  (pi, run: registered)
 from yarnopp_cli.errors import UsageError, YoppError
@@ -52,7 +53,9 @@ def test_resources_in_yarns_form(text: str, expected: Resource) -> None:
     assert dshell.resources(text) == expected
 
 
-@pytest.mark.parametrize("text", ["memory", "memory-mb=x", "gpu=x", "fpga!=1", "vcores=2G", "vcores=-1"])
+@pytest.mark.parametrize(
+    "text", ["memory", "memory-mb=x", "gpu=x", "fpga!=1", "vcores=2G", "vcores=-1", "memory=9999999999p"]
+)
 def test_resources_that_are_none(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         dshell.resources(text)
@@ -64,6 +67,12 @@ def test_resources_that_are_none(text: str) -> None:
 )
 def test_timeouts_are_milliseconds_unless_they_say_otherwise(text: str, expected: int) -> None:
     assert dshell.milliseconds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["9" * 16, "-" + "9" * 5000, "1x"])
+def test_what_is_no_timeout_is_refused(text: str) -> None:
+    with pytest.raises(BadValueError):
+        dshell.milliseconds(text)
 
 
 def test_variables() -> None:

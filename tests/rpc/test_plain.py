@@ -170,6 +170,11 @@ def token() -> dict[str, str]:
             {"attempt_id": "", "token": token(), "progress": "x"},
             "a number at $.progress",
         ),
+        (
+            master_protocol.AllocateRequest,
+            {"attempt_id": "", "token": token(), "progress": 10**400},
+            "a number at $.progress",
+        ),
     ],
 )
 def test_what_is_wrong_is_named_with_its_place(kind: type, value: Any, expected: str) -> None:

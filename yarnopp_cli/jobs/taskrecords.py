@@ -48,7 +48,7 @@ class TaskRecords:
         except (OSError, NotRegularError):
             return ()
         for line in lines:
-            with contextlib.suppress(ValueError, MessageError):
+            with contextlib.suppress(ValueError, RecursionError, MessageError):
                 record = decode(StoredTask, json.loads(line))
                 if record.application_id == self._application_id and record.state in _WRITTEN:
                     if record.state is TaskState.STARTING:  # containers end with the attempt that owns them

@@ -24,6 +24,7 @@ LARGEST = 2**31 - 1
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
 """Hadoop's placeholder for an environment variable: ``{{NAME}}``."""
+_WHOLE = re.compile(r"\s*-?\d{1,10}\s*", re.ASCII)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
@@ -136,7 +137,7 @@ def _shell_job(
                 int(code)
                 for word in given.get("container_retry_error_codes", [])
                 for code in word.split(",")
-                if code.isdigit()
+                if _WHOLE.fullmatch(code)
             ),
             _number(given, "container_max_retries", 0, -1),
             _number(given, "container_retry_interval", 0, 0),
@@ -221,7 +222,10 @@ def _printed(text: str) -> str:
     data = re.sub(octal, lambda found: bytes([int(found[1], 8) & 255]), text.encode("utf-8", "replace"))
     if int.from_bytes(data[:2], "big") != len(data) - 2:
         return data.decode("utf-8", "replace")
-    units = data[2:].replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+    try:
+        units = data[2:].replace(b"\xc0\x80", b"\0").decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return data[2:].decode("utf-8", "replace")
     return units.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -296,7 +300,7 @@ def _flag(body: Mapping[str, Any], key: str) -> bool:
 
 def _whole(body: Mapping[str, Any], key: str, default: int, least: int = -LARGEST) -> int:
     value = body.get(key, default)
-    if isinstance(value, str) and value.strip().lstrip("-").isdigit() and len(value) < 12:
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"{key} must be a whole number", because=f"it is {type(value).__name__}")

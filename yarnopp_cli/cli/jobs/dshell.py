@@ -79,7 +79,7 @@ def milliseconds(text: str) -> int:
     if isinstance(text, int):
         return text
     plain = text.strip()
-    if re.fullmatch(r"[-+]?\d+", plain):
+    if re.fullmatch(r"[-+]?\d{1,15}", plain):
         return int(plain)
     return round(duration(plain) * 1000)
 

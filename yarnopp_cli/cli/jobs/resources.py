@@ -10,7 +10,7 @@ from executor.records import GPU, MEMORY_MB, VCORES, Others, Resource, counted
 
 from ...errors import UsageError
 from ...settings.resource_types import MOST, wrong_name
-from ..frame.options import Annotated, option, size_mb
+from ..frame.options import Annotated, BadValueError, option, size_mb
 
 Gpus = Annotated[
     int | None, option("--gpus N", "GPUs of each container: --resource yarn.io/gpu=N.", min=0, max=MOST)
@@ -28,15 +28,15 @@ def others_of(gpus: int | None, words: Iterable[str]) -> Others:
     """The resources that these options request. Raises UsageError."""
     amounts: dict[str, int] = {} if gpus is None else {GPU: gpus}
     for word in words:
-        name, _, number = word.partition("=")
-        wrong = amount_fault(name.strip(), number.strip())
-        if not wrong and name.strip() in amounts:
-            wrong = f"{name.strip()} is given twice"
+        name, number = (piece.strip() for piece in word.partition("=")[::2])
+        wrong = amount_fault(name, number)
+        if not wrong and name in amounts:
+            wrong = f"{name} is given twice"
         if wrong:
             raise UsageError(
                 f"--resource {word!r} is refused", because=wrong, hint="for example --resource license=1"
             )
-        amounts[name.strip()] = int(number)
+        amounts[name] = int(number)
     return counted(amounts)
 
 
@@ -54,7 +54,12 @@ def resources(text: str) -> Resource:
                 hint="write memory-mb=512,vcores=2",
             )
         if name in ("memory", "memory-mb"):
-            memory = size_mb(match[1] + match[2]) if match[2] else int(match[1])
+            try:
+                memory = size_mb(match[1] + match[2]) if match[2] else int(match[1])
+            except BadValueError as error:
+                raise UsageError(
+                    f"{part!r} is not a resource", because=str(error), hint="write memory-mb=512"
+                ) from None
         elif name == "vcores" and not match[2]:
             vcores = int(match[1])
         elif wrong := amount_fault(name, value):
