@@ -84,8 +84,8 @@ def test_a_newer_format_is_refused_politely_from_the_file_and_from_text(tmp_path
     "text",
     [b"", b"[]", b'{"format": 1}', b'{"format": 1}\n{"kind": "task"}', b'{"format": 1}\n{"kind": "x", "record": {}}',
      b'{"format": 1}\n{"kind": "node", "record": {"node_id": 7}}',
-     b'{"format": 1}\n{"kind": "node", "record": {"node_id": "h:1"}}'],
-    ids=["empty", "a list", "no records", "no record", "unknown", "of another type", "of no cluster"],
+     b'{"format": 1}\n{"kind": "node", "record": {"node_id": "h:1"}}', b'{"format": 1e999}'],
+    ids=["empty", "a list", "no records", "no record", "unknown", "of another type", "of no cluster", "infinite"],
 )  # fmt: skip
 def test_what_is_no_state_is_refused_before_anything_is_changed(text: bytes) -> None:
     with pytest.raises(ConfigurationError):

@@ -12,11 +12,14 @@ from multidict import MultiDict
 
 from tests.fuzzing.target import Target, example, lines, of_document, text_of
 from yarnopp_cli.client import documents
-from yarnopp_cli.errors import UsageError
+from yarnopp_cli.errors import InvalidTokenError, UsageError
+from yarnopp_cli.machine import tokens
+from yarnopp_cli.machine.tokens import CONTAINER_TOKEN
 from yarnopp_cli.masters import submission
+from yarnopp_cli.records.requests import Token
 from yarnopp_cli.rpc import codec, plain
 from yarnopp_cli.rpc.methods import NM_METHODS, PROXY_METHODS, RM_METHODS
-from yarnopp_cli.rpc.wire import WireError, response_of
+from yarnopp_cli.rpc.wire import Lines, WireError, response_of
 from yarnopp_cli.web import queries
 from yarnopp_cli.web.http import HttpError
 
@@ -136,6 +139,10 @@ READERS: list[tuple[Any, Callable[[Any], Any]]] = [
 ]  # fmt: skip
 
 
+def assert_within(found: bytes, data: bytes) -> None:
+    assert found in data
+
+
 def document(number: int, text: bytes) -> None:
     """The documents of a YARN cluster. Refused by ValueError; what is read can be sent."""
     try:
@@ -168,7 +175,43 @@ def shell(data: bytes) -> None:
     body(0, json.dumps({**SHELL, "am-container-spec": {"commands": {"command": text_of(data)}}}).encode())
 
 
+def pieces(data: bytes) -> None:
+    """The lines of a connection, in whatever pieces they arrive: their length is before each."""
+    arrived, reader, found = b"", Lines(limit=50), list[bytes]()
+    while data and not reader.too_long:
+        piece, data = data[1 : data[0] + 1], data[data[0] + 1 :]
+        arrived += piece
+        found += reader.add(piece)
+    *whole, rest = arrived.split(b"\n")
+    assert found == whole[: len(found)] and all(len(one) <= 50 for one in found)
+    if reader.too_long:
+        assert len([*whole, rest][len(found)]) > 50
+    else:
+        assert found == whole and reader.begun == len(rest)
+
+
+def token(data: bytes) -> None:
+    """A forged token: kind, text and signature on a line each."""
+    kind, identifier, password, *_ = *text_of(data).split("\n"), "", "", ""
+    try:
+        tokens.verify(b"k" * 32, Token(kind, identifier, password), CONTAINER_TOKEN, now_ms=5)
+    except InvalidTokenError as error:
+        assert error.message
+    else:
+        raise AssertionError("it was taken for genuine")
+
+
 TARGETS = {
+    "pieces": Target(pieces, (b"\3ab\n\2cd\1\n", b"\4a\nb\n" + b"\60" + b"x" * 48 + b"\5yyyy\n")),
+    "token": Target(token, (b'ContainerToken\n{"expires_ms":9}\nab', b"AMRMToken\n{}\n")),
+    "log_text": Target(
+        lambda data: assert_within(documents.log_text(data), data),
+        lines(
+            "Container: c1 on h_1\nLogAggregationType: LOCAL\n====\nLogType:stdout\nLogLength:3\nLogContents:\nabc\n"
+            "End of LogType:stdout\n"
+        ),
+        ("LogLength:", "LogContents:\n", "End of LogType:", "Container: "),
+    ),
     "call": of_document(call, CALLS),
     "call_bytes": Target(lambda data: call(0, data), tuple(json.dumps(one).encode() for one in CALLS[:9])),
     "answer": of_document(answer, ANSWERS),

@@ -45,7 +45,7 @@ _ORDER = {kind.value: number for number, kind in enumerate(Kind)}
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.value: msgspec.json.Decoder(record) for record, kind in KINDS.items()
 }
-UNREADABLE = (KeyError, TypeError, ValueError, msgspec.MsgspecError, RecursionError)
+UNREADABLE = (KeyError, TypeError, ValueError, OverflowError, msgspec.MsgspecError, RecursionError)
 """The exceptions that reading an invalid record may raise."""
 
 
