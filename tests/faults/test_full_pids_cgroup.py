@@ -63,6 +63,14 @@ def controllers_of(mount: Mount) -> Collection[str]:
     return listed.read_text().split() if listed.exists() else mount.controllers
 
 
+def removed(group: Path) -> bool:
+    """Remove the cgroup of the daemons, and with v2 that in which a node puts itself."""
+    for one in (group / "yopp-self", group):
+        with contextlib.suppress(OSError):
+            one.rmdir()
+    return not group.exists()
+
+
 @pytest.fixture
 def full() -> Iterator[FullGroup]:
     mounts = read_mounts("/proc", "/sys/fs/cgroup")
@@ -78,8 +86,7 @@ def full() -> Iterator[FullGroup]:
     try:
         yield FullGroup(top)
     finally:
-        until(lambda: not (top / "daemons" / "cgroup.procs").read_text(), "nothing is left of the node")
-        (top / "daemons").rmdir()
+        until(lambda: removed(top / "daemons"), "nothing is left of the node")
         for one in mounts:  # what the driver made above the node's own groups
             for path in (Path(one.point, name, "containers"), Path(one.point, name)):
                 with contextlib.suppress(FileNotFoundError):
@@ -138,7 +145,8 @@ def test_a_full_pids_cgroup_is_the_nodes_fault(tmp_path: Path, full: FullGroup, 
         print(said.read_text() if said.exists() else "")
     lives = len(list(tmp_path.iterdir())) - 1
     slotless = said.read_text().count("no slot can be created")
-    assert slotless == (lives - 1 if slots else 0), "it is said once in each life"
+    # The last one has slots, or was so short of room that only a shim could start.
+    assert lives - 1 <= slotless <= lives if slots else slotless == 0, "it is said once in each life"
     shutil.rmtree(tmp_path)
 
 
@@ -154,11 +162,15 @@ def test_what_finds_its_slot_full_starts_elsewhere(tmp_path: Path, full: FullGro
             async with a_node(tmp_path, cgroups, settings) as node:
                 assert (await node.run(a_spec("c1", "true"), limits)).exit_code == 0
                 pool = node.executor._pool
-                await soon(lambda: pool._idle and len(pool._idle) == len(pool._slots), "all slots wait")
-                for slot in pool._idle:
-                    (full.top / "containers" / "node" / slot.group.name / "pids.max").write_text("1")
-                assert (await node.run(a_spec("c2", "sh", "-c", "exit 5"), limits)).exit_code == 5
-                assert not node.executor._held["c2"].pooled
+                for name in ("c2", "c3", "c4", "c5"):
+                    await soon(lambda: pool._idle and len(pool._idle) == len(pool._slots), "all slots wait")
+                    for slot in pool._idle:
+                        (full.top / "containers" / "node" / slot.group.name / "pids.max").write_text("1")
+                    assert (await node.run(a_spec(name, "sh", "-c", "exit 5"), limits)).exit_code == 5
+                    if not node.executor._held[name].pooled:  # else another slot was made meanwhile
+                        break
+                else:
+                    pytest.fail("each has found a slot with room")
                 assert reports(node) == []
         finally:
             cgroups.remove_parent()
@@ -175,7 +187,11 @@ def test_a_whole_cluster_whose_pids_cgroup_is_full_loses_nothing_and_goes_on_whe
         hierarchy = (
             f"-Dyarn.nodemanager.linux-container-executor.cgroups.hierarchy=/{full.top.name}/containers"
         )
-        yopp("up", "--nodes", "2", "--vcores", "1", "--memory", "512", hierarchy, preexec_fn=full.join)
+        yopp(
+            "up", "--nodes", "2", "--vcores", "1", "--memory", "512", hierarchy,
+            "-Dyopp.nodemanager.prepared-containers=0",  # those have their processes
+            preexec_fn=full.join,
+        )  # fmt: skip
         ran, gates = yopp.home / "ran", [yopp.home / f"go{number}" for number in range(1, 9)]
         for gate in gates:  # a task starts no process itself
             os.mkfifo(gate)
