@@ -114,6 +114,7 @@ def test_any_bytes_as_xml(content: bytes) -> None:
 
 @given(st.lists(st.one_of(st.text(), st.builds("{}={}".format, st.sampled_from(NAMES), st.text()))))
 @EXAMPLES
+@example(["yarn.resource-types=g\udce1", "yarn.nodemanager.resource-type.gpu=1"])
 def test_any_define(defines: list[str]) -> None:
     findings = examine(["/dev/null"], defines, environ={"HOME": "/h"}, state_dir="/s")
     check(findings.problems)

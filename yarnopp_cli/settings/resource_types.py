@@ -124,7 +124,7 @@ def faults(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             continue
         of = name.removeprefix(NODE_AMOUNT)
         if of not in known:
-            named = ", ".join((*known, of))
+            named = ", ".join(map(printable, (*known, of)))
             found.append(
                 (name, f"{name} is not a type that {RESOURCE_TYPES} names", f"{RESOURCE_TYPES} = {named}")
             )
