@@ -50,7 +50,7 @@ def test_nothing_else_is_raised_and_what_is_promised_holds(name: str, tmp_path: 
             *(
                 (f"-max_total_time={SECONDS}",)
                 if SECONDS
-                else (f"-runs={RUNS}", "-max_total_time=1", "-seed=1")
+                else (f"-runs={RUNS}", "-max_total_time=5", "-seed=1")
             ),
             *("-timeout=20", "-rss_limit_mb=2048", "-len_control=0", "-max_len=4096", "-verbosity=0"),
             *(f"-dict={tmp_path / 'words'}", f"-artifact_prefix={tmp_path}/found-"),
