@@ -386,7 +386,8 @@ class RandomWorld(RuleBasedStateMachine):
 
     def launched_and_ended(self, container_id: str) -> None:
         """A container is so short that its start is told with its end."""
-        self.processes[container_id].under_way = ""
+        process = self.processes[container_id]
+        process.under_way, process.exit_code = "", 0
         self.next.pop(container_id, None)
         launched = ContainerLaunched(container_id, pid=9, process_start=9)
         self.tell(ContainerExited(container_id, 0, launched=launched))
