@@ -2,10 +2,11 @@
 
 In each trial the load runs alone in one window and beside opportunistic containers in another, measured from the
 second second on. Trials of all cases take turns, in clusters with the shipped site file. ``of alone`` is the work that
-the load did beside containers, divided by what it did alone; ``of what is left`` is the CPU time of the containers,
-divided by what the load left of the host. A process that wakes every 10 ms has a millisecond of work to do; ``later
-by`` is how much later it finishes that. The floor is the same without containers. Then short tasks beside a load are
-timed, compared with GNU parallel.
+the load did beside containers, divided by what it did alone; of a compiler it is the CPU time of everything outside
+yopp, since its work in a window is 0.8 to 1.4 of that in the window before without any containers. ``of what is
+left`` is the CPU time of the containers, divided by what the load left of the host. A process that wakes every 10 ms
+has a millisecond of work to do; ``later by`` is how much later it finishes that. The floor is the same without
+containers. Then short tasks beside a load are timed, compared with GNU parallel.
 """
 
 from __future__ import annotations
@@ -41,25 +42,32 @@ NOISY_CORES = 0.08
 
 @dataclass
 class Window:
-    """What happened in some seconds: the work of the load, the CPU time of containers, of the load and of
-    everything else."""
+    """What happened in some seconds: the work of the load, the CPU time of the load, of containers, of yopp's daemons
+    and of everything together."""
 
     seconds: float
     work: float
     own: float
     inside: float
+    daemons: float
     busy: float
     late: list[float]
     available: float
     """The least memory that was available, in MB."""
 
+    @property
+    def outside(self) -> float:
+        """The cores that all others have used."""
+        return self.busy - self.inside - self.daemons
 
-def container_seconds(clusters: list[Cluster]) -> float:
-    """The CPU time of containers so far, including the children that they have reaped."""
+
+def yopp_seconds(clusters: list[Cluster]) -> tuple[float, float]:
+    """The CPU time so far of containers, including the children that they have reaped, and of the daemons."""
     daemons = {pid for cluster in clusters for pid in cluster.pids()}
     seen = processes()
     below = tree({pid: one[0] for pid, one in seen.items()}, daemons) - daemons
-    return sum(seen[pid][1] + seen[pid][2] for pid in below)
+    inside = sum(seen[pid][1] + seen[pid][2] for pid in below)
+    return inside, sum(seen[pid][1] for pid in daemons if pid in seen)
 
 
 def until_at_work(load: Load, seconds: float = 10.0) -> None:
@@ -74,12 +82,12 @@ def until_at_work(load: Load, seconds: float = 10.0) -> None:
 def window(load: Load, clusters: list[Cluster], seconds: float) -> Window:
     """Wait for ``seconds``, and return what happened meanwhile."""
 
-    def now() -> tuple[float, float, float, float, float, int]:
+    def now() -> tuple[float, ...]:
         return (
             time.monotonic(),
             load.work(),
             own_seconds(load.roots),
-            container_seconds(clusters),
+            *yopp_seconds(clusters),
             busy_seconds(),
             len(load.lateness()),
         )
@@ -89,14 +97,16 @@ def window(load: Load, clusters: list[Cluster], seconds: float) -> Window:
         time.sleep(min(0.05, left))
         least = min(least, available_mb())
     after = now()
-    passed, work, own, inside, busy, _ = (end - begin for begin, end in zip(before, after, strict=True))
+    passed, *used, _ = (end - begin for begin, end in zip(before, after, strict=True))
+    work, own, inside, daemons, busy = (one / passed for one in used)
     return Window(
         passed,
-        work / passed,
-        own / passed,
-        inside / passed,
-        busy / passed,
-        load.lateness()[before[5] :],
+        work,
+        own,
+        inside,
+        daemons,
+        busy,
+        load.lateness()[int(before[-1]) :],
         least,
     )
 
@@ -212,7 +222,9 @@ def _trial(case: Case, clusters: Sequence[Cluster], seconds: float, repeats: boo
             time.sleep(SETTLING_SECONDS)
             beside = window(load, clusters, seconds)
     figures = {}
-    if alone.work:
+    if case.load == COMPILING:
+        figures["of alone"] = beside.outside / alone.outside
+    elif alone.work:
         figures["of alone"] = beside.work / alone.work
     left = CORES - alone.busy
     if not case.floor and left > 0.2 and case.load not in (WAKING, MEMORY):
