@@ -189,7 +189,7 @@ class Ender:
                 raise  # it is retried
             left = None
         held.ended = True
-        fault = NO_PROCESS if left is None and end.exit_code == CANNOT_FORK else ""
+        fault = self._cgroups.crowded(NO_PROCESS) if left is None and end.exit_code == CANNOT_FORK else ""
         # The shim ends with the same code, for the case that the file could not be written.
         code = left.exit_code if left is not None and left.exit_code is not None else end.exit_code
         if fault:

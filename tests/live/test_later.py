@@ -63,11 +63,12 @@ def test_a_chain_a_time_and_a_deadline(cluster: Yopp, tmp_path: Path) -> None:
 
 def test_the_time_of_a_job_counts_from_its_submission_also_without_a_node(cluster: Yopp) -> None:
     cluster("node", "drain", "45454")
+    typed = time.monotonic()
     told = cluster("run", "--timeout", "3s", "true", code=124).stderr
+    assert time.monotonic() >= typed + 3
     cluster("node", "resume", "45454")
     assert "is drained, so the job waits" in told
-    stopped = re.search(r"^stopped after ([\d.]+) s", told, re.MULTILINE)
-    assert stopped is not None and float(stopped[1]) >= 2, told  # some of it passed before it was submitted
+    assert re.search(r"^stopped after [\d.]+ s", told, re.MULTILINE), told  # since it was submitted
 
 
 def test_the_time_of_a_job_that_begins_later_counts_from_then(cluster: Yopp, tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ class JobClient:
         self.configuration = configuration
         self.note = note
         self.limit = limit or math.inf
-        self.until = time.monotonic() + self.limit
+        self._begun = time.monotonic()
+        self.until = self._begun + self.limit
         self.connection: Connection | None = None
         self.started_here = self.restarted = False
         self.submitted_at = 0.0
@@ -216,7 +217,7 @@ class JobClient:
 
     def charged(self, job: JobSpec) -> JobSpec:
         """The job, with what has passed of its time limit."""
-        passed = 0.0 if math.isinf(self.limit) else time.monotonic() - self.until + self.limit
+        passed = 0.0 if math.isinf(self.limit) else time.monotonic() - self._begun
         return replace(job, start_ms=round(passed * 1000))
 
     def _submit(

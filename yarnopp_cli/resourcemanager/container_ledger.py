@@ -59,7 +59,7 @@ _ENDED_BY_US = frozenset(
 )
 RELEASED = "Container released by application"
 EXPIRED = "Container expired since it was unused"
-BY_SCHEDULER = "by its node's DistributedScheduler"
+BY_DISTRIBUTED_SCHEDULER = "by its node's DistributedScheduler"
 HEARTBEATS_WAITED_FOR = 2
 """After so many heartbeats, a node has reported what it was asked to start before."""
 MASTERS_NUMBER = 1
@@ -215,7 +215,7 @@ class ContainerLedger:
             attempt.am_container = container
         elif (tasks := self._rm.task_books.get(attempt.app.id)) is not None:
             tasks.found(container)
-        by = BY_SCHEDULER if _is_remote(container.id, attempt) else "by an earlier ResourceManager"
+        by = BY_DISTRIBUTED_SCHEDULER if _is_remote(container.id, attempt) else "by an earlier ResourceManager"
         self._take(container, None, by)
         if attempt.ended and status.state is not ContainerState.DONE:
             self.observe(container, status)
@@ -287,7 +287,7 @@ class ContainerLedger:
             counted=True,
             eligible_at_ms=self._rm.now_ms,
         )
-        return self._take(container, claim, BY_SCHEDULER)
+        return self._take(container, claim, BY_DISTRIBUTED_SCHEDULER)
 
     # -- what becomes of them ------------------------------------------------------------------------------------
 

@@ -211,8 +211,9 @@ def _write_log(session: Session, application_id: str, path: str) -> None:
     known = {one.container_id for one in ended}
     # A restarted RM knows the containers that had ended by their events only, and their tasks by a hosted master.
     ended += [one for one in containers_in(find(session, application_id)) if one.container_id not in known]
-    numbers = numbers_by_master(session, application_id, len(job.phases) - 1)
-    ended = [replace(one, task=numbers.get(one.container_id)) if one.task is None else one for one in ended]
+    if any(one.task is None for one in ended):
+        numbers = numbers_by_master(session, application_id, len(job.phases) - 1)
+        ended = [replace(one, task=numbers.get(one.container_id)) if one.task is None else one for one in ended]
     if lacks := write_afterwards(path, job, good, ended):
         session.printer.warn(
             f"{path} lacks {lacks} tasks: the ResourceManager no longer knows their containers"
