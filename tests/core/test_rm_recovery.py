@@ -52,7 +52,7 @@ from yarnopp_cli.records.state import (
     key_of,
 )
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse, TaskToStart
-from yarnopp_cli.resourcemanager.container_ledger import BY_SCHEDULER, REMOTE_ID_START
+from yarnopp_cli.resourcemanager.container_ledger import BY_DISTRIBUTED_SCHEDULER, REMOTE_ID_START
 from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues
@@ -608,7 +608,7 @@ def test_what_a_dead_masters_proxy_allocated_and_nobody_reported_is_ending(comes
     allocated = [
         one.why for one in cluster.context.history.of_application(app_id) if one.container == remote
     ][:1]
-    assert allocated == ([] if comes in ("without it", "never") else [BY_SCHEDULER])
+    assert allocated == ([] if comes in ("without it", "never") else [BY_DISTRIBUTED_SCHEDULER])
 
 
 @pytest.mark.parametrize("comes", ["first", "later", "without it", "never"])

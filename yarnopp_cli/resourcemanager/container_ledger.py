@@ -215,7 +215,9 @@ class ContainerLedger:
             attempt.am_container = container
         elif (tasks := self._rm.task_books.get(attempt.app.id)) is not None:
             tasks.found(container)
-        by = BY_DISTRIBUTED_SCHEDULER if _is_remote(container.id, attempt) else "by an earlier ResourceManager"
+        by = (
+            BY_DISTRIBUTED_SCHEDULER if _is_remote(container.id, attempt) else "by an earlier ResourceManager"
+        )
         self._take(container, None, by)
         if attempt.ended and status.state is not ContainerState.DONE:
             self.observe(container, status)

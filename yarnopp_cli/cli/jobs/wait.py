@@ -213,7 +213,9 @@ def _write_log(session: Session, application_id: str, path: str) -> None:
     ended += [one for one in containers_in(find(session, application_id)) if one.container_id not in known]
     if any(one.task is None for one in ended):
         numbers = numbers_by_master(session, application_id, len(job.phases) - 1)
-        ended = [replace(one, task=numbers.get(one.container_id)) if one.task is None else one for one in ended]
+        ended = [
+            replace(one, task=numbers.get(one.container_id)) if one.task is None else one for one in ended
+        ]
     if lacks := write_afterwards(path, job, good, ended):
         session.printer.warn(
             f"{path} lacks {lacks} tasks: the ResourceManager no longer knows their containers"
