@@ -449,9 +449,11 @@ class HostUtilization(Record):
     by containers of all nodes and by yopp's own daemons and clients, ``daemons_cpu`` the part used by the latter.
     ``runnable`` is how many threads ran, or waited for the CPU, at the moment of the reading; 0 if unknown;
     ``runnable_others`` how many of them belong to containers of other nodes; -1 if unknown. ``outside_waiting`` is
-    how many cores processes outside yopp waited for in vain; -1 if unknown. Memory in bytes. ``memory_stalled`` is
+    how many cores processes outside yopp waited for in vain, ``outside_lasting`` how many were used by those that did
+    not end soon; -1 if unknown. Memory in bytes. ``memory_stalled`` is
     the fraction of the time, 0 to 1, in which all tasks waited for memory (PSI ``full``); -1 if unknown. ``yields``:
-    opportunistic containers have so little weight that the kernel gives them only what others leave.
+    opportunistic containers have so little weight that the kernel gives them only what others leave. ``seconds`` is the
+    time between the two readings; 0 if unknown.
     """
 
     cores: int
@@ -467,6 +469,8 @@ class HostUtilization(Record):
     yields: bool = False
     daemons_cpu: float = 0.0
     runnable_others: int = -1
+    seconds: float = 0.0
+    outside_lasting: float = -1.0
 
     @property
     def outside_cpu(self) -> float:

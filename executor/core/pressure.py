@@ -43,6 +43,9 @@ LOSS = 0.1
 UNSURE = 0.2
 """Cores by which the mean of a few counts of threads that can run may be wrong."""
 
+MOST_LOST = 2.0
+"""How many times what short processes use they may lose: a core that they share with two containers."""
+
 RECENT_SECONDS = 1.0
 """Over which time what is left, and what is lost, is averaged."""
 
@@ -72,13 +75,14 @@ class Demand(Record):
 
 class _Share(Record):
     """A reading, in cores: what was ``left`` for opportunistic containers, what they and other nodes have ``taken``,
-    what processes ``outside`` used and ``waited`` for, and how many of their ``threads`` could run, no more than there
-    are cores."""
+    what processes ``outside`` used and ``waited`` for, how much of that was used by ``short`` ones, if known, and how
+    many of their ``threads`` could run, no more than there are cores."""
 
     at: float
     left: float
     outside: float
     waited: float
+    short: float | None
     threads: float
     taken: float
 
@@ -150,7 +154,7 @@ class CpuPressure:
         if excess <= 0:
             self._too_much_since = None
         elif self._too_much_since is None:
-            self._too_much_since = now
+            self._too_much_since = now - host.seconds
         full = host.idle <= (1 - self._saturated) * host.cores
         pressed = full and (wanted > 0 or (self._lends and excess > 0))
         if not pressed:
@@ -159,7 +163,7 @@ class CpuPressure:
             self._calm_down(now)
             return 0.0
         if self._since is None:
-            self._since = now
+            self._since = now - host.seconds
         if now - self._since < self._sustained:
             return 0.0
         return self._insist(host, demand, now)
@@ -169,7 +173,8 @@ class CpuPressure:
         pausing would protect nobody, and leave cores idle.
 
         What outside ones wait for in vain is known of those that live long enough. Of short ones, as of a compiler, it
-        is told by counting: so many threads can run, and all of them together have used less. They lose no more than
+        is told by counting: so many threads can run, and all of them together have used less. Counts are uncertain, so
+        short ones are not thought to lose more than ``MOST_LOST`` times what they use. They lose no more than
         containers take; those of other nodes count, as each node would blame the others else, and none would pause.
         """
         threads = min(max(0.0, host.runnable - demand.runnable), float(host.cores))
@@ -179,6 +184,9 @@ class CpuPressure:
                 left=host.idle + (0.0 if demand.lifted else demand.used),
                 outside=host.outside_cpu,
                 waited=host.outside_waiting,
+                short=max(0.0, host.outside_cpu - host.outside_lasting)
+                if host.outside_lasting >= 0
+                else None,
                 threads=threads,
                 taken=demand.used + demand.elsewhere,
             )
@@ -193,8 +201,10 @@ class CpuPressure:
         used = sum(one.outside for one in self._shares) / number
         waited = sum(max(0.0, one.waited) for one in self._shares) / number
         threads = sum(one.threads for one in self._shares) / number
+        shorts = [one.short for one in self._shares if one.short is not None]
+        short = sum(shorts) / len(shorts) if shorts else math.inf
         taken = sum(one.taken for one in self._shares) / number
-        lost = min(max(waited, threads - used - UNSURE), taken)
+        lost = min(max(waited, min(threads - used - UNSURE, MOST_LOST * short)), taken)
         self.protects = lost <= LOSS * (used + lost)
         self.leaves = left >= LEAST_LEFT
         return self.protects and self.leaves

@@ -119,17 +119,18 @@ def runnable_threads(processes: Iterable[int], *, proc: str = "/proc") -> int:
     return found
 
 
-def waited_ns(pid: int, threads: int, *, proc: str = "/proc") -> int:
-    """How long the threads of a process have waited for the CPU so far (schedstat's run-queue delay); 0 if
+def ran_and_waited_ns(pid: int, threads: int, *, proc: str = "/proc") -> tuple[int, int]:
+    """How long the threads of a process have run, and waited for the CPU, so far (schedstat's run-queue delay); 0 if
     unknown."""
     folders = [f"{proc}/{pid}"]
     if threads > 1:
         try:
             folders = [f"{proc}/{pid}/task/{thread}" for thread in os.listdir(f"{proc}/{pid}/task")]
         except OSError:
-            return 0
-    words = (read_bytes(f"{folder}/schedstat", 128).split() for folder in folders)
-    return sum(int(found[1]) for found in words if len(found) > 1)
+            return 0, 0
+    words = [read_bytes(f"{folder}/schedstat", 128).split() for folder in folders]
+    known = [found for found in words if len(found) > 1]
+    return sum(int(found[0]) for found in known), sum(int(found[1]) for found in known)
 
 
 def send(pid: int, number: int) -> bool:

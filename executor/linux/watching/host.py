@@ -2,9 +2,10 @@
 
 ``host_limits``: what this process may use, as limited by its own cgroups and CPU affinity. ``HostReader``
 reads /proc/stat, /proc/meminfo and /proc/pressure in a fraction of a millisecond. Only while processes
-outside yopp seem to use much CPU, it searches all processes for yopp's own daemons and clients, which do not
-count as pressure; that takes some 20 microseconds for each process. While no core is idle, it also looks,
-once a second, for processes outside yopp that wait for the CPU, which takes some 20 more. Sources: proc(5),
+outside yopp seem to use much CPU, it searches for yopp's own daemons and clients, which do not count as
+pressure: once a second among all processes, which takes some 20 microseconds for each, and else among new
+ones. While no core is idle, it also looks, once a second, for processes outside yopp that wait for the CPU,
+which takes some 20 more. Sources: proc(5),
 Documentation/accounting/psi.rst, Documentation/scheduler/sched-stats.rst.
 """
 
@@ -29,7 +30,7 @@ from ..cgroups.files import (
     read_own_paths,
 )
 from ..cgroups.v1 import UNLIMITED
-from ..procfs import read_bytes, runnable_threads, scan, waited_ns
+from ..procfs import ProcessStat, ran_and_waited_ns, read_bytes, read_stat, runnable_threads, scan
 
 BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq and softirq of a cpu line; steal is not counted, and guest time is included in user."""
@@ -39,18 +40,20 @@ IDLE = (3, 4)
 FULL = 0.1
 """The host is full when less than this fraction of it is idle: then somebody may wait for the CPU."""
 
+UNKNOWN = (-1.0, -1.0)
+
 KTHREADD = 2
 """The parent of all kernel threads."""
 
 COUNTS = 3
 """How many counts of runnable threads make one reading, which is their median."""
 
-COUNT_SECONDS = 0.002
-"""The pause between two counts: at the first one this process, and others that the same timer woke, may still
+COUNT_SECONDS = 0.01
+"""The pause between two counts: at the first one this process, and other nodes that measure the host too, may still
 run."""
 
-WAITING_SECONDS = 1.0
-"""How often the waiting times of processes outside yopp are read while the host is full."""
+ALL_SECONDS = 1.0
+"""How often all processes are looked at while the host is full or others use much. No pid is used again so soon."""
 
 
 class HostLimits(Record):
@@ -133,7 +136,6 @@ class _Reading(Record):
     everything: int
     cores: int
     yopp_seconds: float
-    runnable: int
     stalled_us: int | None
 
 
@@ -169,7 +171,7 @@ class HostReader:
         self._own = OwnProcesses(
             proc, tuple(marker.encode() for marker in markers), hierarchy.encode(), own_pids
         )
-        self._waiting = WaitingProcesses(proc, self._own.is_yopps) if hierarchy else None
+        self._lasting = LastingProcesses(proc, self._own.is_yopps) if hierarchy else None
         self._last: _Reading | None = None
 
     def read(self) -> HostUtilization | None:
@@ -181,15 +183,20 @@ class HostReader:
         ticks, seconds = reading.everything - last.everything, reading.at - last.at
         if ticks <= 0 or seconds <= 0:
             return None
+        runnable = self._runnable()
         cpu = reading.cores * (reading.busy - last.busy) / ticks
         idle = reading.cores * (reading.idle - last.idle) / ticks
         yopp = max(0.0, reading.yopp_seconds - last.yopp_seconds) / seconds
-        daemons = self._own.cores(reading.at) if cpu - yopp >= self._suspicious else 0.0
-        yopp += daemons
+        suspect = cpu - yopp >= self._suspicious
         full = idle < FULL * reading.cores
-        waiting, others = -1.0, -1
-        if self._waiting is not None:
-            waiting = self._waiting.cores(reading.at) if full else 0.0
+        due = suspect and self._own.is_due(reading.at)
+        due = due or (full and self._lasting is not None and self._lasting.is_due(reading.at))
+        everything = scan(proc=self._proc) if due else None
+        daemons = self._own.cores(reading.at, everything) if suspect else 0.0
+        yopp += daemons
+        lasting, waiting, others = -1.0, -1.0, -1
+        if self._lasting is not None:
+            lasting, waiting = self._lasting.cores(reading.at, everything) if full else (-1.0, 0.0)
         if full:
             others = runnable_threads(self._others(), proc=self._proc)
         stalled = -1.0
@@ -201,7 +208,8 @@ class HostReader:
             cpu=cpu,
             idle=idle,
             yopp_cpu=min(yopp, cpu),
-            runnable=reading.runnable,
+            runnable=max(runnable - 1, 0),  # the reader itself runs, too
+            outside_lasting=lasting,
             outside_waiting=waiting,
             yields=self._yields,
             memory_total=memory.get("MemTotal", 0),
@@ -210,6 +218,7 @@ class HostReader:
             memory_stalled=stalled,
             daemons_cpu=daemons,
             runnable_others=others,
+            seconds=seconds,
         )
 
     def _counters(self) -> _Reading:
@@ -224,7 +233,6 @@ class HostReader:
             everything=sum(figures),
             cores=max(cores, 1),
             yopp_seconds=self._yopp_seconds(),
-            runnable=max(self._runnable() - 1, 0),  # the reader itself runs, too
             stalled_us=self._stalled(),
         )
 
@@ -273,33 +281,49 @@ class OwnProcesses:
         self._hertz = os.sysconf("SC_CLK_TCK")
         self._seen: dict[tuple[int, int], float] = {}
         self._at = 0.0
-        self._others: set[tuple[int, int]] = set()
+        self._all_at = -math.inf
+        self._others: dict[int, int] = {}
+        """The starts of processes that are not own ones."""
 
-    def cores(self, now: float) -> float:
-        """The cores that they have used since the last call; a new process counts with its mean since its start."""
+    def is_due(self, now: float) -> bool:
+        """Whether it needs all processes: the last time is long enough ago."""
+        return bool(self._markers or self._own_pids()) and now - self._all_at >= ALL_SECONDS
+
+    def cores(self, now: float, everything: dict[int, ProcessStat] | None) -> float:
+        """The cores that they have used since the last call; a new process counts with its mean since its start.
+        With ``everything``, all processes, none is taken for one that had its pid before.
+        """
         known = self._own_pids()
         if not self._markers and not known:
             return 0.0
         booted = time.clock_gettime(time.CLOCK_BOOTTIME)
-        used, seen, others = 0.0, {}, set()
-        for pid, stat in scan(proc=self._proc).items():
+        used, seen, others = 0.0, {}, {} if everything is not None else self._others
+        for pid, stat in (self._new() if everything is None else everything).items():
             seconds, age = stat.cpu_ticks / self._hertz, booted - stat.start / self._hertz
-            key = (pid, stat.start)
             if pid in known:
                 own = not self._is_contained(pid)
             else:
-                own = key not in self._others and self._is_own(pid)
+                own = self._others.get(pid) != stat.start and self._is_own(pid)
             if not own:
                 if age > 1.0:  # a younger one may still execute another program
-                    others.add(key)
+                    others[pid] = stat.start
                 continue
+            key = (pid, stat.start)
             seen[key] = seconds
             if key in self._seen and now > self._at:
                 used += max(0.0, seconds - self._seen[key]) / (now - self._at)
             else:
                 used += seconds / max(age, 0.02)
+        if everything is not None:
+            self._all_at = now
         self._seen, self._others, self._at = seen, others, now
         return used
+
+    def _new(self) -> dict[int, ProcessStat]:
+        """Own processes, and those that nothing is known of yet."""
+        pids = (int(name) for name in os.listdir(self._proc) if name.isdigit())
+        stats = (read_stat(pid, proc=self._proc) for pid in pids if pid not in self._others)
+        return {stat.pid: stat for stat in stats if stat is not None}
 
     def is_yopps(self, pid: int) -> bool:
         """Whether a process is a daemon, a client, or in a container."""
@@ -322,31 +346,36 @@ class OwnProcesses:
         return self._hierarchy != b"" and self._hierarchy in read_bytes(f"{self._proc}/{pid}/cgroup", 8192)
 
 
-class WaitingProcesses:
-    """Measures how long processes waited for the CPU, except those for which ``is_yopps`` is true."""
+class LastingProcesses:
+    """Measures how long processes ran, and waited for the CPU, except those for which ``is_yopps`` is true."""
 
     def __init__(self, proc: str, is_yopps: Callable[[int], bool]) -> None:
         self._proc = proc
         self._is_yopps = is_yopps
         self._hertz = os.sysconf("SC_CLK_TCK")
         self._known: dict[tuple[int, int], bool] = {}
-        self._waited: dict[tuple[int, int], int] = {}
+        self._so_far: dict[tuple[int, int], tuple[int, int]] = {}
         self._at = -math.inf
-        self._cores = -1.0
+        self._cores = UNKNOWN
         self._told = True
 
-    def cores(self, now: float) -> float:
-        """The cores that they waited for since the last measurement, which is repeated once a second; -1
-        before the second, and if the kernel reports no waiting times.
+    def is_due(self, now: float) -> bool:
+        """Whether it needs all processes."""
+        return now - self._at >= ALL_SECONDS or (self._cores == UNKNOWN and self._told)
+
+    def cores(self, now: float, everything: dict[int, ProcessStat] | None) -> tuple[float, float]:
+        """The cores that those used which existed at the last two calls with ``everything``, all processes, and the
+        cores that they and new ones waited for meanwhile; -1 before the second, and if the kernel reports no waiting
+        times.
 
         Processes that have ended meanwhile, and kernel threads, are not counted.
         """
-        seconds = now - self._at
-        if seconds < WAITING_SECONDS and (self._cores >= 0 or not self._told):
+        if everything is None:
             return self._cores
+        seconds = now - self._at
         booted = time.clock_gettime(time.CLOCK_BOOTTIME)
-        known, waited, waits, told = {}, {}, 0, False
-        for pid, stat in scan(proc=self._proc).items():
+        known, so_far, runs, waits, told = {}, {}, 0, 0, False
+        for pid, stat in everything.items():
             if KTHREADD in (pid, stat.parent):
                 continue
             key, age = (pid, stat.start), booted - stat.start / self._hertz
@@ -357,15 +386,16 @@ class WaitingProcesses:
                 known[key] = yopps
             if yopps:
                 continue
-            waited[key] = waited_ns(pid, stat.threads, proc=self._proc)
-            told = told or waited[key] > 0
-            if key in self._waited:
-                waits += max(0, waited[key] - self._waited[key])
+            ran, waited = so_far[key] = ran_and_waited_ns(pid, stat.threads, proc=self._proc)
+            told = told or waited > 0
+            if (before := self._so_far.get(key)) is not None:
+                runs += max(0, ran - before[0])
+                waits += max(0, waited - before[1])
             elif age <= seconds:
-                waits += waited[key]
-        lately = told and seconds <= 2 * WAITING_SECONDS
-        self._known, self._waited, self._at, self._told = known, waited, now, told
-        self._cores = waits / 1e9 / seconds if lately and seconds > 0 else -1.0
+                waits += waited
+        lately = told and seconds <= 2 * ALL_SECONDS
+        self._known, self._so_far, self._at, self._told = known, so_far, now, told
+        self._cores = (runs / 1e9 / seconds, waits / 1e9 / seconds) if lately and seconds > 0 else UNKNOWN
         return self._cores
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import time
 from collections.abc import Callable, Iterable
 
@@ -27,6 +28,10 @@ INLINE_SECONDS = 0.003
 
 OFTEN_SECONDS = 0.005
 """Passes longer than this keep to the normal interval while the host is watched."""
+
+SPREAD = 0.2
+"""The part by which each interval is shorter or longer, by chance, while the host is watched: the nodes of a host that
+measured it at the same time would count each other's threads as those of programs outside."""
 
 
 class Seldom:
@@ -105,8 +110,10 @@ class Monitor:
     async def _watch(self, interval: float, host: HostReader) -> None:
         with contextlib.suppress(OSError):
             host.read()  # the first reading only sets the zero of its counters
+        due = self._loop.time()
         while True:
-            await asyncio.sleep(interval)
+            due = max(due + interval * random.uniform(1 - SPREAD, 1 + SPREAD), self._loop.time())
+            await asyncio.sleep(due - self._loop.time())
             try:
                 await self._look(host)
             except OSError as error:  # e.g. no file descriptor is free

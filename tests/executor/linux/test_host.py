@@ -10,7 +10,8 @@ from unittest import mock
 
 import pytest
 
-from executor.linux.watching.host import HostReader, WaitingProcesses
+from executor.linux.procfs import scan
+from executor.linux.watching.host import HostReader, LastingProcesses
 from executor.records import HostUtilization
 
 from ...steps import steps
@@ -145,6 +146,34 @@ def test_those_outside_are_asked_for_what_they_waited_while_no_core_is_idle(tmp_
     assert told(30.0, 2.0) == -1.0, "of what was long ago nothing is told"
 
 
+def test_the_use_of_those_outside_that_last_is_told_and_of_a_new_one_is_not(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+
+    def told(used: float, new: int) -> float:
+        proc.process(7, "python train.py", used, 1000, waited=1.0)
+        proc.process(8, "sh task", 5 * used, 1000, "4:cpu:/hadoop-yarn/x", waited=1.0)
+        proc.process(new, "cc1", 0.3, 0.3, waited=0.0)
+        return next_reading(reader, proc, clock, busy=2.0, yopp=0.0).outside_lasting
+
+    assert told(1.0, 100) == -1.0
+    assert told(1.4, 101) == pytest.approx(0.8)
+
+
+def test_a_process_that_has_the_pid_of_another_one_is_known_within_a_second(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+
+    def daemons(command: str, age: float) -> float:
+        proc.process(7, command, 4.0 + clock.now - 100.0, age)
+        return next_reading(reader, proc, clock, busy=2.0, yopp=0.0).daemons_cpu
+
+    assert daemons("make all", 1000) == daemons("make all", 1000) == 0.0
+    client = "python3 -m yarnopp_cli run true"
+    del proc.starts[7]
+    assert [daemons(client, 8) > 0 for _ in range(3)][-1], "it was taken for the other for a second at most"
+
+
 def test_a_kernel_that_tells_nobodys_wait_is_not_believed(tmp_path: Path) -> None:
     clock = Clock()
     reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
@@ -156,9 +185,11 @@ def test_a_kernel_that_tells_nobodys_wait_is_not_believed(tmp_path: Path) -> Non
 def test_where_nobodys_wait_is_told_they_are_asked_once_a_second(tmp_path: Path) -> None:
     proc = FakeProc(tmp_path)
     proc.process(7, "make all", 1.0, 1000)
-    waiting = WaitingProcesses(str(tmp_path), lambda pid: False)
-    with mock.patch("executor.linux.watching.host.waited_ns", return_value=0) as asked:
-        assert [waiting.cores(now) for now in (10.0, 10.25, 10.5, 11.0, 11.25)] == [-1.0] * 5
+    lasting = LastingProcesses(str(tmp_path), lambda pid: False)
+    with mock.patch("executor.linux.watching.host.ran_and_waited_ns", return_value=(0, 0)) as asked:
+        for now in (10.0, 10.25, 10.5, 11.0, 11.25):
+            cores = lasting.cores(now, scan(proc=str(tmp_path)) if lasting.is_due(now) else None)
+            assert cores == (-1.0, -1.0)
     assert asked.call_count == 2
 
 
