@@ -232,6 +232,9 @@ def test_no_socket_and_nobody_behind_it_say_how_to_start(tmp_path: Path) -> None
     with pytest.raises(ConnectionFailedError) as caught:
         Connection(f"unix:{tmp_path / 'rm.sock'}")
     assert caught.value.hint == "yopp up"
+    with pytest.raises(ConnectionFailedError) as caught:
+        Connection(f"unix:{tmp_path / 'rm.sock'}", hint="yopp -D x=true up")
+    assert caught.value.hint == "yopp -D x=true up"
     with pytest.raises(ConnectionFailedError):
         Connection("localhost:notaport")
     with pytest.raises(ConnectionFailedError):

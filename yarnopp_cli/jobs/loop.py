@@ -23,6 +23,8 @@ from .taskrecords import TaskRecords
 from .watching import Observer, SignalWatch, Stops
 
 _LONGEST_WAIT = 60.0
+_PROXY = "yopp -D yarn.nodemanager.distributed-scheduling.enabled=true up"
+"""What starts a cluster whose nodes have an AMRMProxy."""
 
 
 class MasterLoop:
@@ -182,7 +184,7 @@ class MasterLoop:
             return self._nodes[call.node_address]
         if self._scheduler_address and not isinstance(call.request, KillApplicationRequest):
             if self._scheduler is None:
-                self._scheduler = Connection(self._scheduler_address, peer="the AMRMProxy")
+                self._scheduler = Connection(self._scheduler_address, peer="the AMRMProxy", hint=_PROXY)
             return self._scheduler
         if self.rm is None:
             self.rm = Connection(self._rm_address)

@@ -49,7 +49,8 @@ class Loss:
 
 def retrying(error: YoppError, patience: float = PATIENCE_SECONDS) -> str:
     """The notice for the user about a loss."""
-    return f"{error.message}: retrying for {patience:g} s (`yopp up` starts what is missing)"
+    start = error.hint if error.hint.startswith("yopp ") else "yopp up"
+    return f"{error.message}: retrying for {patience:g} s (`{start}` starts what is missing)"
 
 
 class StopRequested(Record):

@@ -30,8 +30,13 @@ Answer = tuple[int, Any]
 """The id that ``send`` returned, and the response dataclass or the YoppError."""
 
 
+STARTS = "yopp up"
+"""The command that starts the daemons of a cluster."""
+
+
 class Connection:
-    """One connection to a daemon: ``unix:/path``, ``/path`` or ``host:port``; ``peer`` names it in errors.
+    """One connection to a daemon: ``unix:/path``, ``/path`` or ``host:port``; ``peer`` names it in errors, and ``hint``
+    says what starts it.
 
     ``call`` waits for one answer, as ``send`` and then ``answer`` do. To make calls without waiting, ``send``
     them, poll ``fileno()`` until it is readable, and ``receive`` the answers. Both styles can be mixed: an
@@ -39,10 +44,17 @@ class Connection:
     thread-safe.
     """
 
-    def __init__(self, address: str, *, peer: str = "the ResourceManager", timeout: float = 10.0) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        peer: str = "the ResourceManager",
+        hint: str = STARTS,
+        timeout: float = 10.0,
+    ) -> None:
         self.address = address
         self.peer = peer
-        self._socket = _connect(address, peer, timeout)
+        self._socket = _connect(address, peer, hint, timeout)
         self._lines = Lines()
         self._outgoing = bytearray()
         self._next_id = 1
@@ -225,7 +237,7 @@ class Connection:
             self._end = ConnectionFailedError(f"lost the connection to {self.peer}", because=because)
 
 
-def _connect(address: str, peer: str, timeout: float) -> socket:
+def _connect(address: str, peer: str, hint: str, timeout: float) -> socket:
     path = address.removeprefix("unix:")
     is_path = path.startswith("/") or address.startswith("unix:")
     try:
@@ -248,7 +260,7 @@ def _connect(address: str, peer: str, timeout: float) -> socket:
     except (FileNotFoundError, ConnectionRefusedError) as error:
         missing = isinstance(error, FileNotFoundError)
         because = f"there is no socket {path}" if missing else f"nothing listens at {address}"
-        raise ConnectionFailedError(f"{peer} is not running", because=because, hint="yopp up") from None
+        raise ConnectionFailedError(f"{peer} is not running", because=because, hint=hint) from None
     except (OSError, ValueError) as error:
         raise ConnectionFailedError(
             f"cannot reach {peer} at {address}", because=str(getattr(error, "strerror", None) or error)

@@ -15,7 +15,7 @@ from yarnopp_cli.errors import (
     InvalidResourceRequestError,
 )
 from yarnopp_cli.masters import messages as m
-from yarnopp_cli.masters.ends import PATIENCE_SECONDS
+from yarnopp_cli.masters.ends import PATIENCE_SECONDS, retrying
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.masters.resuming import stored_task
 from yarnopp_cli.masters.tasks import Task, Waiting
@@ -422,6 +422,8 @@ def test_an_rm_that_stays_away_is_given_up() -> None:
     event = m.CallFailed(held, ConnectionFailedError("lost the connection"))
     said = only(m.Notice, script.tell(event))
     assert not said, "a moment's absence is nobody's business"
+    proxy = ConnectionFailedError("no AMRMProxy", hint="yopp -D x=true up")
+    assert retrying(proxy) == "no AMRMProxy: retrying for 20 s (`yopp -D x=true up` starts what is missing)"
     while script.now < PATIENCE_SECONDS:
         due = script.master.next_deadline()
         assert due is not None

@@ -136,7 +136,7 @@ class AdminService:
             raise InvalidResourceRequestError(
                 f"a node of {size} could not run any useful container",
                 because=f"the smallest node has {least}",
-                hint=f"request at least {least.memory} MB and {least.vcores} vcores",
+                hint=f"--memory {least.memory} and --vcores {least.vcores} at least",
             )
         if not replace(size, others=()).fits_in(LARGEST_NODE):
             raise InvalidResourceRequestError(
