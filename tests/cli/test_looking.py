@@ -576,7 +576,9 @@ def test_a_signal_that_is_given_as_a_container_is_told_how_it_is_given(cli: Cli,
 def test_a_container_by_the_name_of_its_job(cli: Cli, cluster: Cluster) -> None:
     cluster.applications = [application(1, name="train"), application(2, name="train.py")]
     cluster.containers = [container(1, 1), container(1, 2), container(2, 1)]
-    assert cli("container", "status", "train.2", "-q").out.split() == [container_id(1, 2)]
+    for word in ("train.2", f"{app_id(1)}.2"):
+        assert cli("container", "status", word, "-q").out.split() == [container_id(1, 2)]
+    assert cli("container", "status", "application_1_0001.2").code == 66, "of another cluster"
     assert cli("container", "status", "train.1-2", "-q").out.split() == [
         container_id(1, 1),
         container_id(1, 2),

@@ -284,7 +284,14 @@ def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPa
         "application_1795333996006_0001", "sleep " + "1" * 40, "me", "default", "MAPREDUCE",
         YarnApplicationState.RUNNING, FinalApplicationStatus.UNDEFINED, containers_running=20, containers_queued=100,
     )  # fmt: skip
-    for row, columns in ((container, containers.columns(9000)), (application, applications.columns(9000))):
+    preempted = replace(
+        container, state=ContainerState.DONE, exit_status=-108, finished_at_ms=8000, position=0, task=12
+    )
+    for row, columns in (
+        (container, containers.columns(9000)),
+        (preempted, containers.columns(9000)),
+        (application, applications.columns(9000)),
+    ):
         stream = Terminal()
         monkeypatch.setattr("sys.stdout", stream)
         monkeypatch.setenv("COLUMNS", str(cells))
@@ -296,6 +303,6 @@ def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPa
             "1.2" if cells < 200 else container.container_id,
             application.application_id,
         )
-        assert row is application or {"NODE", "TIME"} <= set(title.split())
-        assert "RUNNING" in line
+        assert row is application or {"NODE", "TIME", "EXIT", "TASK"} <= set(title.split())
+        assert ("KILLED" if row is preempted else "RUNNING") in line
         assert cells < 200 or title.split() == " ".join(column.title for column in shown).split()

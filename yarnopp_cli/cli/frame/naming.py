@@ -172,15 +172,16 @@ def _by_name(reports: Sequence[ApplicationReport], word: str) -> str:
 
 
 def by_names(client: Client, named: Sequence[str]) -> list[str]:
-    """The words, ``NAME.2`` replaced by container 2 of the application with this name, unless an application is called
-    so. Raises UsageError where several have the name."""
+    """The words, ``NAME.2`` and ``application_…_0003.2`` replaced by container 2 of this application, unless an
+    application is called so. Raises UsageError where several have the name."""
     reports = cache(lambda: client.applications())
     found = []
     for word in named:
-        match = None if _IDENTIFYING.fullmatch(word) or is_container(word) else _OF_NAMED.fullmatch(word)
+        never = _IDENTIFYING.fullmatch(word) and not word.startswith("application_")
+        match = None if never or is_container(word) else _OF_NAMED.fullmatch(word)
         if match is not None and all(one.name != word for one in reports()):
             application_id = _by_name(reports(), match[1])
-            if application_id != match[1]:
+            if any(one.application_id == application_id for one in reports()):
                 word = f"{_number(application_id)}.{match[2]}"
         found.append(word)
     return found
