@@ -271,6 +271,14 @@ def test_what_the_system_refuses_is_no_bug(cli: Cli, monkeypatch: pytest.MonkeyP
             ),
         ),
         (
+            "run --output out/{task} true",
+            (
+                "invalid value for '-o' / '--output'",
+                "'out/{task}' is not one of 'table', 'wide', 'json', 'jsonl', 'tsv', 'name'",
+                "--results NAME writes the output of tasks to files; `yopp run --help` lists what it takes",
+            ),
+        ),
+        (
             "run --retries -1 true",
             ("invalid value for '--retries'", "-1 is below 0", "`yopp run --help` lists what it takes"),
         ),

@@ -134,7 +134,7 @@ class Yopp:
         """Start it and go on; it is ended with the test."""
         process = subprocess.Popen(
             [*self.command, *args], env=self.environment, cwd=self.home, text=True, errors="replace",
-            stdin=subprocess.DEVNULL, stdout=more.pop("stdout", subprocess.PIPE),
+            stdin=more.pop("stdin", subprocess.DEVNULL), stdout=more.pop("stdout", subprocess.PIPE),
             stderr=more.pop("stderr", subprocess.PIPE), **more,
         )  # fmt: skip
         self.started.append(process)

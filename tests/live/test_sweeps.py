@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,20 @@ def test_tasks_read_their_file_or_their_piece_of_what_is_piped_in(cluster: Yopp,
     for words in (("-d",), ("--stdin", "a.txt"), ("--shell",)):
         assert "exclude each other" in cluster("run", "--pipe", *words, "cat", input="x\n", code=2).stderr
     assert "would not be read" in cluster("run", "cat", input="x\n", code=2).stderr
+
+
+def test_input_that_comes_while_its_job_runs_is_told_to_be_unread(cluster: Yopp, tmp_path: Path) -> None:
+    ran, come = tmp_path / "ran", tmp_path / "come"
+    job = cluster.start(
+        "run", "sh", "-c", f"touch {ran}; until [ -e {come} ]; do sleep 0.02; done", stdin=subprocess.PIPE
+    )
+    wait_until(ran.exists, what="it runs")
+    assert job.stdin is not None
+    job.stdin.write("late\n")
+    job.stdin.flush()
+    come.touch()
+    told = job.communicate(timeout=20)[1]
+    assert job.returncode == 0 and "the standard input was not read" in told
 
 
 def test_a_sweep_goes_on_by_its_log_and_its_output_is_in_files(cluster: Yopp, tmp_path: Path) -> None:

@@ -136,6 +136,8 @@ def _three_lines(message: str, command: str, argv: list[str]) -> UsageError:
         because = re.sub(r"is not a valid int(eger)?( range)?$", "is not a whole number", found[2])
         because = re.sub(r"is not in the range (\d+)<=x<=(\d+)[.]?$", r"is not between \1 and \2", because)
         because = re.sub(r"is not in the range x>=(\d+)[.]?$", r"is below \1", because)
+        if "'--output'" in found[1] and command in ("yopp run", "yopp rerun"):
+            hint = f"--results NAME writes the output of tasks to files; {hint}"
         return UsageError(found[1], because=because, hint=hint)
     if found := _NO_SUCH.fullmatch(message):
         word = found[3] if found[2] == "command" else _as_typed(found[3], argv)

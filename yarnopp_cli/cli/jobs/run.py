@@ -40,6 +40,7 @@ from .variables import assignments, surroundings, surroundings_of, with_values
 
 if TYPE_CHECKING:
     from ...jobs.client import JobClient
+    from ..frame.output import Printer
     from .on_yarn import YarnJobs
 
 
@@ -154,6 +155,16 @@ class Program(Options):
             from .inputs import refuse_unread
 
             refuse_unread()
+
+    def check_late_input(self, printer: Printer) -> None:
+        """Warn if something was piped into this command while its job ran."""
+        if not stat.S_ISCHR(os.fstat(0).st_mode):
+            from .inputs import unread
+
+            if unread():
+                printer.warn(
+                    "the standard input was not read: --pipe, --stdin FILE or --from - give it to tasks"
+                )
 
 
 class Containers(Options):
@@ -436,7 +447,9 @@ def run(
             return start(session, client, planned, submission, replace(shown, log=log), detach=detach, **more)
 
     if program.stdin is None and not program.pipe:
-        return submit(tasks)
+        code = submit(tasks)
+        program.check_late_input(session.printer)
+        return code
     from .inputs import fed
 
     with fed(tasks, program.stdin, program.pieces(detach=detach), directory or "", session.run_dir) as given:
