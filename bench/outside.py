@@ -1,12 +1,13 @@
 """How much opportunistic containers disturb programs outside yopp, and how much of the rest of the CPU they use.
 
 In each trial the load runs alone in one window and beside opportunistic containers in another, measured from the
-second second on. Trials of all cases take turns, in clusters with the shipped site file. ``of alone`` is the work that
-the load did beside containers, divided by what it did alone; of a compiler it is the CPU time of everything outside
-yopp, since its work in a window is 0.8 to 1.4 of that in the window before without any containers. ``of what is
-left`` is the CPU time of the containers, divided by what the load left of the host. A process that wakes every 10 ms
-has a millisecond of work to do; ``later by`` is how much later it finishes that. The floor is the same without
-containers. Then short tasks beside a load are timed, compared with GNU parallel.
+second second on. Trials of all cases take turns, in clusters with the shipped site file. ``of alone`` is the CPU time
+that the load had beside containers, divided by what it had alone; of a compiler, that of everything outside yopp; of
+a process that wakes, how often it was done in time. ``work`` is the same of what was done in that CPU time: by a
+compiler, 0.8 to 1.4 of that in the window before, also without any containers; in memory, less while another core is
+busy, whoever uses it. ``of what is left`` is the CPU time of the containers, divided by what the load left of the
+host. A process that wakes every 10 ms has a millisecond of work to do; ``later by`` is how much later it finishes
+that. The floor is the same without containers. Then short tasks beside a load are timed, compared with GNU parallel.
 """
 
 from __future__ import annotations
@@ -224,6 +225,10 @@ def _trial(case: Case, clusters: Sequence[Cluster], seconds: float, repeats: boo
     figures = {}
     if case.load == COMPILING:
         figures["of alone"] = beside.outside / alone.outside
+        figures["work"] = beside.work / alone.work
+    elif case.load == MEMORY:
+        figures["of alone"] = beside.own / alone.own
+        figures["work"] = beside.work / alone.work
     elif alone.work:
         figures["of alone"] = beside.work / alone.work
     left = CORES - alone.busy
@@ -253,6 +258,7 @@ def noticed(cases: list[Case], trials: int, seconds: float, attempts: int, defin
             "load: job",
             "of alone",
             "worst",
+            "work",
             "of what is left",
             "worst left",
             "later by, ms",
@@ -277,7 +283,7 @@ def noticed(cases: list[Case], trials: int, seconds: float, attempts: int, defin
         done, left = rounds.values(name, "of alone"), rounds.values(name, "of what is left")
         table.rows.append(
             (rounds.label(name),
-             rounds.median(name, "of alone"), min(done, default=None),
+             rounds.median(name, "of alone"), min(done, default=None), rounds.median(name, "work"),
              rounds.median(name, "of what is left"), min(left, default=None),
              rounds.median(name, "median"), rounds.median(name, "99 %"),
              min(rounds.values(name, "spare"), default=None))
