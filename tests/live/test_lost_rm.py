@@ -53,11 +53,12 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
     go = yopp.home / "go"
     script = f"echo first; until [ -e {go} ]; do sleep 0.02; done; echo last"
     job = yopp("run", "-q", "-d", "--", "sh", "-c", script).stdout.strip()
-    shown = yopp.home / "shown"
+    shown, waiting = yopp.home / "shown", yopp.home / "waiting"
+    with waiting.open("w") as notes:
+        wait = yopp.start("wait", job, stderr=notes)
     looking = [
         yopp.start(*words)
         for words in (
-            ("wait", job),
             ("logs", "-f", job),
             ("events", "-f", "--timeout", f"{limit:.0f}"),
             ("ps", "-w", "0.2"),
@@ -66,7 +67,7 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
     with shown.open("w") as events:
         seen = yopp.start("events", "-f", stdout=events)
         wait_until(lambda: "ContainerStarted" in shown.read_text(), what="the job runs")
-        wait, logs, events_, ps = looking
+        logs, events_, ps = looking
         begun = [one.stdout.readline() for one in (logs, events_, ps) if one.stdout is not None]
         assert begun[0] == "first\n" and all(begun)
         until_it_waits(wait)
@@ -76,6 +77,7 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
             yopp("rm", "stop")
         yopp("rm", "start")
         wait_until(lambda: "ResourceManagerRecovered" in shown.read_text(), what="events come again")
+        wait_until(lambda: AGAIN in waiting.read_text(), what="the command that waits says so before the job ends")
         go.touch()
         wait_until(lambda: "ApplicationFinished" in shown.read_text(), what="the end is told")
         seen.send_signal(signal.SIGINT)
@@ -83,8 +85,9 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
         assert AGAIN in told and "no longer kept" not in told
     numbers = [int(line.split()[0]) for line in shown.read_text().splitlines()]
     assert numbers == list(range(numbers[0], numbers[-1] + 1)), "each event once"
-    out, err = wait.communicate(timeout=30)
-    assert (wait.returncode, out) == (0, f"{job} FINISHED SUCCEEDED, exit 0\n") and err.count(AGAIN) == 1
+    out = wait.communicate(timeout=30)[0]
+    assert (wait.returncode, out) == (0, f"{job} FINISHED SUCCEEDED, exit 0\n")
+    assert waiting.read_text().count(AGAIN) == 1
     out, err = logs.communicate(timeout=30)
     assert (logs.returncode, out) == (0, "last\n"), err
     assert AGAIN in events_.communicate(timeout=30 + limit)[1] and events_.returncode == 124

@@ -407,8 +407,10 @@ class LocalClient:
                 if self._rm_lost:
                     self._rm = Connection(self._rm.address)
                     self._rm_lost = False
-                    patience.connected()
-                answer = self._call(self._rm, request, timeout)
+                    # The request itself may be answered only when something happens.
+                    self._call(self._rm, rm.GetClusterInfoRequest(), DEFAULT_TIMEOUT)
+                    patience.found()
+                return self._call(self._rm, request, timeout)
             except NoAnswerError:
                 raise
             except ConnectionFailedError as error:
@@ -417,9 +419,6 @@ class LocalClient:
                 if self._until is not None and time.monotonic() >= self._until:
                     raise
                 patience.lost(error)
-            else:
-                patience.found()
-                return answer
 
     def _call(self, connection: Connection, request: Request[ResponseT], timeout: float) -> ResponseT:
         """Make one call over a connection, and report it to ``trace``."""

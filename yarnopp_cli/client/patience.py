@@ -22,7 +22,6 @@ class Patience:
         self._tell = tell
         self._may_return = may_return
         self._loss = Loss()
-        self._connected = 0.0
 
     def lost(self, error: ConnectionFailedError) -> None:
         """Wait until the next try. Raises ConnectionFailedError if there is no further try."""
@@ -44,14 +43,10 @@ class Patience:
             self._tell(retrying(error))
         time.sleep(RETRY_SECONDS)
 
-    def connected(self) -> None:
-        """The RM accepts connections again; whether it answers is not yet known."""
-        self._connected = time.monotonic()
-
     def found(self) -> None:
         """A call was answered: the loss is over, and the next one counts separately."""
         if self._loss.since is None:
             return
-        away = self._connected - self._loss.since
+        away = time.monotonic() - self._loss.since
         self._tell(f"the ResourceManager is available again after {away:.1f} s")
         self._loss.over()

@@ -247,7 +247,6 @@ class JobClient:
                 patience.lost(lost)
                 try:
                     self.connection = Connection(self.run_dir.rm_socket)
-                    patience.connected()
                     info = self.connection.call(GetClusterInfoRequest())
                     patience.found()
                     if info.cluster_timestamp != info.started_at_ms:

@@ -181,7 +181,6 @@ class Session(Record, frozen=False):
             except ConnectionFailedError as error:
                 lost = error
             else:
-                patience.connected()
                 patience.found()
                 return client
         raise lost
