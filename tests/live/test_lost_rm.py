@@ -77,7 +77,9 @@ def test_commands_that_look_for_long_find_the_next_rm(yopp: Yopp, restart: str) 
             yopp("rm", "stop")
         yopp("rm", "start")
         wait_until(lambda: "ResourceManagerRecovered" in shown.read_text(), what="events come again")
-        wait_until(lambda: AGAIN in waiting.read_text(), what="the command that waits says so before the job ends")
+        wait_until(
+            lambda: AGAIN in waiting.read_text(), what="the command that waits says so before the job ends"
+        )
         go.touch()
         wait_until(lambda: "ApplicationFinished" in shown.read_text(), what="the end is told")
         seen.send_signal(signal.SIGINT)

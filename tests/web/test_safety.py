@@ -5,17 +5,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import socket
 import stat
 import subprocess
 import sys
 import zlib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.live.conftest import Yopp
 from yarnopp_cli.web.http import MOST
+from yarnopp_cli.web.listening import BACKLOG
 
 from .conftest import Site, WebCluster, started
 
@@ -360,6 +363,29 @@ def test_a_crowd_of_silent_callers_leaves_the_daemon_its_descriptors(web: WebClu
         for one in crowd:
             one.close()
     assert web.rm.get("/ws/v1/cluster/info").status == 200
+
+
+def test_a_crowd_that_comes_at_once_does_not_take_all_the_descriptors_of_a_daemon_that_has_few(
+    yopp: Yopp,
+) -> None:
+    few = partial(resource.setrlimit, resource.RLIMIT_NOFILE, (BACKLOG, BACKLOG))
+    up = yopp.start("up", "--ports", "auto", "--vcores", "2", "--memory", "1024", preexec_fn=few)
+    assert up.wait(60) == 0
+    rm = Site((yopp.run_dir / "rm.http").read_text().strip())
+    crowd: list[socket.socket] = []
+    try:
+        for _ in range(BACKLOG):  # all wait in the kernel while the first one's server is loaded
+            one = socket.socket()
+            one.setblocking(False)
+            crowd.append(one)
+            one.connect_ex((rm.host, rm.port))
+        assert "well" in yopp("run", "echo", "well").stdout.split()
+        assert rm.get("/ws/v1/cluster/info").status == 200
+        assert "well" in yopp("run", "echo", "well").stdout.split()
+    finally:
+        for one in crowd:
+            one.close()
+    assert "Too many open files" not in (yopp.run_dir / "rm.log").read_text()
 
 
 def listening(run_dir: Path) -> set[int]:

@@ -82,6 +82,8 @@ class ConnectionLimit:
         self._make = make
         files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self._most = max(8, min(MOST, files // SHARE))
+        self.at_once = self._most // 4
+        """How many connections may be accepted before this hears of the first."""
         self._now = asyncio.get_running_loop().time
         self._heard: dict[web.RequestHandler, float] = {}
         """When each connection was made, or a request of it last began or ended; the longest ago first."""
@@ -315,7 +317,10 @@ async def start(bound: socket.socket, listener: WebListener, routes: list[Route]
     logging.getLogger("aiohttp.server").addFilter(_is_ours)
     runner = web.AppRunner(app, handle_signals=False, shutdown_timeout=CLOSE_SECONDS, **kept)
     await runner.setup()
-    return WebServer(runner, await loop.create_server(app[_LIMIT], sock=bound, backlog=BACKLOG))
+    # asyncio accepts as many callers at once as its backlog has, before the limit hears of any.
+    serving = await loop.create_server(app[_LIMIT], sock=bound, backlog=app[_LIMIT].at_once)
+    bound.listen(BACKLOG)
+    return WebServer(runner, serving)
 
 
 class _Protocol(web.RequestHandler):
