@@ -377,7 +377,14 @@ def test_what_cannot_be_waited_for_is_refused_and_nothing_is_taken_in() -> None:
 def test_explain_says_why_and_until_when() -> None:
     cluster, _ = cluster_with()
     first = Job(cluster, kind=GUARANTEED, size=SMALL)
-    job = Job(cluster, submitted=later(after=(f"{first.id}:ok",), begin_at_ms=TIMESTAMP + 7_200_000))
+    job = Job(
+        cluster,
+        submitted=later(
+            after=(f"{first.id}:ok",),
+            begin_at_ms=TIMESTAMP + 7_200_000,
+            deadline_at_ms=TIMESTAMP + 10_800_000,
+        ),
+    )
     found = cluster.ask(ExplainRequest(job.id))
     assert [one.kind for one in found.reasons] == [ReasonKind.BEGINS_AT, ReasonKind.AFTER]
     assert {one.code for one in found.reasons} == {ReasonCode.NOT_BEGUN}
@@ -385,3 +392,4 @@ def test_explain_says_why_and_until_when() -> None:
     told = "\n".join(sentences(found))
     assert "It does not begin before 2025-12-10T22:53:20.000Z (in 2.0 h)." in told
     assert f"It waits for {first.id} to succeed before it begins" in told
+    assert "It will be ended at 2025-12-10T23:53:20.000Z, its deadline (in 3.0 h)." in told

@@ -208,6 +208,7 @@ EXPLANATION = {
         "estimatedStart": moment_or_0,
         "estimatedLast": moment_or_0,
         "estimate": str,
+        "deadlineAt": moment_or_0,
         "outlived": [str],
         **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs"), (int, None)),
         "actions": [{"command": str, "effect": str}],

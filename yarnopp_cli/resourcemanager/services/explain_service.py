@@ -117,7 +117,8 @@ class ExplainService:
             sum(one.number for one in asked) - (attempt.am_ask.outstanding if attempt.am_ask else 0),
             _why_not_begun(app) if app.postponed else _why_no_master(app),
         )
-        return explanations.explain_application(snapshot, now_ms)
+        found = explanations.explain_application(snapshot, now_ms)
+        return replace(found, deadline_at_ms=app.context.deadline_at_ms)
 
     def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
         """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``why``: with the

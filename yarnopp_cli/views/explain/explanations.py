@@ -25,7 +25,7 @@ from ...records.explanation import (
 )
 from ...records.ids import short
 from ...records.reports import NodeReport, NodeState
-from ..text import about, are, listed, number_of, ordinal, sentence, vcores
+from ..text import about, are, listed, number_of, ordinal, sentence, timestamp, vcores
 from .reasons import amount, by_type, lacks, names, oldest, text
 
 _BUSY = frozenset((ReasonCode.PRESSURE, ReasonCode.WINDOW))
@@ -57,6 +57,7 @@ def document(found: Explanation) -> dict[str, Any]:
         "estimatedStart": found.estimated_start_ms,
         "estimatedLast": found.estimated_last_ms,
         "estimate": found.estimate,
+        "deadlineAt": found.deadline_at_ms,
         "outlived": list(found.outlived),
         "waitedSinceSubmitMs": None if found.waited_since_submit_ms < 0 else found.waited_since_submit_ms,
         "waitedSinceEligibleMs": None
@@ -248,7 +249,9 @@ def _of_node(found: Explanation) -> Iterable[str]:
     yield from (text(one, found.at_ms) for one in own)
     if group is not None:
         why = (
-            " and ".join(text(one) for one in group.reasons) or "there is room for it, or room is being made"
+            " and ".join(text(one) for one in group.reasons)
+            or (any(one.kind is ReasonKind.WINDOW_CLOSED for one in own) and "it waits until then")
+            or "there is room for it, or room is being made"
         )
         held = _held_by(group.reasons[0].holders, found) if group.reasons else ""
         yield f"First in its queue is {short(group.first)}: {why}{held}"
@@ -297,6 +300,9 @@ def _of_application(found: Explanation) -> Iterable[str]:
     yield _waited(found, "The longest-waiting one has waited" if several else "It has waited")
     if not found.waits:
         yield "No container of it is waiting"
+    if found.deadline_at_ms:
+        left = about(max(0, found.deadline_at_ms - found.at_ms))
+        yield f"It will be ended at {timestamp(found.deadline_at_ms)}, its deadline (in {left})"
 
 
 def _queued_there(found: Explanation, group: Group) -> Iterable[str]:
