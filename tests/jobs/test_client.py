@@ -142,7 +142,7 @@ def test_what_passes_before_a_job_is_submitted_is_a_part_of_its_time(
 ) -> None:
     settings = load([], [], environ={}, state_dir=str(tmp_path))
     client = JobClient(RunDir.of(str(tmp_path)), settings, [].append, limit)
-    client.until -= 2
+    client._begun -= 2
     job = plan_run(("true",), TaskSpec(1, Resource(10, 1)), 4)
     assert passed <= client.charged(replace(job, start_ms=900_000)).start_ms <= passed * 100
 
