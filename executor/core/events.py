@@ -61,11 +61,13 @@ class ContainerResumeRequested(ContainerMessage):
 
 
 class ContainerLaunched(ContainerMessage):
-    """Its process exists. ``process_start`` in clock ticks after boot; ``cgroup`` is its directory, for users."""
+    """Its process exists, since ``ago`` seconds. ``process_start`` in clock ticks after boot; ``cgroup`` is its
+    directory, for users."""
 
     pid: int
     process_start: int
     cgroup: str = ""
+    ago: float = 0.0
 
 
 class ContainerLaunchFailed(ContainerMessage):

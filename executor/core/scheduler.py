@@ -260,7 +260,9 @@ class ContainerScheduler(PressureActions):
         container.pid = event.pid
         container.process_start = event.process_start
         container.cgroup = event.cgroup
-        container.started_at_ms = self._epoch_ms
+        container.started_at_ms = self._epoch_ms - round(event.ago * 1000)
+        if container.running_since is not None:
+            container.running_since -= event.ago
 
     def _on_resumed(self, container: Container) -> None:
         self._move(container, events.ContainerResumed)

@@ -173,7 +173,7 @@ class LinuxContainerExecutor:
         #: commands that wait because the host is short of a resource, in order, by container ("" for the node)
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
-        self._ender = Ender(context, self._health.suspect)
+        self._ender = Ender(context, self._health)
         self._window = WindowKeeper(settings.opportunistic_window, post)
         self._wall_clock = WallClock(wall_offset(), post)
 
@@ -471,13 +471,12 @@ class LinuxContainerExecutor:
         if not self._pool.follow(first, following):
             following.waits_on()
 
-    def _began(self, held: LiveContainer, over: bool) -> None:
+    def _began(self, held: LiveContainer, ran: float | None) -> None:
         path = self._cgroups.path(held.container_id)
-        launched = ContainerLaunched(held.container_id, held.pid, held.start, path)
-        if over:
-            held.launched = launched
-        else:
-            self._post(launched)
+        if ran is None:
+            self._post(ContainerLaunched(held.container_id, held.pid, held.start, path))
+        else:  # it is told with its end
+            held.launched = ContainerLaunched(held.container_id, held.pid, held.start, path, ago=ran)
 
     def _ended_in_slot(
         self,

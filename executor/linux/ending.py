@@ -21,6 +21,7 @@ from .context import ExecutorContext, LiveContainer
 from .procfs import children, continue_all, is_alive, is_running, send
 from .shim import CANNOT_FORK, RETRY_SECONDS, Ended, is_shim, kill_identified, read_exit_file
 from .threads import beside
+from .watching.health import HealthChecker
 
 LOG = logging.getLogger(__name__)
 
@@ -35,11 +36,11 @@ NO_PROCESS = f"no process can be started: {os.strerror(errno.EAGAIN)}"
 
 
 class Ender:
-    """Ends containers and posts ContainerExited for them. ``suspect`` is called when the node let one not begin."""
+    """Ends containers and posts ContainerExited for them; tells ``health`` of those that failed or could not begin."""
 
-    def __init__(self, context: ExecutorContext, suspect: Callable[[str], None]) -> None:
+    def __init__(self, context: ExecutorContext, health: HealthChecker) -> None:
         self._context = context
-        self._suspect = suspect
+        self._health = health
         self._cgroups = context.cgroups
         self._loop = context.loop
 
@@ -138,7 +139,7 @@ class Ender:
             usage = settle()
             held.ended = True
             known = code if code is not None or not held.killed else 128 + signal.SIGKILL
-            self._context.post(
+            self._post(
                 ContainerExited(held.container_id, known, usage, following=following, launched=launched)
             )
 
@@ -200,9 +201,14 @@ class Ender:
         usage = self._cgroups.usage(held.container_id, self._context.clock())
         if self._cgroups.mode == "none":
             usage = replace(usage, cpu_seconds=max(usage.cpu_seconds, end.cpu_seconds))
-        self._context.post(ContainerExited(held.container_id, code, usage, fault))
-        if fault:
-            self._suspect(fault)
+        self._post(ContainerExited(held.container_id, code, usage, fault))
+
+    def _post(self, end: ContainerExited) -> None:
+        self._context.post(end)
+        if end.node_fault:
+            self._health.suspect(end.node_fault)
+        elif end.exit_code:
+            self._health.has_failed()
 
 
 class Cleaner:

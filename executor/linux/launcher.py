@@ -28,6 +28,7 @@ import marshal
 import os
 import select
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -277,12 +278,14 @@ class Launcher:
             journal.note(b"end %d\n" % error.args[0])
             self._tell("failed", name, *error.args)
             return None
+        begun = time.monotonic()
         start = _start_of(pid)
         journal.note(b"pid %d %d\n" % (pid, start))
         short = _ends_soon(pid)
         if not short:
             self._tell("started", name, pid, start, base)
         _, status = os.waitpid(pid, 0)
+        seconds = time.monotonic() - begun
         code = status >> 8 if status & 127 == 0 else 128 + (status & 127)
         journal.note(b"end %d\n" % code)
         figures = self._figures.end()
@@ -290,7 +293,7 @@ class Launcher:
         following = self._following()
         told = code, figures, "" if following is None else following[0]
         if short:
-            self._tell("ran", name, pid, start, base, *told)
+            self._tell("ran", name, pid, start, base, seconds, *told)
         else:
             self._tell("ended", name, *told)
         os.chdir("/")

@@ -123,11 +123,11 @@ class Slot:
 class Pool:
     """Up to ``limit`` slots; none if that is 0, or without cgroups.
 
-    ``began`` is called when a container runs, with its pid set, and whether ``ended`` is called at once; ``ended``
-    when its process has ended, with a function that frees the slot and returns the figures, the exit code, the
-    container that follows and begins ("" for none), and whether it is known to have left no process; ``failed``
-    when it cannot be started, with its request, exit code, reason and errno; ``refused`` when it has to be started
-    without a slot. All are called from the loop, never from ``launch``.
+    ``began`` is called when a container runs, with its pid set, and how many seconds it ran if ``ended`` is called at
+    once; ``ended`` when its process has ended, with a function that frees the slot and returns the figures, the exit
+    code, the container that follows and begins ("" for none), and whether it is known to have left no process;
+    ``failed`` when it cannot be started, with its request, exit code, reason and errno; ``refused`` when it has to be
+    started without a slot. All are called from the loop, never from ``launch``.
 
     ``trouble`` is why no slot can be made, "" if there was no failure; it is logged once, unless ``quiet``.
     Containers can only read the directories ``read_only``, as far as the kernel can enforce that.
@@ -138,7 +138,7 @@ class Pool:
         context: ExecutorContext,
         limit: int,
         *,
-        began: Callable[[LiveContainer, bool], None],
+        began: Callable[[LiveContainer, float | None], None],
         ended: Callable[[LiveContainer, Callable[[], ContainerUsage], int, str, bool], None],
         failed: Callable[[LiveContainer, LaunchRequest, int, str, int], None],
         refused: Callable[[LiveContainer, LaunchRequest, CgroupLimits], None],
@@ -540,8 +540,8 @@ class Pool:
             case "ended":
                 self._has_ended(slot, *rest[1:])
             case "ran":
-                self._started(slot, *rest[1:4], over=True)
-                self._has_ended(slot, *rest[4:])
+                self._started(slot, *rest[1:5])
+                self._has_ended(slot, *rest[5:])
 
     def _has_ended(self, slot: Slot, code: int, figures: Figures, following: str) -> None:
         if not following and slot.next is not None and not self.take_back(slot.next.held.container_id):
@@ -552,13 +552,14 @@ class Pool:
             settle = self._pass_on if following else self._settle
             self._ended(gone.held, lambda: settle(slot, gone.held, figures), code, following, clean)
 
-    def _started(self, slot: Slot, pid: int, start: int, base: Figures, *, over: bool = False) -> None:
+    def _started(self, slot: Slot, pid: int, start: int, base: Figures, ran: float | None = None) -> None:
+        """``ran``: it has ended after so many seconds."""
         if slot.now is None:
             return
         slot.group.begin(base)
         held = slot.now.held
         held.pid, held.start = pid, start
-        self._began(held, over)
+        self._began(held, ran)
         if not self._idle and len(self._slots) < self._limit:
             self._loop.call_soon(self._grow)
 
@@ -670,7 +671,7 @@ class Pool:
             held.pid = pid or slot.group.launcher
             if begun is not None:
                 slot.group.baseline = begun.baseline
-            self._began(held, False)
+            self._began(held, None)
         usage = slot.group.usage(self._context.clock(), 0)
         code = KILLED if begun is None or begun.code is None else begun.code
         self._ended(held, lambda: usage, code, following, False)

@@ -29,12 +29,14 @@ from yarnopp_cli.records.client_protocol import (
     WatchJobRequest,
     WatchJobResponse,
 )
+from yarnopp_cli.records.explanation import ExplainRequest, Explanation
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, Sweep, TaskReport, TaskSpec, TaskState, from_rows
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart
 from yarnopp_cli.resourcemanager.hosting import past
+from yarnopp_cli.views.explain.explanations import sentences
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Node
 
@@ -494,6 +496,26 @@ def test_who_hears_of_an_end_alone_keeps_what_was_told_of_the_tasks() -> None:
     told = cluster.ask(WatchJobRequest(job.id, first.position, first.notices, attempt=first.attempt))
     assert told.end is not None and told.end.exit_code == 3 and first.attempt == 1
     assert (told.attempt, told.position) == (first.attempt, first.position), "it is no other life of the RM"
+
+
+def test_explain_counts_the_tasks_that_a_jobs_bound_holds_back() -> None:
+    cluster, (node,) = cluster_with()
+    job, free = Job(cluster, 5, max_running=2), Job(cluster, 5)
+
+    def held_back(one: Job) -> tuple[int, int]:
+        found: Explanation = cluster.ask(ExplainRequest(one.id))
+        assert found.waits is False or one is free
+        told = "3 more tasks wait until others end: at most 2 may have a container (--max-running)."
+        assert (told in sentences(found)) is (found.held_back == 3)
+        return found.held_back, found.max_running
+
+    assert (held_back(job), held_back(free)) == ((3, 2), (0, 0))
+    first, *_ = starts = [
+        one for one in node.beat().tasks_to_start if job.id.partition("_")[2] in one.container_id
+    ]
+    node.beat(*map(said, starts))
+    node.beat(said(first, ContainerState.DONE, 0))
+    assert held_back(job) == (2, 2)
 
 
 def test_a_job_that_could_never_have_a_container_is_refused() -> None:

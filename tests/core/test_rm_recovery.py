@@ -495,6 +495,8 @@ def test_a_master_elsewhere_registers_again_and_keeps_its_containers() -> None:
     node.register()
     again = master.register()
     assert [one.id for one in again.containers_from_previous_attempts] == [granted.id]
+    app = cluster.context.live[master.app_id]
+    assert app.guaranteed_allocated_total == 1, "the life that granted it has counted it"
     master.response_id = 0
     node.beat(replace(node.statuses[granted.id], state=DONE, exit_status=0))
     assert [one.container_id for one in master.allocate().completed] == [granted.id]

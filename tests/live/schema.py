@@ -209,6 +209,8 @@ EXPLANATION = {
         "estimatedLast": moment_or_0,
         "estimate": str,
         "deadlineAt": moment_or_0,
+        "heldBack": amount,
+        "maxRunning": amount,
         "outlived": [str],
         **dict.fromkeys(("waitedSinceSubmitMs", "waitedSinceEligibleMs"), (int, None)),
         "actions": [{"command": str, "effect": str}],

@@ -288,6 +288,7 @@ class Explanation(Record):
     ``container`` or ``node`` is what is explained, ``free`` what is free at the node. ``counts`` is the
     number of an application's containers by state, or of a node's: running ones by type, the others by state.
     ``ended`` is how an application ended, ``deadline_at_ms`` when one that has not will be ended (0: never).
+    ``held_back`` tasks of a hosted job request no container, because ``max_running`` others have one.
     """
 
     id: str
@@ -317,6 +318,8 @@ class Explanation(Record):
     counts: dict[str, int] = field(default_factory=dict)
     ended: str = ""
     deadline_at_ms: int = 0
+    held_back: int = 0
+    max_running: int = 0
 
     @property
     def estimated_start_ms(self) -> int:

@@ -215,10 +215,11 @@ class ContainerLedger:
             attempt.am_container = container
         elif (tasks := self._rm.task_books.get(attempt.app.id)) is not None:
             tasks.found(container)
-        by = (
-            BY_DISTRIBUTED_SCHEDULER if _is_remote(container.id, attempt) else "by an earlier ResourceManager"
-        )
-        self._take(container, None, by)
+        if _is_remote(container.id, attempt):
+            self._take(container, None, BY_DISTRIBUTED_SCHEDULER)
+        else:
+            self._take(container, None, "by an earlier ResourceManager", counted=True)
+            container.allocated_at_ms = status.queued_at_ms or container.allocated_at_ms
         if attempt.ended and status.state is not ContainerState.DONE:
             self.observe(container, status)
             self.end_at_node(container, Cause(CauseKind.RESOURCEMANAGER), "Its attempt had ended")
@@ -293,9 +294,11 @@ class ContainerLedger:
 
     # -- what becomes of them ------------------------------------------------------------------------------------
 
-    def _take(self, container: RMContainer, claim: Claim | None, why: str) -> RMContainer:
+    def _take(
+        self, container: RMContainer, claim: Claim | None, why: str, *, counted: bool = False
+    ) -> RMContainer:
         """Enter a new container into every book. Its node has to speak of it before it expires; so long its token is
-        good.
+        good. ``counted``: its application's stored totals include it.
         """
         app, node = container.app, container.node
         self._sequence += 1
@@ -310,7 +313,7 @@ class ContainerLedger:
         if not container.is_guaranteed and claim is not None:
             node.load.claim(container.id, claim, container.resource)
         self._rm.monitor.refresh(node.load)
-        if not container.is_am:
+        if not container.is_am and not counted:
             app.guaranteed_allocated_total += container.is_guaranteed
             app.opportunistic_allocated_total += not container.is_guaranteed
         self._rm.history.allocated(

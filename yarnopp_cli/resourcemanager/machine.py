@@ -78,7 +78,7 @@ class ResourceManager:
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
         self._store = RMStateStore(context, hosting)
         self._recovery = recovery = Recovery(context, manager, ledger, hosting, queues, self._store)
-        explaining = ExplainService(context)
+        explaining = ExplainService(context, hosting.held_back)
         #: requests that are answered at once, whoever asks
         self._answers: dict[type, Callable[[Any], Any]] = {
             tracker.UnRegisterNodeManagerRequest: tracking.unregister,

@@ -72,6 +72,7 @@ class HealthChecker:
         self._post = post
         self._report = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._looked_at = float("-inf")
         self._closed = False
 
     def start(self) -> None:
@@ -93,6 +94,12 @@ class HealthChecker:
             self._report = reason
             self._later(AGAIN_SECONDS)
 
+    def has_failed(self) -> None:
+        """Call when a container has ended with an error: a disk that is full may be why. Check now, and not at the next
+        interval, until when the node would fail all containers that write, one after the other."""
+        if self._settings.disk_health_enabled and not self._report:
+            self._later(max(0.0, self._looked_at + AGAIN_SECONDS - self._context.loop.time()))
+
     def too_large(self, files: Iterable[str]) -> str:
         """Why these files, and not the node, are at fault that there was no room for them; "" if they are not.
 
@@ -113,6 +120,7 @@ class HealthChecker:
 
     async def _look(self) -> None:
         was_ill = self._report != ""
+        self._looked_at = self._context.loop.time()
         try:
             found = await asyncio.to_thread(self._find, forks=was_ill)
         except RuntimeError as error:  # no thread can be started

@@ -82,11 +82,12 @@ class TestOrderOfCommands:
         world = World(answers=False)
         world.schedule("c", O)
         world.advance(2)
-        exited = ContainerExited("c", 3, launched=ContainerLaunched("c", 17, 18, "/group"))
+        exited = ContainerExited("c", 3, launched=ContainerLaunched("c", 17, 18, "/group", ago=0.002))
         assert names(world.tell(exited)) == ["StoreContainer c", "CleanUpContainer c", "ReportStatus c"]
         record = world.records["c"]
         assert (record.state, record.exit_code, record.pid) == (ContainerState.DONE, 3, 17)
-        assert record.process_start == 18 and record.started_at_ms == record.finished_at_ms > 0
+        assert record.process_start == 18 and record.finished_at_ms - record.started_at_ms == 2
+        assert record.ran_ms == 2
 
 
 class TestArrival:

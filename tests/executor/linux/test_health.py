@@ -74,7 +74,7 @@ def test_a_full_disk_is_the_nodes_fault_until_there_is_room(
 
     async def scenario() -> None:
         async with a_node(small, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
-            assert (await node.run(a_spec("c1", "sh", "-c", "exit 3"))).exit_code == 3
+            assert (await node.run(a_spec("c1", "sh", "-c", "exit 0"))).exit_code == 0
             node.executor.perform(CleanUpContainer("c1"))
             ballast = fill(small, inodes=inodes)
             spec = a_spec("c2", "sh", "-c", "exit 4", files={"f": "x" * 8192})
@@ -153,6 +153,27 @@ def test_where_nothing_can_be_forked_it_is_the_nodes_fault(
                 await soon(lambda: forks.call_count >= 3, "it is tried")
                 assert health_of(node) == []
             await soon(lambda: health_of(node) == [""], "it is well again")
+
+    asyncio.run(scenario())
+
+
+@SLOTS
+def test_a_disk_that_is_full_when_a_container_fails_is_found_at_once(
+    small: Path, cgroups: CgroupDriver, slots: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the next regular look, two minutes later, each container that printed something failed there."""
+    monkeypatch.setattr(health, "AGAIN_SECONDS", 0.05)
+
+    async def scenario() -> None:
+        async with a_node(small, cgroups, ExecutorSettings(pooled_groups=slots)) as node:
+            fills = f"head -c 600000 /dev/zero > {small}/ballast; exit 3"
+            assert (await node.run(a_spec("c1", "sh", "-c", fills))).exit_code == 3
+            (report,) = await soon(lambda: health_of(node), "it is found")
+            assert report.startswith(str(small)) and "No space left on device" in report
+            (small / "ballast").unlink()
+            await soon(lambda: health_of(node)[1:] == [""], "it is well again")
+            assert (await node.run(a_spec("c2", "sh", "-c", "exit 4"))).exit_code == 4
+            assert len(health_of(node)) == 2
 
     asyncio.run(scenario())
 

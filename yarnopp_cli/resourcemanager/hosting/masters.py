@@ -40,7 +40,7 @@ from ...records.container_protocol import (
     UpdateContainersRequest,
 )
 from ...records.ids import ApplicationId
-from ...records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskState, as_rows
+from ...records.jobs import ENDED, JOB_FILE, JobSpec, PhaseSpec, TaskState, as_rows
 from ...records.master_protocol import (
     AllocateRequest,
     FinishApplicationMasterRequest,
@@ -309,6 +309,16 @@ class HostedMasters:
         job = self._jobs.get(application_id)
         end = job.end if job is not None else self._ends.get(application_id)
         return self._stops.get(application_id), end
+
+    def held_back(self, application_id: str) -> tuple[int, int]:
+        """How many tasks request no container because so many others of the job have one: its bound, 0 for none."""
+        job = self._jobs.get(application_id)
+        most = 0 if job is None else job.master.job.max_running
+        if job is None or not most:
+            return 0, 0
+        counts = job.master.tally.counts
+        having = sum(number for state, number in counts.items() if state not in (TaskState.WAITING, *ENDED))
+        return (counts[TaskState.WAITING] if having >= most else 0), most
 
     def succeeded(self, application_id: str) -> tuple[int, ...]:
         """The rows of tasks of a job that has ended which ended well."""

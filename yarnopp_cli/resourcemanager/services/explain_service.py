@@ -9,7 +9,7 @@ Decisions: history-in-a-ring.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from executor.light import replace
@@ -47,10 +47,12 @@ MOST_REQUESTS = 100
 
 
 class ExplainService:
-    """Answers ``explain`` and ``getActivities`` calls."""
+    """Answers ``explain`` and ``getActivities`` calls. ``held_back`` returns how many tasks of an application its
+    hosted master holds back, and the bound."""
 
-    def __init__(self, context: RMContext) -> None:
+    def __init__(self, context: RMContext, held_back: Callable[[str], tuple[int, int]]) -> None:
         self._rm = context
+        self._held_back = held_back
 
     def explain(self, request: ExplainRequest) -> Explanation:
         """Explain one id. Raises the error of its kind if it does not exist."""
@@ -118,7 +120,10 @@ class ExplainService:
             _why_not_begun(app) if app.postponed else _why_no_master(app),
         )
         found = explanations.explain_application(snapshot, now_ms)
-        return replace(found, deadline_at_ms=app.context.deadline_at_ms)
+        held_back, most = self._held_back(app.id)
+        return replace(
+            found, deadline_at_ms=app.context.deadline_at_ms, held_back=held_back, max_running=most
+        )
 
     def _asked(self, attempt: RMAppAttempt, durations: Durations, *, why: bool) -> list[Asked]:
         """Outstanding asks, those of one shape, type and duration together: they wait for the same. ``why``: with the

@@ -58,6 +58,8 @@ def document(found: Explanation) -> dict[str, Any]:
         "estimatedLast": found.estimated_last_ms,
         "estimate": found.estimate,
         "deadlineAt": found.deadline_at_ms,
+        "heldBack": found.held_back,
+        "maxRunning": found.max_running,
         "outlived": list(found.outlived),
         "waitedSinceSubmitMs": None if found.waited_since_submit_ms < 0 else found.waited_since_submit_ms,
         "waitedSinceEligibleMs": None
@@ -300,6 +302,10 @@ def _of_application(found: Explanation) -> Iterable[str]:
     yield _waited(found, "The longest-waiting one has waited" if several else "It has waited")
     if not found.waits:
         yield "No container of it is waiting"
+    if found.held_back:
+        more = number_of(found.held_back, "more task")
+        waits = are(found.held_back, "waits", "wait")
+        yield f"{more} {waits} until others end: at most {found.max_running} may have a container (--max-running)"
     if found.deadline_at_ms:
         left = about(max(0, found.deadline_at_ms - found.at_ms))
         yield f"It will be ended at {timestamp(found.deadline_at_ms)}, its deadline (in {left})"
