@@ -217,8 +217,8 @@ class ExecutorSettings(Record, kw_only=True):
     """The number of cores that processes outside yopp must want (use, or wait for), while no core is idle, to count as
     pressure. yopp's own daemons and clients are not counted."""
     pressure_sampling_ms: int = setting("yopp.nodemanager.pressure.sampling-interval-ms", 250, at_least=20)
-    """How often the machine is measured while opportunistic containers run or wait and pressure or utilization
-    matters. Otherwise container-monitor.interval-ms holds."""
+    """How often the machine is measured while opportunistic containers run and pressure or utilization matters; half
+    as often while they only wait. Otherwise container-monitor.interval-ms holds."""
     pressure_sustained_ms: int = setting("yopp.nodemanager.pressure.sustained-ms", 400, at_least=0)
     """How long the CPU must be short before opportunistic containers are paused, so that a short burst pauses none.
     """

@@ -52,6 +52,9 @@ needs a few milliseconds gets them soon."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 5.0, 60.0
 """After how long a paused container gets a turn; doubled each time that it has to be paused again."""
 
+SELDOM = 2
+"""While no opportunistic container runs, the time between two measurements of the machine is so many times longer."""
+
 UNITS = 20
 """Into how many units a core is divided when victims are chosen."""
 
@@ -118,7 +121,7 @@ class PressureActions(ContainerActions):
     def __init__(self, total: Resource, settings: ExecutorSettings, **rest: Any) -> None:
         super().__init__(total, settings, **rest)
         self._watches = settings.pressure_enabled or self._lends
-        self._watching = False
+        self._watched_ms = 0
         self._thresholds = overallocation(settings)
         self._cpu = CpuPressure(
             outside=settings.pressure_outside_cpu,
@@ -153,18 +156,22 @@ class PressureActions(ContainerActions):
     # -- what is measured
 
     def _settle_watch(self) -> None:
-        """After each step: have the machine watched while there are opportunistic containers."""
-        wanted = self._watches and (
-            len(self._opportunistic) > 0
-            or any(container.is_opportunistic for container in self._active.values())
-        )
-        if wanted == self._watching:
+        """After each step: have the machine watched while there are opportunistic containers, less often while none of
+        them runs."""
+        interval_ms = 0
+        if self._watches:
+            often, active = self._settings.pressure_sampling_ms, self._active.values()
+            if any(one.is_opportunistic and one.state is not PAUSED for one in active):
+                interval_ms = often
+            elif len(self._opportunistic) > 0 or any(one.is_opportunistic for one in active):
+                interval_ms = SELDOM * often
+        if interval_ms == self._watched_ms:
             return
-        self._watching = wanted
-        if not wanted:
+        self._watched_ms = interval_ms
+        if not interval_ms:
             self._host = None  # it says nothing about later
             self._idle = {}
-        self._emit(WatchHost(self._settings.pressure_sampling_ms if wanted else 0))
+        self._emit(WatchHost(interval_ms))
 
     def _measure(self, container: Container, usage: ContainerUsage) -> None:
         """A container was measured; ``container.usage`` is still the previous measurement."""
@@ -250,7 +257,7 @@ class PressureActions(ContainerActions):
         return -(-use.memory_bytes // MIB) if use is not None and use.settled else container.allocated.memory
 
     def _on_host_sampled(self, event: NodeUtilizationSampled) -> None:
-        if not self._watching:
+        if not self._watched_ms:
             return  # it was still under way when watching ended
         self._host = host = event.host
         self._cores = host.cores

@@ -80,6 +80,7 @@ class Monitor:
         self._virtual_memory = virtual_memory  # only if needed: it reads one file for each process
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
+        self._watched = 0.0
         self._counted: dict[str, float] = {}
         self._cpu_seconds = 0.0
         self._sampled_at = 0.0
@@ -99,20 +100,20 @@ class Monitor:
         self._task = self._watching = None
 
     def watch(self, interval_ms: int) -> None:
-        """Measure containers and host at this interval from now on; 0 ends that."""
-        if self._watching is not None:
+        """Measure containers and host at this interval after the next measurement; 0 ends that."""
+        self._watched = interval_ms / 1000
+        if self._watching is not None and interval_ms <= 0:
             self._watching.cancel()
             self._watching = None
-        if interval_ms > 0:
-            host = self._make_host(lambda: self._cpu_seconds)
-            self._watching = self._loop.create_task(self._watch(interval_ms / 1000, host))
+        elif self._watching is None and interval_ms > 0:
+            self._watching = self._loop.create_task(self._watch(self._make_host(lambda: self._cpu_seconds)))
 
-    async def _watch(self, interval: float, host: HostReader) -> None:
+    async def _watch(self, host: HostReader) -> None:
         with contextlib.suppress(OSError):
             host.read()  # the first reading only sets the zero of its counters
         due = self._loop.time()
         while True:
-            due = max(due + interval * random.uniform(1 - SPREAD, 1 + SPREAD), self._loop.time())
+            due = max(due + self._watched * random.uniform(1 - SPREAD, 1 + SPREAD), self._loop.time())
             await asyncio.sleep(due - self._loop.time())
             try:
                 await self._look(host)

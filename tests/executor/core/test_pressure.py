@@ -264,6 +264,13 @@ def test_the_machine_is_watched_only_while_it_could_matter() -> None:
     assert [c.interval_ms for c in world.schedule("g", G) if isinstance(c, WatchHost)] == []
     assert [c.interval_ms for c in world.schedule("o", O) if isinstance(c, WatchHost)] == [250]
     assert [c.interval_ms for c in world.exit("o") if isinstance(c, WatchHost)] == [0]
+    world = yielding()
+    world.outside = [1.0, 1.0]
+    world.tick(4)
+    assert world.states("o1", "o2") == ["PAUSED", "PAUSED"] and world.watched_ms == 500
+    world.outside = []
+    world.tick(4)
+    assert world.states("o1", "o2") == ["RUNNING", "RUNNING"] and world.watched_ms == 250
 
 
 # -- where the kernel's weights make them yield
