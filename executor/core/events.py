@@ -61,7 +61,7 @@ class ContainerResumeRequested(ContainerMessage):
 
 
 class ContainerLaunched(ContainerMessage):
-    """Its process exists, since ``ago`` seconds. ``process_start`` in clock ticks after boot; ``cgroup`` is its
+    """Its process has existed for ``ago`` seconds. ``process_start`` in clock ticks after boot; ``cgroup`` is its
     directory, for users."""
 
     pid: int

@@ -157,6 +157,8 @@ def test_an_rm_that_stands_still_is_told_within_seconds_by_every_command(cluster
                 err = told.communicate(timeout=SOON * PATIENCE)[1]
                 assert told.returncode == 69, (words, err)
                 assert "does not answer" in err and f"`kill -CONT {rm}`" in err, words
+        nodes = cluster("status", code=4).stdout
+        assert "is running, process" in nodes and "registering" not in nodes, "nobody knows more of it now"
     finally:
         os.kill(rm, signal.SIGCONT)
     assert ProcessId.of(rm) is not None and cluster("ps").returncode == 0

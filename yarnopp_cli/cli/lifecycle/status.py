@@ -124,7 +124,8 @@ def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
         "DISCONNECTED": "has not reached the ResourceManager since "
         + timestamp(node.own.rm_lost_at_ms if node.own is not None else 0),
         "UNRESPONSIVE": "is running and does not answer",
-        "NEW": "is registering with the ResourceManager",
+        # Where the ResourceManager does not answer, a warning says so.
+        "NEW": "is running" if seen.info is None else "is registering with the ResourceManager",
     }
     parts = [words.get(state, state), f"process {node.daemon.process.pid}"]
     size = node.report.total if node.report is not None else node.own.total if node.own is not None else None
