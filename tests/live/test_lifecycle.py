@@ -74,6 +74,11 @@ def test_other_settings_are_refused_by_name_and_nothing_changes(yopp: Yopp) -> N
     assert f"running with {queue}=10, you asked for 7 (-D)" in because
     assert "yopp down" in hint
     assert "vcores" not in because
+    others = [
+        f"-Dyopp.nodemanager.pressure.{one}-ms=99" for one in ("sampling-interval", "quiet", "sustained")
+    ]
+    many = yopp("up", "--nodes", "3", "--memory", "768", f"-D{queue}=7", *others, code=1)
+    assert many.stderr.count("running with ") == 1 + 5 and "; and 1 more" in many.stderr
     yopp("up", "--nodes", "2")
     assert daemons(yopp) == first
     assert [node["state"] for node in first["nms"]] == ["RUNNING", "RUNNING"]

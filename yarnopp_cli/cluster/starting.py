@@ -61,6 +61,9 @@ ENDING_SECONDS = 15.0
 """How long a cluster may take to shut itself down before it counts as stuck."""
 ORDERLY_SECONDS = 0.5
 """How long an NM may run on after its RM if both shut down cleanly."""
+MOST_DIFFERENCES = 5
+"""How many settings an error names in which a cluster differs."""
+
 CALL_SECONDS = 5.0
 _V2 = "/sys/fs/cgroup/cgroup.controllers"
 
@@ -212,7 +215,8 @@ class _Start:
         if found:
             raise YoppError(
                 "the cluster is running with other settings",
-                because="; ".join(found),
+                because="; ".join(found[:MOST_DIFFERENCES])
+                + (f"; and {more} more" if (more := len(found) - MOST_DIFFERENCES) > 0 else ""),
                 hint="`yopp down` first, or leave out the options that differ",
             )
 

@@ -177,7 +177,7 @@ def _chosen(
         if strange := sorted(asked.difference(every)):
             raise UsageError(
                 f"{application_id} has no task {strange[0]}",
-                because=f"its tasks are {_spans(every)}",
+                because=f"its {'task is' if len(every) == 1 else 'tasks are'} {_spans(every)}",
                 hint=f"`yopp ps -a --app {application_id} --columns task,exit,command` lists them",
             )
         return [number for number in every if number in asked]
