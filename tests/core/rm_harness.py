@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -75,11 +76,13 @@ def asks(
 
 
 class Cluster:
-    """The machine at ``now`` seconds; the RM's own clock began at 0, people's at TIMESTAMP."""
+    """The machine at ``now`` seconds; the RM's own clock began at 0, people's at TIMESTAMP. ``heard``: nodes that say
+    nothing for long do not count as silent."""
 
     def __init__(
         self,
         *,
+        heard: bool = True,
         lifetime: str = "stay",
         heartbeat_wait: bool = True,
         queues: QueueSettings = DEFAULT_QUEUES,
@@ -97,6 +100,8 @@ class Cluster:
             capacity=capacity,
             queues=queues,
         )
+        if heard:
+            self.context.silence_seconds = math.inf
         self.rm = ResourceManager(self.context, read_queues)
         self.now = 0.0
         self.stopped: str | None = None

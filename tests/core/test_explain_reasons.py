@@ -286,7 +286,7 @@ def test_a_master_that_has_no_container_or_does_not_speak() -> None:
 
 
 def test_granted_and_never_started_is_its_masters_matter() -> None:
-    cluster = Cluster()
+    cluster = Cluster(heard=False)
     node = cluster.node()
     master = cluster.master()
     [one] = master.allocate(asks(1, ONE)).allocated

@@ -8,10 +8,11 @@ from executor.records import ContainerState, ContainerStatus, ExecutionType, Res
 from yarnopp_cli.errors import InvalidIdError, InvalidResourceRequestError, NodeNotFoundError
 from yarnopp_cli.records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
 from yarnopp_cli.records.explanation import ExplainRequest, ReasonKind
+from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerLaunchContext
 
-from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
+from .rm_harness import GUARANTEED, OPPORTUNISTIC, TIMESTAMP, Cluster, asks, done, queued, status
 
 ONE = Resource(100, 1)
 
@@ -338,8 +339,27 @@ def test_masters_waiting_are_told_of_a_node_whose_connection_is_lost_and_comes_a
     assert not cluster.answered(call), "a resync is no news"
 
 
+@pytest.mark.parametrize("kind", [GUARANTEED, OPPORTUNISTIC])
+def test_a_silent_node_gets_nothing_until_it_speaks_again(kind: ExecutionType) -> None:
+    """A stopped process keeps its connection: containers were sent to it until it expired, ten minutes later."""
+    cluster = Cluster(heard=False)
+    stopped, other = cluster.node("h1:1"), cluster.node("h2:1")
+    master = cluster.master()
+    for second in range(1, 6):
+        cluster.at(second)
+        other.beat()
+    granted = [master.allocate(asks(1, execution_type=kind)).allocated[0] for _ in range(4)]
+    assert {one.node_id for one in granted} == {other.name}
+    other.beat(*map(status, granted))
+    stopped.beat()
+    more = [*master.allocate(asks(4, execution_type=kind)).allocated, *master.allocate().allocated]
+    assert stopped.name in {one.node_id for one in more}
+    events = [one.kind for one in cluster.ask(GetEventsRequest()).events]
+    assert events.count(EventKind.NODE_SILENT) == events.count(EventKind.NODE_RETURNED) == 1
+
+
 def test_a_node_that_misses_heartbeats_is_told_to_be_silent_long_before_it_expires() -> None:
-    cluster = Cluster()
+    cluster = Cluster(heard=False)
     node = cluster.node()
     node.beat()
 

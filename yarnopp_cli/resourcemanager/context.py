@@ -93,6 +93,8 @@ class DueKind(enum.Enum):
     EVENTS = "EVENTS"
     #: a node may have been silent for too long (node)
     NODE_LIVENESS = "NODE_LIVENESS"
+    #: a node may be silent: until it speaks again it gets nothing new (node)
+    NODE_SILENCE = "NODE_SILENCE"
     #: a master may have been silent for too long (attempt)
     MASTER_LIVENESS = "MASTER_LIVENESS"
     #: the client in which a master ran did not come again (application)
@@ -281,6 +283,9 @@ class RMContext:
         self.now = 0.0
         self.now_ms = 0
         self.settings = settings
+        longest = max(settings.heartbeat_interval_ms, settings.heartbeat_interval_max_ms)
+        self.silence_seconds = SILENT_HEARTBEATS * longest / 1000
+        """How long a node has to be unheard to count as silent."""
         self.capacity = capacity or CapacitySchedulerSettings()
         self.identity = identity
         self.heartbeat_wait = heartbeat_wait
@@ -471,6 +476,10 @@ class RMContext:
         """No call of this one waits any more. While a master's did it counted as alive."""
         if isinstance(listener, RMAppAttempt) and listener.held is not None:
             listener.last_contact = self.now
+        elif isinstance(listener, RMNode):
+            self.deadlines.ensure(
+                Due(DueKind.NODE_SILENCE, listener.node_id), self.now + self.silence_seconds
+            )
         listener.held = None
         listener.answer_due = False
         self.deadlines.clear(self._held(listener))
@@ -496,9 +505,8 @@ class RMContext:
     def node_report(self, node: RMNode) -> NodeReport:
         """The report of a node: one that has missed several heartbeats is silent, even with an open socket."""
         report = node_report(node, self.identity.wall_offset)
-        longest = max(self.settings.heartbeat_interval_ms, self.settings.heartbeat_interval_max_ms) / 1000
         silence = self.now - node.last_contact
-        if node.state in GONE or node.held is not None or silence < SILENT_HEARTBEATS * longest:
+        if node.state in GONE or node.held is not None or silence < self.silence_seconds:
             return report
         told = report.health_report or f"no heartbeat for {silence:.0f} s"
         return replace(report, connected=False, health_report=told)

@@ -130,6 +130,7 @@ class ResourceManager:
             DueKind.WAIT: clients.waits.time_is_over,
             DueKind.EVENTS: self._history.waits.time_is_over,
             DueKind.NODE_LIVENESS: tracking.expired,
+            DueKind.NODE_SILENCE: tracking.silent,
             DueKind.MASTER_LIVENESS: masters.expired,
             DueKind.CLIENT_GONE: masters.client_gone,
             DueKind.LIFETIME: manager.timed_out,

@@ -78,6 +78,9 @@ class ResourceTrackerService:
             self._recall(node, request)
         to_cleanup = self._reconcile(node, request)
         self._heard(node, request)
+        self._rm.deadlines.ensure(
+            Due(DueKind.NODE_SILENCE, node.node_id), self._rm.now + self._rm.silence_seconds
+        )
         self._note(node, EventKind.NODE_ADDED if known is None else EventKind.NODE_RETURNED)
         self._rm.nodes_changed(node if is_news else None)
         return tracker.RegisterNodeManagerResponse(
@@ -153,7 +156,11 @@ class ResourceTrackerService:
             return self._response(request.response_id, action, diagnostics=text)
         if node.held is not None:
             self._let_go(node, NORMAL, node.last_number(node.held))
+        was_silent = not node.connected
         node.connect(call.connection_id)
+        if was_silent:
+            self._note(node, EventKind.NODE_RETURNED)
+            self._rm.tell_masters(node)
         node.unregistered = False
         node.acknowledge(request.response_id, request.running_applications)
         node.load.status = request.opportunistic
@@ -383,6 +390,19 @@ class ResourceTrackerService:
                 self._note(node, EventKind.NODE_SILENT, "its connection was lost")
                 self._disconnect(node)
 
+    def silent(self, node_id: str) -> None:
+        """A node may be silent, although its connection is open (its process is stopped): it gets nothing new then."""
+        node = self._rm.nodes.get(node_id)
+        if node is None or not node.connected or node.held is not None or self._rm.ending:
+            return
+        silence = self._rm.now - node.last_contact
+        if silence < self._rm.silence_seconds:
+            due = node.last_contact + self._rm.silence_seconds
+            self._rm.deadlines.set(Due(DueKind.NODE_SILENCE, node_id), due)
+        else:
+            self._note(node, EventKind.NODE_SILENT, f"no heartbeat for {silence:.0f} s")
+            self._disconnect(node)
+
     def expired(self, node_id: str) -> None:
         """A node's liveness deadline has come: it is lost if it has really been silent so long."""
         node = self._rm.nodes.get(node_id)
@@ -410,7 +430,7 @@ class ResourceTrackerService:
         self._note(node, EventKind.NODE_LOST if lost else EventKind.NODE_REMOVED, why)
         self._rm.move(node, event)
         self._disconnect(node)
-        for kind in (DueKind.DRAIN, DueKind.NODE_LIVENESS):
+        for kind in (DueKind.DRAIN, DueKind.NODE_LIVENESS, DueKind.NODE_SILENCE):
             self._rm.deadlines.clear(Due(kind, node.node_id))
         for container in list(node.containers.values()):
             self._ledger.abort(container, Cause(CauseKind.NODE_LOST), LOST)
