@@ -452,8 +452,7 @@ class HostUtilization(Record):
     how many cores processes outside yopp waited for in vain, ``outside_lasting`` how many were used by those that did
     not end soon; -1 if unknown. Memory in bytes. ``memory_stalled`` is
     the fraction of the time, 0 to 1, in which all tasks waited for memory (PSI ``full``); -1 if unknown. ``yields``:
-    opportunistic containers have so little weight that the kernel gives them only what others leave. ``seconds`` is the
-    time between the two readings; 0 if unknown.
+    opportunistic containers have so little weight that the kernel gives them only what others leave.
     """
 
     cores: int
@@ -469,7 +468,6 @@ class HostUtilization(Record):
     yields: bool = False
     daemons_cpu: float = 0.0
     runnable_others: int = -1
-    seconds: float = 0.0
     outside_lasting: float = -1.0
 
     @property

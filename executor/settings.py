@@ -219,7 +219,7 @@ class ExecutorSettings(Record, kw_only=True):
     pressure_sampling_ms: int = setting("yopp.nodemanager.pressure.sampling-interval-ms", 250, at_least=20)
     """How often the machine is measured while opportunistic containers run and pressure or utilization matters; half
     as often while they only wait. Otherwise container-monitor.interval-ms holds."""
-    pressure_sustained_ms: int = setting("yopp.nodemanager.pressure.sustained-ms", 400, at_least=0)
+    pressure_sustained_ms: int = setting("yopp.nodemanager.pressure.sustained-ms", 500, at_least=0)
     """How long the CPU must be short before opportunistic containers are paused, so that a short burst pauses none.
     """
     pressure_quiet_ms: int = setting("yopp.nodemanager.pressure.quiet-ms", 1500, at_least=0)

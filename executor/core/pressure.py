@@ -154,7 +154,7 @@ class CpuPressure:
         if excess <= 0:
             self._too_much_since = None
         elif self._too_much_since is None:
-            self._too_much_since = now - host.seconds
+            self._too_much_since = now
         full = host.idle <= (1 - self._saturated) * host.cores
         pressed = full and (wanted > 0 or (self._lends and excess > 0))
         if not pressed:
@@ -163,7 +163,7 @@ class CpuPressure:
             self._calm_down(now)
             return 0.0
         if self._since is None:
-            self._since = now - host.seconds
+            self._since = now
         if now - self._since < self._sustained:
             return 0.0
         return self._insist(host, demand, now)

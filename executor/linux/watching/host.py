@@ -218,7 +218,6 @@ class HostReader:
             memory_stalled=stalled,
             daemons_cpu=daemons,
             runnable_others=others,
-            seconds=seconds,
         )
 
     def _counters(self) -> _Reading:

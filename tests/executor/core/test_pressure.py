@@ -449,15 +449,6 @@ def test_threads_that_are_counted_wrongly_starve_no_process_that_lasts() -> None
         assert any(asked) is watch.is_on is starved, host
 
 
-def test_pressure_has_lasted_since_the_reading_before() -> None:
-    starved = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.8, runnable=4, outside_waiting=1.8)
-    for seconds, first in ((0.25, 2), (0.5, 1), (0.0, 3)):
-        watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.75, quiet=1.0)
-        host = replace(starved, seconds=seconds)
-        asked = [watch.sampled(host, Demand(opportunistic=2.0, used=1.8), at / 4) > 0 for at in range(4)]
-        assert asked.index(True) == first
-
-
 def test_what_several_nodes_take_together_counts_with_each() -> None:
     """Three nodes, a third of a core each: no one of them takes a tenth of what the compiler wants, and all do."""
     watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.75, quiet=1.5)
