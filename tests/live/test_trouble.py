@@ -104,7 +104,7 @@ def test_a_cluster_that_does_not_start_within_a_jobs_time_ends(
 
 
 def test_the_start_of_its_cluster_is_a_part_of_a_jobs_time_unless_it_begins_later(yopp: Yopp) -> None:
-    start_seconds, limit = 4, 8
+    start_seconds, limit = 4, 8  # the node is slow to start: that is the fault, and nothing waits by it
     slow = hindered(yopp, "nodemanager", f"time.sleep({start_seconds})")
     told = yopp("run", "--timeout", f"{limit}", "sleep", "100", code=124, env=slow).stderr
     stopped = re.search(

@@ -120,12 +120,13 @@ async def meanwhile(node: Node, fail: Callable[[], None], place: Path) -> Contai
     with open(go, "w") as writing:
         writing.write("\n")
     assert (await node.told(ContainerExited, "c1")).exit_code == 4
+    (report,) = await soon(lambda: health_of(node), "the failure of a container is a reason to look")
     spec = a_spec("c2", "sh", "-c", "exit 5")
     node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
     node.executor.perform(LaunchContainer(spec, CgroupLimits()))
     failed = await node.told(ContainerLaunchFailed, "c2")
     assert failed.node_status == DISKS
-    assert "" not in health_of(node), "it is not well"
+    assert health_of(node) == [report]
     return failed
 
 

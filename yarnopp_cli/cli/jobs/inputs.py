@@ -185,8 +185,8 @@ def _check_readable(path: str, named: str, directory: str) -> None:
     )
 
 
-def unread() -> bool:
-    """Whether data is piped into this command; without --stdin and --pipe no container reads it.
+def refuse_unread() -> None:
+    """Raise UsageError if data is piped into this command, because no container reads it.
 
     A pipe or file that our parent has, too, is its: a loop of a shell (``while read``) must not lose its lines. (dash
     has what it opens for one command, too: after ``<FILE`` in its scripts this says nothing.)
@@ -194,22 +194,17 @@ def unread() -> bool:
     try:
         here = os.fstat(0)
         if not (stat.S_ISFIFO(here.st_mode) or stat.S_ISREG(here.st_mode)):
-            return False
+            return
         theirs = os.stat(f"/proc/{os.getppid()}/fd/0")
         if (here.st_dev, here.st_ino) == (theirs.st_dev, theirs.st_ino):
-            return False
+            return
         if stat.S_ISREG(here.st_mode):
             left = here.st_size - os.lseek(0, 0, os.SEEK_CUR)
         else:
             (left,) = struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, b"\0" * 4))
     except OSError:
-        return False  # whose it is cannot be told
-    return bool(left > 0)
-
-
-def refuse_unread() -> None:
-    """Raise UsageError if data is piped into this command."""
-    if unread():
+        return  # whose it is cannot be told
+    if left > 0:
         raise UsageError(
             "the standard input would not be read",
             because="containers have no standard input, and data is piped into this command",

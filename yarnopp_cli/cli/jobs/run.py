@@ -149,22 +149,18 @@ class Program(Options):
             find_command(tasks.command[0], environment, directory)
         return tasks
 
-    def check_input(self) -> None:
-        """Raise UsageError if something was piped into this command that no task reads."""
+    def check_input(self, printer: Printer | None = None) -> None:
+        """Raise UsageError if something was piped into this command that no task reads; with ``printer``, of a job that
+        has ended, only warn."""
         if not self.pipe and not stat.S_ISCHR(os.fstat(0).st_mode):
             from .inputs import refuse_unread
 
-            refuse_unread()
-
-    def check_late_input(self, printer: Printer) -> None:
-        """Warn if something was piped into this command while its job ran."""
-        if not stat.S_ISCHR(os.fstat(0).st_mode):
-            from .inputs import unread
-
-            if unread():
-                printer.warn(
-                    "the standard input was not read: --pipe, --stdin FILE or --from - give it to tasks"
-                )
+            try:
+                refuse_unread()
+            except UsageError as error:
+                if printer is None:
+                    raise
+                printer.warn(f"the standard input was not read: {error.hint}")
 
 
 class Containers(Options):
@@ -448,7 +444,7 @@ def run(
 
     if program.stdin is None and not program.pipe:
         code = submit(tasks)
-        program.check_late_input(session.printer)
+        program.check_input(session.printer)
         return code
     from .inputs import fed
 
