@@ -40,11 +40,12 @@ def up(yopp: Yopp, *more: str) -> RunDir:
 
 
 def kill(run_dir: RunDir, *names: str) -> None:
-    """End these daemons by SIGKILL, all at once."""
+    """End these daemons by SIGKILL. All are stopped first, else one could restart another that dies before it."""
     processes = [daemon.process for daemon in run_dir.daemons() if daemon.name in names]
     assert len(processes) == len(names)
-    for process in processes:
-        process.send(signal.SIGKILL)
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for process in processes:
+            process.send(number)
     assert not wait_for_end(processes, 10)
 
 
@@ -157,31 +158,47 @@ def node_first(launch):
     launch._orders = launch._orders[::-1]
     begin(launch)
 
-def after_the_node(run_dir, order):
+def until(condition, what):
     deadline = time.monotonic() + 20
-    while order.name == "rm" and b"no connection" not in Path(run_dir.path, "{NM}.log").read_bytes()[known:]:
-        assert time.monotonic() < deadline, "the node has not looked for its RM"
+    while not condition():
+        assert time.monotonic() < deadline, what
         time.sleep(0.01)
+
+def process(name):
+    return run_dir.daemon(name).process
+
+def after_the_node(run_dir, order):
+    if order.name == "rm":
+        log = Path(run_dir.path, "{NM}.log")
+        until(lambda: b"no connection" in log.read_bytes()[known:], "the node has not looked for its RM")
+        process("{NM}").send(signal.SIGSTOP)
     return spawn(run_dir, order)
 
+def before_the_node(run_dir, order):
+    begun = spawn(run_dir, order)
+    if order.name == "rm":
+        until(lambda: run_dir.daemon("rm") is not None, "the RM has not begun")
+        process("rm").send(signal.SIGSTOP)
+    return begun
+
 def losing(launch, name=""):
-    node = run_dir.daemon("{NM}").process
     if name:
-        node.send(signal.SIGSTOP)
+        process("{NM}").send(signal.SIGSTOP)
+        process("rm").send(signal.SIGCONT)
     else:
-        rm = run_dir.daemon("rm").process
+        rm = process("rm")
         rm.send(signal.SIGKILL)
         wait_for_end([rm], 10)
-        node.send(signal.SIGCONT)
+        process("{NM}").send(signal.SIGCONT)
     finish(launch, name)
 
-Launch.finish = losing
+Launch.finish, launching._spawn = losing, before_the_node
 if sys.argv[2] == "late":
     Launch.begin, launching._spawn = node_first, after_the_node
 starting.ensure_cluster(running_configuration(run_dir), run_dir, lifetime=STAY)
 """
-"""Starts a cluster again, whose node cannot register before the RM is killed. A "late" RM begins when the node has
-found that there is none."""
+"""Starts a cluster again, whose node cannot register before the RM is killed: one of the two is stopped from the moment
+at which the other begins. A "late" RM begins when the node has found that there is none."""
 
 
 @pytest.mark.parametrize("rm", ["early", "late"])
