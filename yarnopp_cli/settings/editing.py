@@ -17,19 +17,9 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from .plain_toml import BARE
 from .toml import Outlined, outline, read_toml
 from .values import Value
-
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
-
-
-def literal(value: Value) -> str:
-    """A value as TOML writes it."""
-    if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return repr(value)
 
 
 def with_values(text: str, values: Mapping[str, Value | None]) -> str | None:
@@ -64,7 +54,8 @@ def _with_value(text: str, name: str, value: Value) -> str | None:
     wanted = {**before, name: value}
     if before == wanted and _same_types(before, wanted):
         return text
-    for candidate in _candidates(text, name, literal(value), known=name in before):
+    # TOML writes these values as JSON does.
+    for candidate in _candidates(text, name, json.dumps(value, ensure_ascii=False), known=name in before):
         found = _properties(candidate)
         if found == wanted and _same_types(found, wanted):
             return candidate
@@ -106,7 +97,7 @@ def _candidates(text: str, name: str, value: str, *, known: bool) -> Iterator[st
 
 def _key(name: str) -> str:
     """A dotted name as a key: parts that TOML takes bare stand bare."""
-    return ".".join(part if part and set(part) <= _BARE else json.dumps(part) for part in name.split("."))
+    return ".".join(part if part and BARE.issuperset(part) else json.dumps(part) for part in name.split("."))
 
 
 def _end_of_section(parts: list[Outlined], header: Outlined) -> int:

@@ -14,7 +14,8 @@ from executor.hints import Any
 from .entries import Entry, Reading
 from .suggest import printable_path
 
-_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")
+"""What a part of a key holds that stands without quotes."""
 _WORDS = {"true": True, "false": False}
 
 
@@ -73,7 +74,7 @@ def _entries(text: str, shown: str) -> list[Entry]:
 
 def _parts(name: str) -> list[str]:
     parts = name.split(".")
-    if len(parts) > MOST_PARTS or not all(part and _BARE.issuperset(part) for part in parts):
+    if len(parts) > MOST_PARTS or not all(part and BARE.issuperset(part) for part in parts):
         raise ValueError(name)
     return parts
 

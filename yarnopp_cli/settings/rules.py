@@ -92,29 +92,17 @@ def _distributed_without_opportunistic(values: Values) -> InvalidPropertyError |
 
 
 def _at_most(
-    low: str, high: str, *, unless: float | None = None
+    low: str, high: str, *, unless: float | None = None, below: str = ""
 ) -> Callable[[Values], InvalidPropertyError | None]:
-    """A rule: the value of ``low`` is no more than that of ``high``. Where high is ``unless`` nothing is
-    said."""
+    """A rule: the value of ``low`` is no more than that of ``high``; with ``below`` less, else what this says happens.
+    Where high is ``unless`` nothing is said."""
 
     def rule(values: Values) -> InvalidPropertyError | None:
-        bound = values.number(high)
-        if bound == unless or values.number(low) <= bound:
+        least, bound = values.number(low), values.number(high)
+        if bound == unless or least < bound or (least == bound and not below):
             return None
-        return _error(
-            values, f"{low} is more than {high}", low, high, hint="raise the second or lower the first"
-        )
-
-    return rule
-
-
-def _below(low: str, high: str, why: str) -> Callable[[Values], InvalidPropertyError | None]:
-    """A rule: the value of ``low`` is less than that of ``high``, else what ``why`` says happens."""
-
-    def rule(values: Values) -> InvalidPropertyError | None:
-        if values.number(low) < values.number(high):
-            return None
-        return _error(values, why, low, high, hint=f"{low} must be less than {high}")
+        hint = f"{low} must be less than {high}" if below else "raise the second or lower the first"
+        return _error(values, below or f"{low} is more than {high}", low, high, hint=hint)
 
     return rule
 
@@ -171,19 +159,19 @@ _RULES: tuple[Callable[[Values], InvalidPropertyError | None], ...] = (
     # YARN's RM turns such a node away when it registers.
     _at_most("yarn.scheduler.minimum-allocation-mb", "yarn.nodemanager.resource.memory-mb", unless=-1),
     _at_most("yarn.scheduler.minimum-allocation-vcores", "yarn.nodemanager.resource.cpu-vcores", unless=-1),
-    _below(
+    _at_most(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-ms",
         "yarn.nm.liveness-monitor.expiry-interval-ms",
-        "every node would be lost between two of its heartbeats",
+        below="every node would be lost between two of its heartbeats",
     ),
     _at_most(
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-min-ms",
         "yarn.resourcemanager.nodemanagers.heartbeat-interval-max-ms",
     ),
-    _below(
+    _at_most(
         "yarn.nodemanager.sleep-delay-before-sigkill.ms",
         _ALLOCATION_EXPIRY,
-        "a container that waits for others to be killed would expire before they have ended",
+        below="a container that waits for others to be killed would expire before they have ended",
     ),
 )
 

@@ -42,7 +42,7 @@ def is_like(name: str, other: str) -> bool:
 def printable(text: str) -> str:
     """``text`` in one line that cannot move a terminal's cursor; what cannot be shown is escaped, and it is
     cut."""
-    shown = "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text[: LONGEST_SHOWN + 1])
+    shown = printable_path(text[: LONGEST_SHOWN + 1])
     return shown if len(shown) <= LONGEST_SHOWN else shown[:LONGEST_SHOWN] + "…"
 
 
