@@ -11,19 +11,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import typer
 
 from tests.live.conftest import ROOT as SOURCE
 from tests.live.conftest import wait_until
 from yarnopp_cli.cli.frame.command import REGISTERED
 from yarnopp_cli.cli.table import TABLE
-from yarnopp_cli.cli.tree import build
+from yarnopp_cli.cli.tree import root
 
 from .conftest import Ended
 from .fake import Cluster
 
 Cli = Callable[..., Ended]
-ROOT = typer.main.get_command(build())
+ROOT = root()
 
 
 def leaves() -> dict[str, set[str]]:

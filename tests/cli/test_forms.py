@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import typer
 
-from yarnopp_cli.cli.tree import build
+from yarnopp_cli.cli.tree import root
 from yarnopp_cli.records import explanation, history
 from yarnopp_cli.records.reports import QueueReport
 from yarnopp_cli.rpc.methods import methods_of
@@ -37,7 +36,7 @@ def leaves(command: Any, words: tuple[str, ...] = ()) -> dict[tuple[str, ...], A
     return {path: leaf for name in list(below) for path, leaf in leaves(below[name], (*words, name)).items()}
 
 
-COMMANDS = leaves(typer.main.get_command(build()))
+COMMANDS = leaves(root())
 
 
 def options(command: Any) -> set[str]:

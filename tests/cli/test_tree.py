@@ -10,11 +10,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-import typer
 
 from executor.records import ContainerState
 from yarnopp_cli.cli.frame.naming import is_container
-from yarnopp_cli.cli.tree import build
+from yarnopp_cli.cli.tree import root
 from yarnopp_cli.records import container_protocol as nm
 from yarnopp_cli.records.client_protocol import ApplicationResponse
 from yarnopp_cli.records.reports import NodeState, QueueReport
@@ -72,7 +71,7 @@ def test_the_command_whose_option_was_typed_is_named(
     )
 
 
-EVERY = leaves(typer.main.get_command(build()))
+EVERY = leaves(root())
 COMMON = {"--conf", "--define", "--run-dir", "--quiet", "--verbose", "--color", "--no-progress", "--yes"}
 NO_DATA = {"man", "completion", "rm run", "nm run"}
 NO_END = {"man", "completion", "rm run", "nm run"}

@@ -13,9 +13,8 @@ import sys
 from typing import Any
 
 import pytest
-import typer
 
-from yarnopp_cli.cli.tree import build
+from yarnopp_cli.cli.tree import root
 
 from ..patience import PATIENCE
 from . import schema
@@ -36,7 +35,7 @@ def leaves(command: Any, words: tuple[str, ...] = ()) -> dict[str, Any]:
     return {path: leaf for name in list(below) for path, leaf in leaves(below[name], (*words, name)).items()}
 
 
-COMMANDS = leaves(typer.main.get_command(build()))
+COMMANDS = leaves(root())
 
 
 EACH_HELP = """

@@ -64,13 +64,15 @@ class _Root(TyperGroup):
                 formatter.write_dl([(entry.name, entry.summary) for entry in entries])
 
 
-def build() -> typer.Typer:
-    """The whole command line as one Typer; ``typer.main.get_command`` of it can be walked for a manual."""
-    return new_typer(
-        cls=_Root,
-        callback=_main,
-        invoke_without_command=True,
-        epilog=examples("yopp up --nodes 2", "yopp run -n 10 -O sleep 10"),
+def root() -> Any:
+    """The parser's command of the whole command line, which imports each command that is asked for."""
+    return typer.main.get_command(
+        new_typer(
+            cls=_Root,
+            callback=_main,
+            invoke_without_command=True,
+            epilog=examples("yopp up --nodes 2", "yopp run -n 10 -O sleep 10"),
+        )
     )
 
 
@@ -96,7 +98,7 @@ def _main(
 def call(argv: list[str]) -> Any:
     """Have typer read a command line and run it; what its command returns. Raises UsageError, and what commands do."""
     try:
-        return typer.main.get_command(build()).main(args=argv, prog_name="yopp", standalone_mode=False)
+        return root().main(args=argv, prog_name="yopp", standalone_mode=False)
     except _USAGE_ERROR as error:
         return _usage(error, argv)
 

@@ -12,47 +12,20 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-import typer
-
-from executor.settings import ExecutorSettings, Property
+from executor.settings import Property
 
 from .. import __version__
 from ..cli.table import COMMANDS, TABLE
-from ..cli.tree import build
-from ..settings.declarations import (
-    PROPERTIES_OF,
-    ApplicationSettings,
-    DaemonSettings,
-    EngineSettings,
-    HardwareSettings,
-    NodeManagerSettings,
-    ResourceManagerSettings,
-    WebSettings,
-)
-from ..settings.ipc import IpcSettings
+from ..cli.tree import root
+from ..settings.declarations import PROPERTIES_OF, SETTINGS
 from ..settings.loading import describe
 from ..settings.queue_properties import KEYS
-from ..settings.queues import CapacitySchedulerSettings
 from ..settings.resource_types import PATTERN as AMOUNT
 from . import text
 from .roff import Block, Literal, Page, Paragraph, Subheading, Tagged, to_man
 
 DATE = "2026-11-22"
 """The date of the last manual change. With the current date, the generated files would change every day."""
-
-TITLES: dict[type, str] = {
-    ResourceManagerSettings: "ResourceManager",
-    CapacitySchedulerSettings: "Queues of guaranteed containers",
-    NodeManagerSettings: "NodeManager",
-    ExecutorSettings: "Containers on a node",
-    HardwareSettings: "Hardware",
-    ApplicationSettings: "Jobs",
-    DaemonSettings: "Daemons",
-    IpcSettings: "Callers of daemons",
-    WebSettings: "REST API and pages",
-    EngineSettings: "A YARN cluster",
-}
-"""The headings of the settings classes."""
 
 _OF_JOBS = ("MS", "TIME")
 """The metavars of --timeout and the like that stop the job itself, not only its command."""
@@ -66,7 +39,7 @@ def site_page() -> Page:
     """``yarn-site.toml(5)``: the files, their syntax, and every property."""
     properties: list[Block] = []
     for kind, declarations in PROPERTIES_OF.items():
-        properties.append(Subheading(TITLES[kind]))
+        properties.append(Subheading(SETTINGS[kind]))
         properties += [Tagged(declared.name, property_texts(declared)) for declared in declarations]
     return _page(
         "yarn-site.toml",
@@ -106,7 +79,7 @@ def default_toml() -> str:
         "# To change one, copy its line to your yarn-site.toml without the mark; see yarn-site.toml(5).",
     ]
     for kind, declarations in PROPERTIES_OF.items():
-        lines += ["", "", f"# ---- {TITLES[kind]} ----"]
+        lines += ["", "", f"# ---- {SETTINGS[kind]} ----"]
         for declared in declarations:
             lines += _toml_lines(declared, "#")
     lines += ["", "", "# ---- Properties of one queue; <queue-path> is root, root.default, root.a.b ----"]
@@ -130,7 +103,7 @@ def _toml_lines(declared: Property, mark: str) -> list[str]:
 
 
 def command_page(root: Any) -> Page:
-    """``yopp(1)``, from the command tree that ``typer.main.get_command`` gives."""
+    """``yopp(1)``, from the command tree that ``root`` gives."""
     commands, options = _described(root, "yopp")
     return _page(
         "yopp",
@@ -218,8 +191,8 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
     # Typer versions differ in braces around required arguments and brackets around choices; the pages must not.
     pieces = [re.sub(r"^\{(.*)\}$", r"\1", piece) for piece in command.collect_usage_pieces(context)]
     blocks: list[Block] = [Subheading(" ".join([name, *pieces]))]
-    paragraphs = [" ".join(part.split()) for part in (command.help or "").replace("\b", "").split("\n\n")]
-    blocks += [Paragraph(paragraph) for paragraph in paragraphs if paragraph]
+    paragraphs = (command.help or "").replace("\b", "").split("\n\n")
+    blocks += [Paragraph(paragraph.strip()) for paragraph in paragraphs if paragraph.strip()]
     for parameter in command.params:
         record = parameter.get_help_record(context)
         if record is None:  # hidden
@@ -236,22 +209,17 @@ def _command_blocks(name: str, command: Any, context: Any, common: dict[str, str
     return blocks
 
 
-def _root() -> Any:
-    """The command tree of this version. Imports each command that is used."""
-    return typer.main.get_command(build())
-
-
 def yopp_page() -> Page:
     """``yopp(1)`` of this version."""
-    return command_page(_root())
+    return command_page(root())
 
 
 def named_page(name: str) -> Page:
     """``yopp-NAME(1)`` of this version: one command and its subcommands."""
-    root = _root()
-    command = root.commands[name]
+    every = root()
+    command = every.commands[name]
     context = command.context_class(
-        command, info_name=name, parent=root.context_class(root, info_name="yopp")
+        command, info_name=name, parent=every.context_class(every, info_name="yopp")
     )
     return single_page(command, context, f"yopp {name}", COMMANDS[name].summary)
 
@@ -262,7 +230,7 @@ def _man_of(name: str) -> str:
 
 def root_help() -> str:
     """The output of ``yopp --help`` at 80 columns."""
-    command = _root()
+    command = root()
     context = command.make_context("yopp", [], resilient_parsing=True, terminal_width=80)
     help_text: str = command.get_help(context)
     return help_text.rstrip() + "\n"

@@ -8,12 +8,8 @@ from ..settings.refused import REFUSED
 from .roff import Block, Literal, Paragraph, Tagged
 
 
-def _says(text: str) -> Paragraph:
-    return Paragraph(" ".join(text.split()))
-
-
 def _entry(tag: str, text: str) -> Tagged:
-    return Tagged(tag, (" ".join(text.split()),))
+    return Tagged(tag, (text,))
 
 
 EXIT_CODES: tuple[Tagged, ...] = (
@@ -114,25 +110,25 @@ ENVIRONMENT: tuple[Tagged, ...] = (
 """Variables that yopp reads; those that containers get are described with the commands."""
 
 DESCRIPTION: tuple[Block, ...] = (
-    _says(
+    Paragraph(
         """yopp runs commands as containers, with limits on CPU and memory, on one host. It is Apache Hadoop
         YARN's ResourceManager, NodeManagers and application masters at that scale, with YARN's names for
         everything."""
     ),
-    _says(
+    Paragraph(
         """A guaranteed container starts at once, on resources of its own. An opportunistic one may be sent to a
         node that is full: it waits in the node's queue, starts as soon as there is room, and is preempted when a
         guaranteed one needs that room. It is then requested again, and its job does not fail."""
     ),
-    _says(
+    Paragraph(
         """If no cluster is running, a job starts one for itself, which ends with its last job. `yopp up` starts one
         that stays."""
     ),
-    _says(
+    Paragraph(
         """A command writes its result to standard output, and everything else to standard error. An error message has
         three lines: what happened, why, and what to type next."""
     ),
-    _says(
+    Paragraph(
         """`-o` selects the form of the output. `json` (or `--json`) is one document, YARN's own where YARN has one,
         with filters applied; `jsonl` is one object per line. `tsv` is the table for programs: the same columns
         and the same cells, never cut, separated by tabs, below a line of column keys. `wide` has more columns.
@@ -163,32 +159,32 @@ FILES: tuple[Block, ...] = (
 )
 
 COMPATIBILITY: tuple[Block, ...] = (
-    _says(
+    Paragraph(
         """Keys of JSON documents, exit codes, `-q`, and the keys and order of the columns of `-o tsv` do not change
         between versions; keys and columns may be added. JSON has the form of YARN's REST documents, with yopp's own
         values under `yopp`. Tables and sentences are for people and may change."""
     ),
-    _says(
+    Paragraph(
         """With `alias hadoop=yopp yarn=yopp`, the commands in YARN's documentation of opportunistic containers work
         as they are written there."""
     ),
 )
 
 EXAMPLES: tuple[Block, ...] = (
-    _says("Run a command ten times in opportunistic containers, and end with its exit code:"),
+    Paragraph("Run a command ten times in opportunistic containers, and end with its exit code:"),
     Literal(("yopp run -n 10 -O sleep 10",)),
-    _says("YARN's sample job, 40 % of its 50 maps in opportunistic containers:"),
+    Paragraph("YARN's sample job, 40 % of its 50 maps in opportunistic containers:"),
     Literal(("yopp pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100",)),
-    _says("Start a cluster that stays, and look at it:"),
+    Paragraph("Start a cluster that stays, and look at it:"),
     Literal(("yopp up", "yopp node list", "yopp ps", "yopp logs -f last", "yopp down")),
 )
 
 SITE_DESCRIPTION: tuple[Block, ...] = (
-    _says(
+    Paragraph(
         """The properties of yopp have YARN's names; its own begin with `yopp`. A value comes from, with increasing
         precedence: the default below; the site file; a `-D` on the command line."""
     ),
-    _says(
+    Paragraph(
         f"""The site file is the first that exists of `~/.config/yopp/yarn-site.toml`, `{SYSTEM_SITE}` and
         the local site that comes with yopp, which enables opportunistic containers with a queue length of 10.
         `YOPP_CONF` names other files instead, and `--conf`, which may be repeated, replaces both; later files override
@@ -196,7 +192,7 @@ SITE_DESCRIPTION: tuple[Block, ...] = (
             ", ".join(f"`{name}`" for name in FILES_OF_A_DIRECTORY)
         } in it."""
     ),
-    _says(
+    Paragraph(
         """Unknown properties, values of the wrong type or out of bounds, and values that contradict each other are
         errors, reported with file and line. `yopp config check` lists all errors, and `yopp config show
         --origin` shows where each value comes from."""
@@ -204,7 +200,7 @@ SITE_DESCRIPTION: tuple[Block, ...] = (
 )
 
 SITE_SYNTAX: tuple[Block, ...] = (
-    _says("The file is TOML. These four forms are equivalent:"),
+    Paragraph("The file is TOML. These four forms are equivalent:"),
     Literal(
         (
             "yarn.scheduler.maximum-allocation-mb = 4096",
@@ -217,7 +213,7 @@ SITE_SYNTAX: tuple[Block, ...] = (
             "maximum-allocation-mb = 4096",
         )
     ),
-    _says(
+    Paragraph(
         """In a text, `${name}` is replaced by another property, `${env.NAME}` by an environment variable
         (`${env.NAME:-text}` if it may be missing), `${user.name}` and `${user.home}` by those of the user, and
         `${yopp.state-dir}` by the state directory, which follows from the run directory; see `yopp`(1)."""
@@ -225,7 +221,7 @@ SITE_SYNTAX: tuple[Block, ...] = (
 )
 
 SITE_XML: tuple[Block, ...] = (
-    _says(
+    Paragraph(
         """Hadoop's `yarn-site.xml` and `mapred-site.xml` are read as well. Properties without a meaning for yopp
         are ignored with a warning, as are the addresses of that cluster's ResourceManager. For a name that
         differs by a letter or two from a property here, or that resembles one in `yarn.resourcemanager.*` or
@@ -236,7 +232,7 @@ SITE_XML: tuple[Block, ...] = (
 )
 
 SITE_EXAMPLES: tuple[Block, ...] = (
-    _says(
+    Paragraph(
         "Enable opportunistic containers, of which up to 10 may wait at a node, and limit containers to 4 GB:"
     ),
     Literal(
@@ -251,12 +247,12 @@ SITE_EXAMPLES: tuple[Block, ...] = (
             "maximum-allocation-mb = 4096",
         )
     ),
-    _says("Set a property for one command:"),
+    Paragraph("Set a property for one command:"),
     Literal(("yopp pi -Dmapreduce.job.num-opportunistic-maps-percent=40 50 100",)),
 )
 
 SITE_REFUSED: tuple[Block, ...] = (
-    _says(
+    Paragraph(
         """These have no meaning on one host and are errors, because a property without an effect would mislead. In
         Hadoop's own files they are ignored with a warning."""
     ),

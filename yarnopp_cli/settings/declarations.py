@@ -400,19 +400,19 @@ def of_node(text: str, port: int) -> str:
 
 # -- all of them -----------------------------------------------------------------------------------------------
 
-SETTINGS: tuple[type, ...] = (
-    ResourceManagerSettings,
-    CapacitySchedulerSettings,
-    NodeManagerSettings,
-    ExecutorSettings,
-    HardwareSettings,
-    ApplicationSettings,
-    DaemonSettings,
-    IpcSettings,
-    WebSettings,
-    EngineSettings,
-)
-"""The settings classes, in the order in which the manual shows them."""
+SETTINGS: dict[type, str] = {
+    ResourceManagerSettings: "ResourceManager",
+    CapacitySchedulerSettings: "Queues of guaranteed containers",
+    NodeManagerSettings: "NodeManager",
+    ExecutorSettings: "Containers on a node",
+    HardwareSettings: "Hardware",
+    ApplicationSettings: "Jobs",
+    DaemonSettings: "Daemons",
+    IpcSettings: "Callers of daemons",
+    WebSettings: "REST API and pages",
+    EngineSettings: "A YARN cluster",
+}
+"""The settings classes and their headings, in the order in which the manual shows them."""
 
 PROPERTIES_OF: dict[type, tuple[Property, ...]] = {kind: properties_of(kind) for kind in SETTINGS}
 """What each settings class declares."""

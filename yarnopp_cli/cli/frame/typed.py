@@ -8,7 +8,8 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -50,7 +51,12 @@ def made(one: Command) -> Any:
     settings: dict[str, Any] = {"epilog": examples(*one.examples)} if one.examples else {}
     settings |= one.settings
     settings["context_settings"] = SETTINGS | settings.get("context_settings", {})
-    holder.command(one.path.rpartition(" ")[2], **settings)(_called(one, own))
+
+    def call(**values: Any) -> int | None:
+        return run_with(one, values)
+
+    call.__doc__ = one.function.__doc__
+    holder.command(one.path.rpartition(" ")[2], **settings)(_taking(own, call))
     parsed: Any = typer.main.get_command(holder)
     for parameter, option in zip(own, parsed.params, strict=False):
         option.completes = next((mark for mark in parameter.marks if isinstance(mark, Live | Words)), None)
@@ -58,16 +64,11 @@ def made(one: Command) -> Any:
     return parsed
 
 
-def _called(one: Command, own: Iterable[Parameter]) -> Callable[..., int | None]:
-    """What the parser calls: a function that seems to take these options alone."""
-
-    def call(**values: Any) -> int | None:
-        return run_with(one, values)
-
-    call.__doc__ = one.function.__doc__
-    call.__signature__ = inspect.Signature([_seen(parameter) for parameter in own])  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: _annotation(parameter) for parameter in own}
-    return call
+def _taking(parameters: Iterable[Parameter], function: Any) -> Callable[..., Any]:
+    """A function that, for typer, takes these parameters."""
+    function.__signature__ = inspect.Signature([_seen(one) for one in parameters])
+    function.__annotations__ = {one.name: _annotation(one) for one in parameters}
+    return function  # type: ignore[no-any-return]
 
 
 def _seen(parameter: Parameter) -> inspect.Parameter:
@@ -113,11 +114,7 @@ def _options() -> dict[str, Any]:
     """The options that commands have in common as the parser's own objects, by parameter, to be copied for each
     command: making one costs a tenth of a ms."""
     holder = new_typer()
-    function = lambda **_: None  # noqa: E731
-    every = added(None)
-    function.__signature__ = inspect.Signature([_seen(one) for one in every])  # type: ignore[attr-defined]
-    function.__annotations__ = {one.name: _annotation(one) for one in every}
-    holder.command("common")(function)
+    holder.command("common")(_taking(added(None), lambda **_: None))
     parsed: Any = typer.main.get_command(holder)
     return {option.name: option for option in parsed.params if option.name != "help"}
 
@@ -149,32 +146,17 @@ def _added(one: Command) -> Iterator[Any]:
 # -- groups ------------------------------------------------------------------------------------------------------
 
 
-class Lazily(MutableMapping[str, Any]):
+class Lazily(UserDict[str, Any]):
     """Commands of the parser by name, each made when it is first asked for."""
 
     def __init__(self, names: Iterable[str], make: Callable[[str], Any]) -> None:
-        self._made: dict[str, Any] = dict.fromkeys(names)
+        super().__init__(dict.fromkeys(names))
         self._make = make
 
     def __getitem__(self, name: str) -> Any:
-        if self._made[name] is None:
-            self._made[name] = self._make(name)
-        return self._made[name]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self._made[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._made)
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._made
+        if self.data[name] is None:
+            self.data[name] = self._make(name)
+        return self.data[name]
 
 
 def group(name: str, summary: str) -> Any:

@@ -142,13 +142,15 @@ class _Place(Record):
 
 def _place(before: list[str]) -> _Place | None:
     """Where the word after these stands; None where there is no such command."""
+    from ..tree import root
+
     path: tuple[str, ...] = ()
-    command, given, option = _root(), 0, None
+    command, given, option = root(), 0, None  # before any command, an option is one that most have
     for word in before:
         if option is not None:
             option = None
         elif word.startswith("-"):
-            option = None if "=" in word else _valued(command if path else None, word)
+            option = None if "=" in word else _valued(command if path else command.commands["ps"], word)
         elif not hasattr(command, "commands"):
             given += 1
         else:
@@ -160,8 +162,8 @@ def _place(before: list[str]) -> _Place | None:
 
 
 def _valued(command: Any, word: str) -> Any:
-    """The option that a word is, if a value follows it; before any command one of those that most have."""
-    for one in (command or _root().commands["ps"]).params:
+    """The option of a command that a word is, if a value follows it."""
+    for one in command.params:
         if word in one.opts and not getattr(one, "is_flag", False) and not getattr(one, "count", False):
             return one
     return None
@@ -208,14 +210,6 @@ def _programs(beginning: str) -> list[str]:
 
 def _starting(candidates: list[str], beginning: str) -> list[str]:
     return list(dict.fromkeys(one for one in candidates if one.startswith(beginning)))
-
-
-def _root() -> Any:
-    import typer
-
-    from ..tree import build
-
-    return typer.main.get_command(build())
 
 
 def _options_of(command: Any, last: str) -> list[str]:
