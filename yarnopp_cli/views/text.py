@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from collections.abc import Sequence
 
+from executor.hints import Any
 from executor.light import pattern
 from executor.records import Resource
 
@@ -71,11 +73,12 @@ def _escape(character: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def harmless_json(text: str) -> str:
-    """JSON text in which characters that a terminal might act on are written as JSON escapes: the same value."""
-    if text.isascii() and "\x7f" not in text:
-        return text  # json.dumps has escaped the other controls among these
-    return _HARMFUL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+def json_line(value: Any, *, indent: int | None = None) -> bytes:
+    """A JSON value on one line, or indented; characters that a terminal might act on are JSON escapes."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent, separators=(",", ": " if indent else ":"))
+    if not text.isascii() or "\x7f" in text:  # json.dumps has escaped the other controls among these
+        text = _HARMFUL.sub(lambda match: match[0] if match[0] == "\n" else f"\\u{ord(match[0]):04x}", text)
+    return text.encode() + b"\n"
 
 
 def width(text: str) -> int:

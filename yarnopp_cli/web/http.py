@@ -28,7 +28,7 @@ from ..rpc.server import user_name
 from ..rpc.tcp import TcpCaller
 from ..views.cluster import error_document
 from ..views.rest.xml import to_xml
-from ..views.text import harmless_json
+from ..views.text import json_line
 from .listening import BACKLOG, WebListener
 from .pacing import Pace
 from .routes import Document, Handler, Route
@@ -177,12 +177,6 @@ def wants_xml(request: web.Request) -> bool:
     return "/xml" in accept and "json" not in accept and "*/*" not in accept and "html" not in accept
 
 
-def to_json(document: Any) -> bytes:
-    """The document as the bytes that ``--json`` prints."""
-    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-    return harmless_json(text).encode() + b"\n"
-
-
 def respond(
     request: web.Request, document: Document, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
@@ -190,7 +184,7 @@ def respond(
     if wants_xml(request):
         body, kind = to_xml(document).encode("utf-8", "replace"), "application/xml"
     else:
-        body, kind = to_json(document), "application/json"
+        body, kind = json_line(document), "application/json"
     return web.Response(body=body, status=status, headers=headers, content_type=kind, charset="utf-8")
 
 
@@ -351,7 +345,7 @@ class _Protocol(web.RequestHandler):
         else:
             why = str(message or "").partition("\n")[0].rstrip(": ")[:200]
             error = bad_request("this is not an HTTP request", because=why)
-        body = to_json(error_document(error))
+        body = json_line(error_document(error))
         found = web.Response(body=body, status=plain.status, content_type="application/json", charset="utf-8")
         found.headers["Server"] = "yopp"
         found.force_close()

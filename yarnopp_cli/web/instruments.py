@@ -1,4 +1,5 @@
-"""The common paths of Hadoop's daemons (``HttpServer2``): ``/conf``, ``/stacks`` and ``/logs``."""
+"""The common paths of Hadoop's daemons (``HttpServer2``): ``/conf``, ``/stacks``, ``/logs`` and ``/jmx``, and
+Prometheus' ``/metrics``."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from aiohttp import web
@@ -16,27 +17,45 @@ from ..settings.declarations import PROPERTIES
 from ..settings.loading import Configuration
 from ..settings.values import to_text
 from ..views.html import link, table
+from ..views.rest.metrics import Figures, prometheus, query_beans
 from ..views.rest.xml import to_xml
 from ..views.text import timestamp
 from . import logs
-from .http import bad_request, not_found, require_owner
+from .http import bad_request, not_found, require_owner, respond
 from .pages.frame import Links, page, path
-from .routes import Document, Route, route, routes_of
+from .routes import Document, route
 
+_SAMPLES = "text/plain; version=0.0.4; charset=utf-8"
 _LOG = re.compile(r"(rm|nm-\d+)\.log(\.\d+)?")
 
 
 class Instruments:
-    """The instruments of one daemon. ``navigation`` is that of its pages."""
+    """The instruments of one daemon, whose figures ``gather`` collects. ``navigation`` is that of its pages."""
 
-    def __init__(self, configuration: Configuration, run_dir: RunDir, navigation: Links) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        run_dir: RunDir,
+        navigation: Links,
+        gather: Callable[[], Awaitable[Figures]],
+    ) -> None:
         self._configuration = configuration
         self._run_dir = run_dir
         self._navigation = navigation
+        self._gather = gather
 
-    def routes(self) -> list[Route]:
-        """Hadoop's paths."""
-        return routes_of(self)
+    @route("GET", "/metrics")
+    async def metrics(self, request: web.Request) -> web.StreamResponse:
+        """The figures for Prometheus."""
+        text = prometheus((await self._gather()).samples)
+        return web.Response(body=text.encode(), headers={"Content-Type": _SAMPLES})
+
+    @route("GET", "/jmx")
+    async def jmx(self, request: web.Request) -> web.StreamResponse:
+        """The figures as Hadoop's beans."""
+        beans = (await self._gather()).beans
+        status, found = query_beans(beans, request.query.get("qry", ""), request.query.get("get", ""))
+        return respond(request, found, status=status)
 
     @route("GET", "/conf")
     async def conf(self, request: web.Request) -> Document | web.StreamResponse:

@@ -26,7 +26,7 @@ from .calls import call_daemon
 from .data import ClusterData, now_ms
 from .http import bad_request, json_body, not_found
 from .queries import SPANS, TEXT, WHOLE, is_to_be_killed, latest, one_of, span, target_state
-from .routes import Document, Route, declared, route, routes_of
+from .routes import Declared, Document, Route, route, routes_of
 
 PROXY = "/proxy/{app}"
 MASTER = PROXY + "/ws/v1/mapreduce"
@@ -129,7 +129,7 @@ class MapReduceApi:
     # -- a live master ---------------------------------------------------------------------------------------
 
     @route("GET", PROXY, PROXY + "/")
-    @declared(status=302, sends=())
+    @Declared(status=302, sends=())
     async def page(self, request: web.Request) -> web.StreamResponse:
         """The tracking URL: redirects to the application's page."""
         report = await self._data.application(request.match_info["app"])
@@ -146,7 +146,7 @@ class MapReduceApi:
         return {"jobs": {"job": [(await self._master(request)).job()]}}
 
     @route("PUT", MASTER + ATTEMPT + "/state")
-    @declared(body={"state": one_of(ATTEMPT_STATES)})
+    @Declared(body={"state": one_of(ATTEMPT_STATES)})
     async def set_attempt_state(self, request: web.Request) -> Document:
         """Kill an attempt. As in Hadoop its task is tried again, and the attempt does not count as failed."""
         body = await json_body(request)
@@ -193,7 +193,7 @@ class MapReduceApi:
         }
 
     @route("GET", KEPT + "/jobs")
-    @declared({"state": one_of(JOB_STATES), "user": TEXT, "queue": TEXT, "limit": WHOLE, **SPANS})
+    @Declared({"state": one_of(JOB_STATES), "user": TEXT, "queue": TEXT, "limit": WHOLE, **SPANS})
     async def history_jobs(self, request: web.Request) -> Document:
         """Ended jobs, with Hadoop's filters; ``limit`` keeps the latest."""
         wanted = {name: request.query.get(name, "") for name in ("state", "user", "queue")}
@@ -239,7 +239,7 @@ def _told(path: str, find: Find, tell: Callable[..., Document]) -> Route:
 
 
 def _tasks(base: str, find: Find) -> Route:
-    @declared({"type": one_of(KINDS)})
+    @Declared({"type": one_of(KINDS)})
     async def tasks(request: web.Request) -> Document:
         kind = request.query.get("type", "").lower()
         if kind not in KINDS:

@@ -15,13 +15,12 @@ from ..views.rest import node as view
 from . import logs, queries
 from .calls import LocalCalls
 from .data import NodeData, now_ms
-from .figures import figure_routes
 from .http import WebServer, bad_request, caller, is_owner, not_found, require_owner, start
 from .instruments import Instruments
 from .listening import WebListener
 from .openapi import description_route
 from .pages.node import NAVIGATION, NodePages
-from .routes import Document, declared, route, routes_of
+from .routes import Declared, Document, route, routes_of
 
 BASE = "/ws/v1/node"
 CONTAINER = BASE + "/containers/{container}"
@@ -47,7 +46,7 @@ class NodeApi:
         return view.info(await self._data.info(), now_ms(), self._data.facts.settings)
 
     @route("GET", BASE + "/apps")
-    @declared({"state": queries.one_of(APPLICATION_STATES), "user": queries.TEXT})
+    @Declared({"state": queries.one_of(APPLICATION_STATES), "user": queries.TEXT})
     async def applications(self, request: web.Request) -> Document:
         """Applications that have, or had, containers here."""
         state, user = request.query.get("state", ""), request.query.get("user", "")
@@ -95,7 +94,7 @@ class NodeApi:
         return view.log_files(container_id, self._data.node_id, files)
 
     @route("GET", CONTAINER + "/logs/{file}", BASE + "/containerlogs/{container}/{file}")
-    @declared(logs.PARAMETERS, sends=("text/plain",))
+    @Declared(logs.PARAMETERS, sends=("text/plain",))
     async def log(self, request: web.Request) -> web.StreamResponse:
         """One file of a container's output."""
         directory, owner = await self._readable(request)
@@ -145,6 +144,6 @@ async def serve(
 ) -> WebServer:
     """Serve an NM's REST API and pages on a bound socket."""
     data = NodeData(calls, node_id, run_dir, facts)
-    routes = [*routes_of(NodeApi(data)), *figure_routes(data.figures), *NodePages(data).routes()]
-    routes += Instruments(configuration, run_dir, NAVIGATION).routes()
+    routes = [*routes_of(NodeApi(data)), *NodePages(data).routes()]
+    routes += routes_of(Instruments(configuration, run_dir, NAVIGATION, data.figures))
     return await start(bound, listener, [*routes, description_route("NodeManager", routes)])

@@ -8,7 +8,7 @@ from typing import Final
 
 from aiohttp import web
 
-from .http import to_json
+from ..views.text import json_line
 from .routes import DOCUMENT, Declared, Document, Route
 
 PATH: Final = "/openapi.json"
@@ -34,7 +34,7 @@ def description_route(daemon: str, routes: list[Route]) -> Route:
     """The route that serves the description of the others, which is made when it is asked for."""
 
     async def describe(request: web.Request) -> web.StreamResponse:
-        return web.Response(body=to_json(description(daemon, routes)), content_type="application/json")
+        return web.Response(body=json_line(description(daemon, routes)), content_type="application/json")
 
     return "GET", PATH, describe
 
@@ -44,7 +44,7 @@ def description(daemon: str, routes: list[Route]) -> Document:
     paths: Document = {}
     for method, path, handler in routes:
         if path.startswith(BELOW) and not path.endswith("/"):
-            told = getattr(handler, "declared", None) or Declared({}, {}, 200, DOCUMENT)
+            told = getattr(handler, "declared", None) or Declared()
             operation = _operation(path, told, (inspect.getdoc(handler) or "").partition("\n\n")[0])
             paths.setdefault(_WORD.sub(r"{\1}", path), {})[method.lower()] = operation
     return {"openapi": "3.0.3", "info": {"title": f"yopp {daemon}", "version": "v1"}, "paths": paths}

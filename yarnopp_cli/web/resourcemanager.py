@@ -35,7 +35,6 @@ from ..views.explain import activities as activities_view
 from . import queries
 from .calls import LocalCalls, call_daemon
 from .data import ClusterData, now_ms
-from .figures import figure_routes
 from .http import (
     HttpError,
     WebServer,
@@ -54,7 +53,7 @@ from .listening import WebListener
 from .mapreduce import MapReduceApi
 from .openapi import description_route
 from .pages.cluster import NAVIGATION, ClusterPages
-from .routes import Document, Route, declared, route, routes_of
+from .routes import Declared, Document, Route, route, routes_of
 from .submitting import hosted_job, submission_context
 
 BASE = "/ws/v1/cluster"
@@ -136,7 +135,7 @@ class ClusterApi:
         return cluster_view.scheduler(await self.data.queues())
 
     @route("GET", BASE + "/scheduler/activities")
-    @declared({"nodeId": queries.TEXT, **queries.GROUPED})
+    @Declared({"nodeId": queries.TEXT, **queries.GROUPED})
     async def activities(self, request: web.Request) -> Document:
         """Why pending requests are not scheduled, by queue; at one node with ``nodeId``."""
         node_id = request.query.get("nodeId", "")
@@ -147,7 +146,7 @@ class ClusterApi:
         return activities_view.cluster(answer, node_id, java_date(answer.at_ms), grouped=grouped)
 
     @route("GET", BASE + "/scheduler/app-activities/{app}")
-    @declared(
+    @Declared(
         {
             "limit": queries.WHOLE,
             "actions": queries.some_of(activities_view.ACTIONS),
@@ -175,7 +174,7 @@ class ClusterApi:
         )
 
     @route("GET", BASE + "/appstatistics")
-    @declared({"states": queries.some_of(YarnApplicationState), "applicationTypes": queries.TEXT})
+    @Declared({"states": queries.some_of(YarnApplicationState), "applicationTypes": queries.TEXT})
     async def statistics(self, request: web.Request) -> Document:
         """Applications by state and type."""
         states = queries.words(request, YarnApplicationState, "application-state", "states")
@@ -190,7 +189,7 @@ class ClusterApi:
     # -- applications ----------------------------------------------------------------------------------------
 
     @route("GET", BASE + "/apps")
-    @declared(queries.FILTERS)
+    @Declared(queries.FILTERS)
     async def applications(self, request: web.Request) -> Document:
         """``yopp app list -a --json``, and YARN's filters."""
         wanted, passes = queries.application_filter(request)
@@ -201,7 +200,7 @@ class ClusterApi:
         return await self.data.application(request.match_info["app"])
 
     @route("GET", APP + "/timeouts/{kind}")
-    @declared({"kind": queries.one_of(["LIFETIME"])})
+    @Declared({"kind": queries.one_of(["LIFETIME"])})
     async def timeout(self, request: web.Request) -> Document:
         """AppTimeoutInfo."""
         kind = request.match_info["kind"]
@@ -216,7 +215,7 @@ class ClusterApi:
         return cluster_view.new_application(answer.application_id, answer.info.maximum)
 
     @route("POST", BASE + "/apps")
-    @declared(body=SUBMISSION, status=202, sends=())
+    @Declared(body=SUBMISSION, status=202, sends=())
     async def submit(self, request: web.Request) -> web.StreamResponse:
         """Run an application: 202, and its address in Location."""
         body = await json_body(request)
@@ -231,7 +230,7 @@ class ClusterApi:
         return web.Response(status=202, headers={"Location": place})
 
     @route("PUT", APP + "/state")
-    @declared(body={"state": queries.one_of(YarnApplicationState), "diagnostics": queries.MAYBE})
+    @Declared(body={"state": queries.one_of(YarnApplicationState), "diagnostics": queries.MAYBE})
     async def set_state(self, request: web.Request) -> Document:
         """Kill the application: KILLED is the only target state allowed."""
         body = await json_body(request)
@@ -250,7 +249,7 @@ class ClusterApi:
         return TOLD["/state"](answer.application)
 
     @route("PUT", APP + "/queue")
-    @declared(body={"queue": queries.TEXT})
+    @Declared(body={"queue": queries.TEXT})
     async def set_queue(self, request: web.Request) -> Document:
         """Move the application to another queue."""
         queue = (await json_body(request)).get("queue")
@@ -259,7 +258,7 @@ class ClusterApi:
         return await self._change(request, client.MoveApplicationRequest, queue)
 
     @route("PUT", APP + "/priority")
-    @declared(body={"priority": {"type": "integer"}})
+    @Declared(body={"priority": {"type": "integer"}})
     async def set_priority(self, request: web.Request) -> Document:
         """Change the application's priority."""
         priority = (await json_body(request)).get("priority")
@@ -268,7 +267,7 @@ class ClusterApi:
         return await self._change(request, client.UpdateApplicationPriorityRequest, priority)
 
     @route("PUT", APP + "/timeout")
-    @declared(body={"timeout": TIMEOUT})
+    @Declared(body={"timeout": TIMEOUT})
     async def set_timeout(self, request: web.Request) -> Document:
         """Change the end of its lifetime."""
         body = (await json_body(request)).get("timeout")
@@ -349,7 +348,7 @@ class ClusterApi:
         return {"container": cluster_view.container_document(report, address, now_ms())}
 
     @route("POST", BASE + "/containers/{container}/signal/{signal}")
-    @declared({"signal": queries.one_of(SIGNALS)})
+    @Declared({"signal": queries.one_of(SIGNALS)})
     async def signal(self, request: web.Request) -> Document:
         """Signal a container through its node, by one of YARN's three commands."""
         command = request.match_info["signal"].upper()
@@ -376,7 +375,7 @@ class ClusterApi:
     # -- nodes -----------------------------------------------------------------------------------------------
 
     @route("GET", BASE + "/nodes")
-    @declared({"states": queries.some_of(NodeState)})
+    @Declared({"states": queries.some_of(NodeState)})
     async def nodes(self, request: web.Request) -> Document:
         """``yopp node list --json``; without a filter, as in YARN, those whose state is not in UNLISTED."""
         return node_view.NODES.every(queries.chosen_nodes(request, await self.data.nodes(), "states"))
@@ -387,7 +386,7 @@ class ClusterApi:
         return {"node": node_view.document(await self.data.node(request.match_info["node"]))}
 
     @route("POST", BASE + "/nodes/{node}/resource")
-    @declared(body={"resource": SIZE})
+    @Declared(body={"resource": SIZE})
     async def set_node_resource(self, request: web.Request) -> Document:
         """Change the size of a node, until its process ends."""
         size = resource_of(await json_body(request))
@@ -451,6 +450,6 @@ async def serve(
     """Serve the RM's REST API and pages on a bound socket."""
     data = ClusterData(calls, run_dir)
     routes = ClusterApi(data, configuration).routes()
-    routes += [*MapReduceApi(data).routes(), *figure_routes(data.figures), *ClusterPages(data).routes()]
-    routes += Instruments(configuration, run_dir, NAVIGATION).routes()
+    routes += [*MapReduceApi(data).routes(), *ClusterPages(data).routes()]
+    routes += routes_of(Instruments(configuration, run_dir, NAVIGATION, data.figures))
     return await start(bound, listener, [*routes, description_route("ResourceManager", routes)])

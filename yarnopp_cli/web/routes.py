@@ -1,9 +1,9 @@
-"""A decorator that declares which requests a method of an API answers."""
+"""Decorators that declare which requests a method of an API answers."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -15,38 +15,25 @@ Route = tuple[str, str, Handler]
 """An HTTP method, a path in aiohttp's syntax, and the handler."""
 
 
-@dataclass(frozen=True, slots=True)
-class Declared:
-    """What a request may hold, as JSON schemas, and which answer it gets; ``openapi`` describes it."""
-
-    parameters: Mapping[str, Document]
-    body: Mapping[str, Document]
-    status: int
-    sends: tuple[str, ...]
-
-
 HandlerT = TypeVar("HandlerT", bound=Callable[..., Awaitable[Document | web.StreamResponse]])
-
-
 DOCUMENT = ("application/json", "application/xml")
 """The types of a document, whichever the caller accepts."""
 
 
-def declared(
-    parameters: Mapping[str, Document] | None = None,
-    body: Mapping[str, Document] | None = None,
-    status: int = 200,
-    sends: tuple[str, ...] = DOCUMENT,
-) -> Callable[[HandlerT], HandlerT]:
-    """Declare the parameters in the query (and in the path, where not every text is right), the members of the
-    body, and the status and types of the answer.
-    """
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A decorator that declares the parameters in the query (and in the path, where not every text is right), the
+    members of the body, and the status and types of the answer; ``openapi`` describes them."""
 
-    def mark(handler: HandlerT) -> HandlerT:
-        handler.__dict__["declared"] = Declared(parameters or {}, body or {}, status, sends)
+    parameters: Mapping[str, Document] = field(default_factory=dict)
+    body: Mapping[str, Document] = field(default_factory=dict)
+    status: int = 200
+    sends: tuple[str, ...] = DOCUMENT
+
+    def __call__(self, handler: HandlerT) -> HandlerT:
+        """Mark the handler, which ``route`` gives its paths."""
+        handler.__dict__["declared"] = self
         return handler
-
-    return mark
 
 
 def route(method: str, *paths: str) -> Callable[[HandlerT], HandlerT]:

@@ -7,7 +7,6 @@ for a terminal; ids are never shortened, and nothing is shortened if stdout is n
 from __future__ import annotations
 
 import errno
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from executor.hints import TYPE_CHECKING, Any, TypeVar
 
 from ...errors import EXIT_FAILURE, UsageError, YoppError
 from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
-from ...views.text import fitted_all, harmless, harmless_all, harmless_json, shorten, widest, width
+from ...views.text import fitted_all, harmless, harmless_all, json_line, shorten, widest, width
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -154,11 +153,7 @@ class Printer:
 
     def document(self, value: Any) -> None:
         """Print one JSON value on stdout: on one line, or indented for a reader at a terminal."""
-        if self.form == "json" and is_terminal_out():
-            text = json.dumps(value, ensure_ascii=False, indent=2, separators=(",", ": "))
-            write_bytes(harmless_json(text).encode() + b"\n")
-        else:
-            write_bytes(json_line(value))
+        write_bytes(json_line(value, indent=2 if self.form == "json" and is_terminal_out() else None))
 
     def stream_line(self, value: Any) -> None:
         """Print one object of a stream, on one line."""
@@ -396,11 +391,6 @@ def is_terminal(stream: TextIO | None) -> bool:
         return stream is not None and stream.isatty()
     except ValueError:
         return False
-
-
-def json_line(value: Any) -> bytes:
-    """One JSON value on one line."""
-    return harmless_json(json.dumps(value, ensure_ascii=False, separators=(",", ":"))).encode() + b"\n"
 
 
 def terminal_size() -> os.terminal_size:

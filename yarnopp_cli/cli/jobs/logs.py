@@ -13,11 +13,11 @@ from executor.hints import TYPE_CHECKING, Any
 from ...errors import UsageError, YoppError
 from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
 from ...views.columns import NUMBER, Column
-from ...views.text import harmless, timestamp
+from ...views.text import harmless, json_line, timestamp
 from ..frame.command import command
 from ..frame.naming import words
 from ..frame.options import HERE_ONLY, Annotated, JobIds, moment, option
-from ..frame.output import Printer, is_terminal_out, json_line, paint
+from ..frame.output import Printer, is_terminal_out, paint
 from ..frame.session import Session
 from .logtarget import Target, elsewhere, fetched, find
 
