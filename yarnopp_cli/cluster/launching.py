@@ -123,27 +123,40 @@ def start_daemons(run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -
     Raises YoppError with the reason of the first that fails, after ending all that this call started.
     """
     launch = Launch(run_dir, orders, timeout=timeout)
-    with contextlib.ExitStack() as undo:
-        undo.callback(launch.take_back)
+    with launch.undone_on_failure(locked=True):
         launch.begin()
         launch.finish()
-        undo.pop_all()
     return launch.processes
 
 
 class Launch:
     """A start of daemons: ``begin`` runs under the lock of the run directory, ``finish`` may run without it.
 
-    So a starting node that waits for its RM does not delay a restart of the RM, which needs the lock as well. A caller
-    whose launch fails calls ``take_back``.
+    So a starting node that waits for its RM does not delay a restart of the RM, which needs the lock as well. A launch
+    that fails is undone (``undone_on_failure``): its daemons are ended, with ``grace``, and ``undo`` is called.
     """
 
-    def __init__(self, run_dir: RunDir, orders: Sequence[Order], *, timeout: float) -> None:
+    def __init__(
+        self,
+        run_dir: RunDir,
+        orders: Sequence[Order],
+        *,
+        timeout: float,
+        undo: Callable[[], object] = lambda: None,
+        grace: float = END_GRACE_SECONDS,
+    ) -> None:
         self._run_dir = run_dir
         self._orders = orders
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
+        self._undo = undo
+        self._grace = grace
         self._starting: list[_Starting] = []
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the daemons."""
+        return tuple(order.name for order in self._orders)
 
     @property
     def processes(self) -> tuple[ProcessId, ...]:
@@ -174,34 +187,34 @@ class Launch:
                 one.process.returncode = 0  # this process does not wait for the daemon any more
                 _outliving.append(one.process)
 
-    def take_back(self, *, grace: float = END_GRACE_SECONDS) -> None:
+    def take_back(self) -> None:
         """End the daemons, and remove their files. Call it under the lock."""
         # One that served and died may have been restarted.
         again = [self._run_dir.daemon(one.name) for one in self._starting if one.pipe < 0]
         restarted = [daemon.process for daemon in again if daemon is not None]
-        end_processes([*dict.fromkeys((*self.processes, *restarted))], grace=grace, force=True)
+        end_processes([*dict.fromkeys((*self.processes, *restarted))], grace=self._grace, force=True)
         for one in self._starting:
             one.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 one.process.wait(timeout=0.1)
         self._run_dir.remove_stale_files()
 
+    @contextlib.contextmanager
+    def undone_on_failure(self, *, locked: bool = False) -> Iterator[None]:
+        """If the body fails, undo the launch under the lock of the run directory, which the caller holds if
+        ``locked``; without the lock if another process keeps it, or the directory was removed."""
+        with contextlib.ExitStack() as failing:
+            failing.callback(self._undo_all, locked)
+            yield
+            failing.pop_all()
 
-@contextlib.contextmanager
-def undone_on_failure(run_dir: RunDir, undo: Callable[[], object]) -> Iterator[None]:
-    """If the body fails, call ``undo`` under the lock of the run directory; without it if another process keeps
-    that, or the directory was removed."""
-
-    def under_the_lock() -> None:
-        with contextlib.ExitStack() as locked:
-            with contextlib.suppress(YoppError):
-                locked.enter_context(run_dir.lock())
-            undo()
-
-    with contextlib.ExitStack() as failing:
-        failing.callback(under_the_lock)
-        yield
-        failing.pop_all()
+    def _undo_all(self, locked: bool) -> None:
+        with contextlib.ExitStack() as undoing:
+            if not locked:
+                with contextlib.suppress(YoppError):
+                    undoing.enter_context(self._run_dir.lock())
+            undoing.callback(self._undo)
+            undoing.callback(self.take_back)
 
 
 def _spawn(run_dir: RunDir, order: Order) -> _Starting:

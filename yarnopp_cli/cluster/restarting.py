@@ -19,7 +19,7 @@ from executor.light import Record
 
 from ..errors import YoppError
 from ..machine.restarts import Watched
-from .launching import WATCHED, Launch, Order, nodemanager, resourcemanager, undone_on_failure
+from .launching import WATCHED, Launch, Order, nodemanager, resourcemanager
 from .plan import read_plan
 from .rundir import RunDir
 from .starting import START_SECONDS
@@ -65,9 +65,9 @@ def start_again(
             if order is None:
                 return Answer(Outcome.UNWANTED)
             died = count_a_try(run_dir, name, died)
-            launch = Launch(run_dir, [order], timeout=timeout)
+            launch = Launch(run_dir, [order], timeout=timeout, grace=0.0)
             launch.begin()
-        with undone_on_failure(run_dir, lambda: launch.take_back(grace=0.0)):
+        with launch.undone_on_failure():
             launch.finish()
     except YoppError as error:
         return Answer(Outcome.FAILED, died.tries if died is not None else 0, _sentence(error))

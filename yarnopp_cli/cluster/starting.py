@@ -42,7 +42,6 @@ from .launching import (
     nodemanager,
     resourcemanager,
     start_daemons,
-    undone_on_failure,
 )
 from .notifying import SOCKET, is_managed
 from .obstacles import set_aside
@@ -99,13 +98,15 @@ def ensure_cluster(
     deadline = time.monotonic() + timeout
     start = _Start(configuration, run_dir, lifetime, wish, deadline, supervised)
     with run_dir.lock(timeout):
-        start.begin()
+        plan, launch = start.begin()
     # Without the lock, by which a daemon that has died meanwhile is restarted.
-    return start.finish()
+    with launch.undone_on_failure():
+        launch.finish()
+    return start.result(plan, launch.names)
 
 
 class _Start:
-    """One call of ``ensure_cluster``: ``begin`` under the lock, then ``finish`` without it."""
+    """One call of ``ensure_cluster``: ``begin`` under the lock, and the ``result`` of what it has begun."""
 
     def __init__(
         self,
@@ -124,21 +125,21 @@ class _Start:
         self.rm_arguments = () if supervised else (WATCHED,)
         self.warnings: list[str] = []
 
-    def begin(self) -> None:
-        """Find the running daemons, and begin to start the missing ones."""
+    def begin(self) -> tuple[Plan, Launch]:
+        """Find the running daemons, and begin to start the missing ones of the plan."""
         rm_runs = self._rm_runs()
         if not rm_runs:
             # NMs of a cluster that shut down cleanly end now; those whose RM was killed keep running.
             self.run_dir.wait_until_gone(ORDERLY_SECONDS)
         present = {daemon.port for daemon in self.run_dir.daemons() if daemon.port}
         goes_on = rm_runs or bool(present) or self._is_to_go_on()
-        self.plan = plan = self._plan(goes_on)
+        plan = self._plan(goes_on)
         if goes_on and self.lifetime == STAY:
             self._refuse_differences(plan)
         missing = [node for node in plan.nodes if node.port not in present]
         self.run_dir.remove_stale_files()
         self._clear_forgotten_nodes(plan, present)
-        self._start(plan, goes_on, rm_runs, missing)
+        return plan, self._start(plan, goes_on, rm_runs, missing)
 
     def _left(self) -> float:
         return max(0.1, self.deadline - time.monotonic())
@@ -230,7 +231,7 @@ class _Start:
         if orphaned:
             self.warnings += cleanup.clear(self.run_dir, where, ports=orphaned).problems
 
-    def _start(self, plan: Plan, goes_on: bool, rm_runs: bool, missing: Sequence[PlannedNode]) -> None:
+    def _start(self, plan: Plan, goes_on: bool, rm_runs: bool, missing: Sequence[PlannedNode]) -> Launch:
         """Begin to start the missing daemons. If that fails, a cluster that did not go on has its earlier files, or
         none."""
         if rm_runs and self.lifetime == STAY:
@@ -238,26 +239,22 @@ class _Start:
         lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and goes_on else self.lifetime
         orders = [] if rm_runs else [resourcemanager(self.run_dir, lifetime, *self.rm_arguments)]
         orders += [nodemanager(self.run_dir, node, lifetime, WATCHED) for node in missing]
-        self.started = tuple(order.name for order in orders)
-        self.launch = Launch(self.run_dir, orders, timeout=self._left())
-        with contextlib.ExitStack() as undo:
-            if not goes_on:
-                undo.callback(
-                    self._restore, {name: self.run_dir.read(name) for name in ("site.json", "nodes.json")}
-                )
+        files = None if goes_on else {name: self.run_dir.read(name) for name in ("site.json", "nodes.json")}
+        launch = Launch(self.run_dir, orders, timeout=self._left(), undo=lambda: self._restore(files))
+        with launch.undone_on_failure(locked=True):
             if not goes_on or running_configuration(self.run_dir) is None:
                 self.run_dir.write("site.json", self.configuration.to_json())
             write_plan(self.run_dir, Plan(plan.nodes, lifetime))
-            undo.callback(self.launch.take_back)
             if orders:
                 _make_room(self.configuration)
-            self.launch.begin()
-            self.launch.finish("rm")
-            self.undo = undo.pop_all()
+            launch.begin()
+            launch.finish("rm")
+        return launch
 
-    def _restore(self, files: Mapping[str, str | None]) -> None:
-        """Restore the files of the cluster as they were, unless another command has ended it or started daemons."""
-        if self.run_dir.daemons():
+    def _restore(self, files: Mapping[str, str | None] | None) -> None:
+        """Restore the files of the cluster as they were, None for one that went on, unless another command has ended
+        it or started daemons."""
+        if files is None or self.run_dir.daemons():
             return
         is_planned = os.path.exists(self.run_dir.nodes_file)
         forget_cluster(self.run_dir)
@@ -266,11 +263,8 @@ class _Start:
                 with contextlib.suppress(YoppError):  # the disk is full: the reason of the failure is told
                     self.run_dir.write(name, text)
 
-    def finish(self) -> ClusterHandle:
-        """Wait for all nodes of the plan, and return the resulting cluster."""
-        with undone_on_failure(self.run_dir, self.undo.close):
-            self.launch.finish()
-        plan, started = self.plan, self.started
+    def result(self, plan: Plan, started: tuple[str, ...]) -> ClusterHandle:
+        """Wait for all nodes of the plan to register; the resulting cluster."""
         wanted = len(plan.nodes)
         with Connection(self.run_dir.rm_socket) as connection:
             request = WaitForNodesRequest(wanted, int(self._left() * 1000))
@@ -382,16 +376,15 @@ def start_nms(
             because=f"no process holds {run_dir.pid_file('rm')}",
             hint="`yopp rm start`, or `yopp up`",
         )
-    with _prepared(configuration, run_dir, timeout) as plan, contextlib.ExitStack() as undo:
+    with _prepared(configuration, run_dir, timeout) as plan:
         chosen = _choose(configuration, run_dir, plan, port, wish)
         orders = [nodemanager(run_dir, node, plan.lifetime, WATCHED) for node in chosen]
-        launch = Launch(run_dir, orders, timeout=timeout)
-        undo.callback(_take_from_plan, run_dir, [node for node in chosen if node not in plan.nodes])
-        undo.callback(launch.take_back)
-        launch.begin()
-        _add_to_plan(run_dir, plan, chosen)
-        undone = undo.pop_all()
-    with undone_on_failure(run_dir, undone.close):
+        new = [node for node in chosen if node not in plan.nodes]
+        launch = Launch(run_dir, orders, timeout=timeout, undo=lambda: _take_from_plan(run_dir, new))
+        with launch.undone_on_failure(locked=True):
+            launch.begin()
+            _add_to_plan(run_dir, plan, chosen)
+    with launch.undone_on_failure():
         launch.finish()
     return chosen
 
