@@ -110,44 +110,28 @@ class Pool(NamedTuple):
 def expected_starts(free: Resource, running: Sequence[Running], line: Sequence[Waiting]) -> list[float]:
     """When each of ``line`` starts on one node, first come, first served; infinite for never.
 
-    Plain numbers in one loop: a node does this for each container that comes.
+    Plain numbers in one loop, and further types only for those that need some: a node does this for each container
+    that comes.
     """
-    memory, vcores = free.memory, free.vcores
-    ends = [(left, at, size.memory, size.vcores) for at, (left, size, _) in enumerate(running)]
+    memory, vcores, others = free.memory, free.vcores, free.only_others
+    ends = [(left, at, size) for at, (left, size, _) in enumerate(running)]
     heapq.heapify(ends)
     number, clock = len(ends), 0.0
     starts: list[float] = []
     for left, needed, held, _ in line:
-        if needed.others:
-            return _expected_starts_of_any_types(free, running, line)
-        while needed.memory > memory or needed.vcores > vcores:
+        more = needed.only_others if needed.others else None
+        while (
+            needed.memory > memory
+            or needed.vcores > vcores
+            or (more is not None and not more.fits_in(others))
+        ):
             if not ends:
                 return starts + [math.inf] * (len(line) - len(starts))
-            clock, _, more_memory, more_vcores = heapq.heappop(ends)
-            memory, vcores = memory + more_memory, vcores + more_vcores
+            clock, _, size = heapq.heappop(ends)
+            memory, vcores = memory + size.memory, vcores + size.vcores
+            others = others + size.only_others if size.others else others
         memory, vcores = memory - needed.memory, vcores - needed.vcores
-        starts.append(clock)
-        if left is not None:
-            number += 1
-            heapq.heappush(ends, (clock + left, number, held.memory, held.vcores))
-    return starts
-
-
-def _expected_starts_of_any_types(
-    free: Resource, running: Sequence[Running], line: Sequence[Waiting]
-) -> list[float]:
-    """The same where some of ``line`` need more than memory and vcores."""
-    ends = [(one.left, at, one.resource) for at, one in enumerate(running)]
-    heapq.heapify(ends)
-    number, clock = len(ends), 0.0
-    starts: list[float] = []
-    for left, needed, held, _ in line:
-        while not needed.fits_in(free):
-            if not ends:
-                return starts + [math.inf] * (len(line) - len(starts))
-            clock, _, more = heapq.heappop(ends)
-            free = free + more
-        free = free - needed
+        others = others if more is None else others - more
         starts.append(clock)
         if left is not None:
             number += 1
