@@ -13,8 +13,11 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from ..records.jobs import ARGS_VARIABLE, Sweep
+
+ItemT = TypeVar("ItemT")
 
 SHELL = ("/bin/sh", "-c")
 _QUOTING = re.compile(r"['\"\\]")
@@ -38,9 +41,8 @@ def problem_of(command: Sequence[str], sweep: Sweep) -> str:
     if any(not 0 < at < len(sizes) or sizes[at] != sizes[at - 1] for at in sweep.linked):
         return "a linked source must have as many values as the one before it"
     longest = [max(map(len, source), default=0) for source in sweep.sources]
-    whole, marks = sum(longest), [mark for word in command for mark in _MARK.finditer(word)]
-    filled_in = sum(sum(longest[int(mark[2]) - 1 : int(mark[2])]) if mark[2] else whole for mark in marks)
-    if sum(map(len, command)) + max(filled_in, whole) > LONGEST:
+    filled_in = sum(sum(_of_mark(mark, longest)) for mark in _marks(command))
+    if sum(map(len, command)) + max(filled_in, sum(longest)) > LONGEST:
         return f"what a task runs would have more than {LONGEST:,} characters"
     return ""
 
@@ -80,10 +82,8 @@ def _may_be_long(command: Sequence[str], sweep: Sweep, room: int) -> bool:
         for source in sweep.sources
     ]
     whole = sum(sizes)
-    marks = [mark for word in command for mark in _MARK.finditer(word)]
-    filled_in = (
-        sum(sum(sizes[int(mark[2]) - 1 : int(mark[2])]) if mark[2] else whole for mark in marks) or whole
-    )
+    marks = _marks(command)
+    filled_in = sum(sum(_of_mark(mark, sizes)) for mark in marks) or whole
     of_command = sum(len(word.encode(errors="surrogateescape")) for word in command)
     bound = of_command + (_QUOTED if sweep.shell else 1) * filled_in + whole
     words = len(command) + len(marks) * len(sizes) + (whole if not command else 0)
@@ -163,7 +163,16 @@ def has_mark(word: str) -> bool:
 
 def highest_source(command: Iterable[str]) -> int:
     """The highest source that a template names, 0 for none."""
-    return max((int(mark[2] or 0) for word in command for mark in _MARK.finditer(word)), default=0)
+    return max((int(mark[2] or 0) for mark in _marks(command)), default=0)
+
+
+def _marks(command: Iterable[str]) -> list[re.Match[str]]:
+    return [mark for word in command for mark in _MARK.finditer(word)]
+
+
+def _of_mark(mark: re.Match[str], each: Sequence[ItemT]) -> Sequence[ItemT]:
+    """Of ``each``, one for a source, those of the sources that a replacement string names."""
+    return each[int(mark[2]) - 1 : int(mark[2])] if mark[2] else each
 
 
 def _shell_line(line: str, values: Sequence[str], number: int) -> str:
@@ -197,8 +206,7 @@ def _replaced(text: str, values: Sequence[str], number: int, joined: Callable[[I
     def value(mark: re.Match[str]) -> str:
         if mark[1]:
             return str(number)
-        chosen = values if not mark[2] else values[int(mark[2]) - 1 : int(mark[2])]
-        return joined(_part(one, mark[3] or "") for one in chosen)
+        return joined(_part(one, mark[3] or "") for one in _of_mark(mark, values))
 
     return _MARK.sub(value, text)
 
