@@ -434,12 +434,11 @@ class HostedMasters:
         try:
             match request:
                 case AllocateRequest():
-                    self._last_call -= 1
-                    self._calls[self._last_call] = (job, call)
+                    number = self._number(job, call)
                     try:
-                        self._masters.serve(attempt, HeldCall(self._last_call, request.response_id), request)
+                        self._masters.serve(attempt, HeldCall(number, request.response_id), request)
                     except YoppError:
-                        del self._calls[self._last_call]
+                        del self._calls[number]
                         raise
                     return  # it is answered when there is news
                 case RegisterApplicationMasterRequest():
@@ -452,6 +451,12 @@ class HostedMasters:
             job.events.append(m.CallFailed(call, error))
         else:
             job.events.append(m.Answered(call, response))
+
+    def _number(self, job: HostedJob, call: m.Call) -> int:
+        """The number by which a call is answered later."""
+        self._last_call -= 1
+        self._calls[self._last_call] = (job, call)
+        return self._last_call
 
     def _start(self, job: HostedJob, command: m.StartTasks) -> None:
         """Tell a node what to run in containers that were granted, with its next heartbeat."""
@@ -496,10 +501,8 @@ class HostedMasters:
             job.events.append(m.Answered(call, StopContainersResponse(call.container_ids)))
         elif isinstance(call.request, UpdateContainersRequest):
             for container in live:
-                self._last_call -= 1
-                self._calls[self._last_call] = (job, call)
                 # The node may refuse it: the call is answered when that has spoken.
-                container.update_calls += ((container.version, self._last_call),)
+                container.update_calls += ((container.version, self._number(job, call)),)
                 self._ledger.deliver_update(container)
 
     # -- what watchers hear ----------------------------------------------------------------------------------
@@ -651,8 +654,6 @@ def check_job(job: JobSpec) -> None:
         problem = "a number of equal tasks is less than 1"
     elif any(task.numbers[-1] > HIGHEST_NUMBER for phase in job.phases for task in phase.tasks):
         problem = f"a task's number is above {HIGHEST_NUMBER:,}"
-    elif not all(_fits(phase) for phase in job.phases):
-        problem = "a task's number is not in its sweep"
     elif job.max_running < 0:
         problem = "the limit of running containers is below 0"
     elif job.size > MOST_TASKS:
@@ -663,18 +664,13 @@ def check_job(job: JobSpec) -> None:
         raise UsageError("this job cannot be run", because=problem)
 
 
-def _fits(phase: PhaseSpec) -> bool:
-    """Whether each task of a sweep has its values."""
-    if phase.sweep is None:
-        return True
-    size = phase.sweep.size
-    return all(task.number >= 1 and task.numbers[-1] <= size for task in phase.tasks)
-
-
 def _misfit(phase: PhaseSpec) -> str:
     """Why a phase's template cannot be filled in, "" if it can."""
     if phase.sweep is None:
         return ""
+    size = phase.sweep.size
+    if not all(task.number >= 1 and task.numbers[-1] <= size for task in phase.tasks):
+        return "a task's number is not in its sweep"
     from ...masters.sweeps import problem_of  # only for sweeps, as in masters/tasks.py
 
     return problem_of(phase.command, phase.sweep)
