@@ -37,6 +37,7 @@ from ..records.container_protocol import (
 from ..records.jobs import ENDED, JobSpec, TaskState
 from ..records.master_protocol import (
     AM_RESYNC,
+    AM_SHUTDOWN,
     AllocateRequest,
     AllocateResponse,
     FinishApplicationMasterRequest,
@@ -142,15 +143,13 @@ class JobMaster:
                 self._register()
             case m.Answered(m.CallRM(), response):
                 self._on_rm_answered(response, now)
-            case m.Answered(m.CallNode(node_address=address), StartContainersResponse() as response):
+            case m.Answered(m.CallNode(node_address=address), response):
                 self._starts.reached(address)
-                for failed in response.failed:
-                    self._on_start_refused(failed.container_id, failed.message or failed.exception, now)
-            case m.Answered(m.CallNode(node_address=address), UpdateContainersResponse() as response):
-                self._starts.reached(address)
-                self._on_updated(response)
-            case m.Answered(m.CallNode(node_address=address)):
-                self._starts.reached(address)
+                if isinstance(response, StartContainersResponse):
+                    for failed in response.failed:
+                        self._on_start_refused(failed.container_id, failed.message or failed.exception, now)
+                elif isinstance(response, UpdateContainersResponse):
+                    self._on_updated(response)
             case m.CallFailed():
                 self._on_call_failed(event.call, event.error, now)
             case m.StopRequested():
@@ -354,7 +353,7 @@ class JobMaster:
             if self._rm.registered:  # otherwise it already registers: two calls were waiting at the RM
                 self._register()
             return
-        if response.command == "AM_SHUTDOWN":
+        if response.command == AM_SHUTDOWN:
             self._expelled(YoppError("the ResourceManager ended this application", exit_code=143))
             return
         self._rm.acknowledge(response)
@@ -594,24 +593,17 @@ class JobMaster:
     # --- failures
 
     def _on_call_failed(self, call: m.Call, error: YoppError, now: float) -> None:
+        if isinstance(call, m.CallNode):
+            lost = isinstance(error, ConnectionFailedError) and self.stage is Stage.WORKING
+            if lost and self._starts.unreachable(call, now):
+                return  # it is repeated
         match call.request:
             case StartContainersRequest():
-                assert isinstance(call, m.CallNode)
-                lost = isinstance(error, ConnectionFailedError)
-                if lost and self.stage is Stage.WORKING and self._starts.unreachable(call, now):
-                    return
                 for container_id in call.container_ids:
                     self._on_start_refused(container_id, error.message, now)
             case StopContainersRequest():
-                # Later the RM ends them with the application.
-                if isinstance(error, ConnectionFailedError) and self.stage is Stage.WORKING:
-                    assert isinstance(call, m.CallNode)
-                    self._starts.unreachable(call, now)
+                pass  # later the RM ends them with the application
             case UpdateContainersRequest():
-                assert isinstance(call, m.CallNode)
-                lost = isinstance(error, ConnectionFailedError)
-                if lost and self.stage is Stage.WORKING and self._starts.unreachable(call, now):
-                    return
                 self._notice(f"a container could not be updated: {error.message}")
             case FinishApplicationMasterRequest() | KillApplicationRequest():
                 self._on_end_untold(error, now)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from executor.light import Record, replace
+from executor.light import replace
 
 from ..records.container_protocol import (
     StartContainerRequest,
@@ -32,12 +32,6 @@ PATIENCE_SECONDS = 10.0
 """The pause between calls to an unreachable node, and how long to try: it may return with its containers."""
 
 
-class _Retry(Record, frozen=False):
-    call: CallNode
-    due: float
-    since: float
-
-
 class Starts:
     """Containers that must be started at their nodes. ``is_wanted`` says whether a container still
     belongs to its task.
@@ -49,7 +43,7 @@ class Starts:
         self._is_wanted = is_wanted
         self._hosted = hosted
         self._ready: list[Task] = []
-        self._retries: list[_Retry] = []
+        self._retries: list[tuple[float, CallNode]] = []
         self._since: dict[str, float] = {}
         self._sizes: dict[int, int] = {}
 
@@ -64,14 +58,14 @@ class Starts:
 
     def next_deadline(self) -> float | None:
         """When a start must be retried; None for never."""
-        return min((retry.due for retry in self._retries), default=None)
+        return min((due for due, _ in self._retries), default=None)
 
     def take(self, now: float) -> Sequence[CallNode | StartTasks]:
         """The calls to make now: one per node, or several for many containers."""
         if not self._ready and not self._retries:
             return ()
-        calls = [self._filtered(retry.call) for retry in self._retries if retry.due <= now]
-        self._retries = [retry for retry in self._retries if retry.due > now]
+        calls = [self._filtered(call) for due, call in self._retries if due <= now]
+        self._retries = [retry for retry in self._retries if retry[0] > now]
         by_node: dict[tuple[str, str], list[Task]] = {}
         for task in self._ready:
             container = task.container
@@ -101,7 +95,7 @@ class Starts:
         if now - since >= PATIENCE_SECONDS:
             del self._since[call.node_address]
             return False
-        self._retries.append(_Retry(call, now + RETRY_SECONDS, since))
+        self._retries.append((now + RETRY_SECONDS, call))
         return True
 
     def _filtered(self, call: CallNode) -> CallNode:

@@ -28,6 +28,8 @@ AM_TOKEN_FILE = "am-token.json"
 
 AM_RESYNC = "AM_RESYNC"
 """The command of an answer to a master that a restarted RM knows and that has not registered with it yet."""
+AM_SHUTDOWN = "AM_SHUTDOWN"
+"""The command of an answer to a master that has to end."""
 
 
 class RegisterApplicationMasterRequest(Request["RegisterApplicationMasterResponse"]):

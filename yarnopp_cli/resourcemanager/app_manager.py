@@ -18,6 +18,7 @@ from ..machine.tokens import AMRM_TOKEN, sign
 from ..records.history import EventKind
 from ..records.ids import ApplicationAttemptId, ApplicationId
 from ..records.master_protocol import (
+    AM_SHUTDOWN,
     AM_TOKEN_FILE,
     ATTEMPT_VARIABLE,
     AllocateResponse,
@@ -36,7 +37,6 @@ from .scheduler.queues import LeafQueue
 
 FINISHING_GRACE = 5.0
 """Seconds that a master's container has to end by itself after its master has unregistered."""
-AM_SHUTDOWN = "AM_SHUTDOWN"
 _ENDS = {
     YarnApplicationState.FINISHED: EventKind.APPLICATION_FINISHED,
     YarnApplicationState.FAILED: EventKind.APPLICATION_FAILED,

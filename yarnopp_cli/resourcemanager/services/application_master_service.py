@@ -32,7 +32,7 @@ from ...records import distributed_protocol as distributed
 from ...records import master_protocol as master
 from ...records.ids import ApplicationAttemptId, ContainerId
 from ...records.requests import ANY, Container, ResourceRequest, TaskAssignment, Token
-from ..app_manager import AM_SHUTDOWN, RMAppManager
+from ..app_manager import RMAppManager
 from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
@@ -185,7 +185,7 @@ class ApplicationMasterService:
         app = attempt.app
         self._supersede(attempt)
         if attempt.ended or attempt.state is AttemptState.FINISHING:
-            response = master.AllocateResponse(attempt.response_id, command=AM_SHUTDOWN)
+            response = master.AllocateResponse(attempt.response_id, command=master.AM_SHUTDOWN)
             self._rm.reply_to_master(held, response)
             return
         if attempt.state is not AttemptState.RUNNING:
