@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from executor.errors import CgroupError, StateStoreError
 from executor.hints import TYPE_CHECKING
 from executor.light import Record
-from executor.linux.cgroups.files import CGROUP_ROOT, group_processes, read_mounts, read_own_paths
+from executor.linux.cgroups.files import CGROUP_ROOT, group_processes, read_mounts, read_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
 from executor.linux.zygotes import Marked, marked_below
 from executor.records import ContainerRecord, ContainerState
@@ -169,13 +169,12 @@ def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
 def _bases(run_dir: RunDir) -> Iterator[str]:
     """The directories below which nodes may have created their cgroups, each within a mounted hierarchy."""
     try:
-        mounts, own = read_mounts("/proc", CGROUP_ROOT), read_own_paths("/proc")
+        mounts, own = read_mounts("/proc", CGROUP_ROOT), read_paths("/proc")
     except OSError:
         return
     noted = set(_noted_bases(run_dir))
     for mount in mounts:
-        name = "" if mount.version == 2 else next((item for item in mount.controllers if item in own), "")
-        here = mount.directory_of(own[name]) if name in own else None
+        here = mount.directory_in(own)
         # A process that had to move to a leaf (v2) created its cgroups beside that leaf.
         candidates = [mount.point, here, None if here is None else os.path.dirname(here), *sorted(noted)]
         for base in candidates:

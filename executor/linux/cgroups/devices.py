@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 
 from ...errors import CgroupUnavailableError, CgroupWriteError
-from .files import read_mounts, read_own_paths
+from .files import read_mounts, read_paths
 
 MAJORS = {"nvidia": 195, "amd": 226}
 """The major numbers of the GPUs' character devices (Linux, ``Documentation/admin-guide/devices.txt``)."""
@@ -69,7 +69,7 @@ def device_groups(
     """The cgroups of the node ``name``. Raises CgroupUnavailableError if the hierarchy is missing or read-only."""
     mounts = (one for one in read_mounts(proc, root) if one.version == 1)
     mount = next((one for one in mounts if os.path.exists(os.path.join(one.point, "devices.list"))), None)
-    base = None if mount is None else mount.directory_of(read_own_paths(proc).get("devices", "/"))
+    base = None if mount is None else mount.directory_of(read_paths(proc).get("devices", "/"))
     if base is None or not os.access(base, os.W_OK):
         raise CgroupUnavailableError(
             "GPUs cannot be kept from containers by cgroups here",

@@ -19,7 +19,7 @@ from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...regular import read_regular
 from ...settings import ExecutorSettings
 from .base import UNIFIED, CgroupDriver
-from .files import V1_CONTROLLERS, KernelFiles, Mount, UnifiedFiles, at, read_mounts, read_own_paths
+from .files import V1_CONTROLLERS, KernelFiles, Mount, UnifiedFiles, at, read_mounts, read_paths
 from .none import NoCgroups
 from .v1 import V1Driver
 from .v2 import WANTED, V2Driver, enable_controllers
@@ -86,7 +86,7 @@ def _discover(
         raise CgroupError(f"{relative!r} cannot name a cgroup", because="it leads out of its hierarchy")
     search = _Search(relative, _recall(remember))
     try:
-        search.mounts, search.own = read_mounts(proc, root), read_own_paths(proc)
+        search.mounts, search.own = read_mounts(proc, root), read_paths(proc)
     except OSError as error:
         LOG.debug("no cgroups: %s", error)
     driver: CgroupDriver | None = None
@@ -143,7 +143,7 @@ def enter_leaf(settings: ExecutorSettings, *, root: str = "/sys/fs/cgroup", proc
         return
     with contextlib.suppress(OSError):
         mount = next((one for one in read_mounts(proc, root) if one.version == 2 and not one.read_only), None)
-        here = None if mount is None else mount.directory_of(read_own_paths(proc).get("", "/"))
+        here = None if mount is None else mount.directory_in(read_paths(proc))
         if here is None or os.path.basename(here) == LEAF:
             return
         offered = tuple(name for name in WANTED if name in at(here, UnifiedFiles).controllers)
@@ -196,12 +196,10 @@ class _Search:
         bases: dict[str, str] = {}
         closed: dict[str, str] = {}
         for controller in V1_CONTROLLERS:
-            mount = next(
-                (one for one in self.mounts if one.version == 1 and controller in one.controllers), None
-            )
+            mount = next((one for one in self.mounts if controller in one.controllers), None)
             if mount is None:
                 continue
-            base = self._choose(mount, self.own.get(controller), controller)
+            base = self._choose(mount, controller)
             if base is not None:
                 bases[controller] = base
             else:
@@ -229,7 +227,7 @@ class _Search:
         for which the kernel waits until every CPU has passed through the scheduler: 6 to 20 ms of each start.
         """
         bare = next((one for one in self.mounts if one.version == 2), None)
-        base = None if bare is None else self._choose(bare, self.own.get(""), UNIFIED)
+        base = None if bare is None else self._choose(bare, UNIFIED)
         if base is None:
             return
         bases[UNIFIED] = base
@@ -243,8 +241,8 @@ class _Search:
         found = (self.known.get(name), here, mount.point)
         return list(dict.fromkeys(path for path in found if path is not None))
 
-    def _choose(self, mount: Mount, own: str | None, name: str) -> str | None:
-        here = mount.directory_of(own) if own else None
+    def _choose(self, mount: Mount, name: str) -> str | None:
+        here = mount.directory_in(self.own)
         for candidate in [] if mount.read_only else self._candidates(mount, here, name):
             if candidate.startswith(mount.point) and writable(candidate, self.relative):
                 return candidate
@@ -259,7 +257,7 @@ class _Search:
             self.reasons.append(f"cgroup v2 at {mount.point} is mounted read-only")
             self.hints.append(READ_ONLY_HINT.format(paths=mount.point))
             return None
-        here = mount.directory_of(self.own.get("", "/"))
+        here = mount.directory_in(self.own)
         if here is not None and os.path.basename(here) == LEAF:
             here = os.path.dirname(here)
         for candidate in self._candidates(mount, here, UNIFIED):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import errno
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cgroupspy.controllers import Controller, CpuController, MemoryController
 from cgroupspy.interfaces import BaseFileInterface, DictFile, FlagFile, IntegerFile, MultiLineIntegerFile
@@ -46,6 +46,13 @@ class Mount(Record):
             return None
         return os.path.join(self.point, relative)
 
+    def directory_in(self, paths: Mapping[str, str]) -> str | None:
+        """The directory of the cgroup of this hierarchy in ``paths`` (``read_paths``); None if there is none, or the
+        mount does not show it."""
+        names = self.controllers if self.version == 1 else ("",)
+        path = next((paths[name] for name in names if name in paths), "")
+        return self.directory_of(path) if path else None
+
 
 def _unescape(text: str) -> str:
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match.group(1), 8)), text)
@@ -76,13 +83,8 @@ def read_mounts(proc: str, root: str) -> tuple[Mount, ...]:
     return tuple(mounts)
 
 
-def read_own_paths(proc: str) -> dict[str, str]:
-    """The cgroups of this process: v1 controller -> path, ``""`` -> path in the unified hierarchy."""
-    return read_paths(proc, "self")
-
-
-def read_paths(proc: str, pid: int | str) -> dict[str, str]:
-    """The cgroups of a process."""
+def read_paths(proc: str, pid: int | str = "self") -> dict[str, str]:
+    """The cgroups of a process: v1 controller -> path, ``""`` -> path in the unified hierarchy."""
     paths: dict[str, str] = {}
     with open(f"{proc}/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as lines:
         for line in lines:

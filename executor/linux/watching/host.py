@@ -27,7 +27,7 @@ from ..cgroups.files import (
     at,
     number,
     read_mounts,
-    read_own_paths,
+    read_paths,
 )
 from ..cgroups.v1 import UNLIMITED
 from ..procfs import ProcessStat, ran_and_waited_ns, read_bytes, read_stat, runnable_threads, scan
@@ -75,7 +75,7 @@ def host_limits(*, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> HostLim
     if cores < machine_cores:
         because.append(f"its affinity (or cpuset) leaves it {cores:g} of {machine_cores} processors")
     try:
-        mounts, own = read_mounts(proc, root), read_own_paths(proc)
+        mounts, own = read_mounts(proc, root), read_paths(proc)
     except OSError:
         mounts, own = (), {}
     for mount in mounts:
@@ -100,9 +100,7 @@ def machine_memory_bytes() -> int:
 
 def _levels(mount: Mount, own: dict[str, str]) -> list[str]:
     """The cgroup of this process and all above it, as far as the mount shows them."""
-    name = "" if mount.version == 2 else next((item for item in mount.controllers if item in own), None)
-    path = own.get(name) if name is not None else None
-    level = mount.directory_of(path) if path else None
+    level = mount.directory_in(own)
     levels = []
     while level is not None and level.startswith(mount.point):
         levels.append(level)

@@ -20,7 +20,7 @@ from executor.linux.cgroups.files import (
     group_processes,
     number,
     read_mounts,
-    read_own_paths,
+    read_paths,
 )
 from executor.linux.cgroups.gauges import Gauge, read_gauge
 from executor.linux.watching.host import host_limits
@@ -142,7 +142,7 @@ def test_mounts_are_read_with_escapes_roots_and_flags(host: Host, tmp_path: Path
     assert [mount.controllers for mount in mounts] == [("cpu", "cpuacct"), ("memory",)]
     assert [mount.read_only for mount in mounts] == [False, True]
     assert mounts[1].point == str(host.root / "with space")
-    assert read_own_paths(str(host.proc))["cpuacct"] == "/"
+    assert read_paths(str(host.proc))["cpuacct"] == "/"
     assert read_mounts(str(host.proc), str(tmp_path / "elsewhere")) == ()
 
 
