@@ -258,10 +258,12 @@ class LinuxContainerExecutor:
         if isinstance(event, UsageSampled):
             self._weights.check()
 
-    def _running(self) -> list[str]:
-        return [
-            held.container_id for held in self._held.values() if held.pid and not held.ended and not held.over
-        ]
+    def _running(self) -> dict[str, bool]:
+        return {
+            held.container_id: held.paused
+            for held in self._held.values()
+            if held.pid and not held.ended and not held.over
+        }
 
     def _written(self, container_id: str, processes: list[int]) -> int:
         held, settings = self._held.get(container_id), self._settings

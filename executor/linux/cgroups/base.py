@@ -295,8 +295,8 @@ class GroupDriver(CgroupDriver):
     def processes_of_others(self, hierarchy: str) -> list[int]:
         """The processes of other nodes' containers below this cgroup."""
         controller = next(iter(self._bases))
-        everybodys = group_processes(os.path.join(self._bases[controller], hierarchy.strip("/")))
-        return list(set(everybodys) - set(group_processes(self._parents[controller])))
+        everybodys = os.path.join(self._bases[controller], hierarchy.strip("/"))
+        return group_processes(everybodys, without=os.path.relpath(self._parents[controller], everybodys))
 
     def create_parent(self, limits: CgroupLimits | None = None) -> None:
         """Make this node's cgroup below each base."""

@@ -221,14 +221,15 @@ def at(path: str, kind: type[Files]) -> Files:
     return kind(Node(os.fsencode(path)))
 
 
-def group_processes(path: str) -> list[int]:
-    """The processes in the cgroup at ``path`` and in those below it; empty if it does not exist."""
+def group_processes(path: str, *, without: str = "") -> list[int]:
+    """The processes in the cgroup at ``path`` and in those below it, except ``without`` (a relative path) and those
+    below that; empty if it does not exist."""
     for _ in range(LOOKS):
         try:
             found = _listed(f"{path}/cgroup.procs")
             # cgroup file systems count the child cgroups in st_nlink: two means that there is none below.
             if os.stat(path).st_nlink != 2:
-                for parent, name in groups_below(path):
+                for parent, name in groups_below(path, without=without):
                     found += _listed(f"{name}/cgroup.procs", parent)
             return list(dict.fromkeys(found))
         except OSError as error:
@@ -271,8 +272,9 @@ def _listed(path: str, directory: int | None = None) -> list[int]:
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
-def groups_below(path: str) -> Iterator[tuple[int, str]]:
-    """Every cgroup below ``path``, children before parents: the descriptor of its parent, and its name there.
+def groups_below(path: str, *, without: str = "") -> Iterator[tuple[int, str]]:
+    """Every cgroup below ``path``, children before parents: the descriptor of its parent, and its name there. Leaves
+    out the relative path ``without``, and what is below it.
 
     A container that may make cgroups can nest them deeper than a path can be long, or a call stack deep: one
     descriptor moves down and up instead. Raises OSError.
@@ -284,6 +286,8 @@ def groups_below(path: str) -> Iterator[tuple[int, str]]:
         while True:
             if waiting[-1]:
                 name = waiting[-1].pop()
+                if without and without == "/".join((*names, name)):
+                    continue
                 try:
                     below = os.open(name, _DIRECTORY, dir_fd=here)
                 except FileNotFoundError:

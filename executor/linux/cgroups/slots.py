@@ -76,12 +76,19 @@ class SlotGroup:
         self.baseline = Baseline(base[0], base[1], base[4], base[3])
 
     def processes(self) -> list[int]:
-        """The processes in the cgroup except the launcher: the union over all its hierarchies. Raises OSError."""
+        """The processes in the cgroup except the launcher: the union over all its hierarchies. Raises OSError.
+
+        Where the container is confined, one hierarchy has them all: a process is born in the cgroups of its parent
+        (kernel/cgroup/cgroup.c, cgroup_post_fork).
+        """
+        return self._listed(self._procs[:1] if self.confined else self._procs)
+
+    def _listed(self, places: tuple[tuple[str, str], ...]) -> list[int]:
         found: dict[int, None] = {}
         alone = b"%d\n" % self.launcher
         # Files are opened by path: threads call this too, and a descriptor that the loop closes meanwhile may
         # be reused for another cgroup.
-        for group, procs in self._procs:
+        for group, procs in places:
             try:
                 # cgroup file systems count the child cgroups in st_nlink: two means that there is none below.
                 nested = os.stat(group).st_nlink != 2
@@ -117,7 +124,7 @@ class SlotGroup:
         Raises OSError."""
         if self._read(self._gauges.tasks) <= 1:
             return []
-        return self.processes()  # zombies are counted, too
+        return self._listed(self._procs)  # zombies are counted, too
 
     def usage(self, now: float, processes: int) -> ContainerUsage:
         """What the container that has the cgroup now has used."""

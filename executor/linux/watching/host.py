@@ -3,8 +3,8 @@
 ``host_limits``: what this process may use, as limited by its own cgroups and CPU affinity. ``HostReader``
 reads /proc/stat, /proc/meminfo and /proc/pressure in a fraction of a millisecond. Only while processes
 outside yopp seem to use much CPU, it searches for yopp's own daemons and clients, which do not count as
-pressure: once a second among all processes, which takes some 20 microseconds for each, and else among new
-ones. While no core is idle, it also looks, once a second, for processes outside yopp that wait for the CPU,
+pressure: at most once a second among all processes, which takes some 20 microseconds for each, and else among
+new ones. While no core is idle, it also looks, as often, for processes outside yopp that wait for the CPU,
 which takes some 20 more. Sources: proc(5),
 Documentation/accounting/psi.rst, Documentation/scheduler/sched-stats.rst.
 """
@@ -52,8 +52,15 @@ COUNT_SECONDS = 0.01
 """The pause between two counts: at the first one this process, and other nodes that measure the host too, may still
 run."""
 
-ALL_SECONDS = 1.0
-"""How often all processes are looked at while the host is full or others use much. No pid is used again so soon."""
+ALL_SECONDS = (1.0, 2.0)
+"""The least and the most time between two looks at all processes, while the host is full or others use much. No pid
+is used again so soon."""
+
+ALL_READINGS = 4
+"""How many readings of the host there are to one look at all processes, within ``ALL_SECONDS``."""
+
+LATELY_SECONDS = 3.0
+"""Use and waiting over a longer time say nothing about now."""
 
 
 class HostLimits(Record):
@@ -187,8 +194,10 @@ class HostReader:
         yopp = max(0.0, reading.yopp_seconds - last.yopp_seconds) / seconds
         suspect = cpu - yopp >= self._suspicious
         full = idle < FULL * reading.cores
-        due = suspect and self._own.is_due(reading.at)
-        due = due or (full and self._lasting is not None and self._lasting.is_due(reading.at))
+        least, most = ALL_SECONDS
+        every = min(max(least, ALL_READINGS * seconds), most)
+        due = suspect and self._own.is_due(reading.at, every)
+        due = due or (full and self._lasting is not None and self._lasting.is_due(reading.at, every))
         everything = scan(proc=self._proc) if due else None
         daemons = self._own.cores(reading.at, everything) if suspect else 0.0
         yopp += daemons
@@ -282,9 +291,9 @@ class OwnProcesses:
         self._others: dict[int, int] = {}
         """The starts of processes that are not own ones."""
 
-    def is_due(self, now: float) -> bool:
-        """Whether it needs all processes: the last time is long enough ago."""
-        return bool(self._markers or self._own_pids()) and now - self._all_at >= ALL_SECONDS
+    def is_due(self, now: float, every: float) -> bool:
+        """Whether it needs all processes, which it is to get ``every`` so many seconds."""
+        return bool(self._markers or self._own_pids()) and now - self._all_at >= every
 
     def cores(self, now: float, everything: dict[int, ProcessStat] | None) -> float:
         """The cores that they have used since the last call; a new process counts with its mean since its start.
@@ -356,9 +365,9 @@ class LastingProcesses:
         self._cores = UNKNOWN
         self._told = True
 
-    def is_due(self, now: float) -> bool:
-        """Whether it needs all processes."""
-        return now - self._at >= ALL_SECONDS or (self._cores == UNKNOWN and self._told)
+    def is_due(self, now: float, every: float) -> bool:
+        """Whether it needs all processes, which it is to get ``every`` so many seconds."""
+        return now - self._at >= every or (self._cores == UNKNOWN and self._told)
 
     def cores(self, now: float, everything: dict[int, ProcessStat] | None) -> tuple[float, float]:
         """The cores that those used which existed at the last two calls with ``everything``, all processes, and the
@@ -390,7 +399,7 @@ class LastingProcesses:
                 waits += max(0, waited - before[1])
             elif age <= seconds:
                 waits += waited
-        lately = told and seconds <= 2 * ALL_SECONDS
+        lately = told and seconds <= LATELY_SECONDS
         self._known, self._so_far, self._at, self._told = known, so_far, now, told
         self._cores = (runs / 1e9 / seconds, waits / 1e9 / seconds) if lately and seconds > 0 else UNKNOWN
         return self._cores

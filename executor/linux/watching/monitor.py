@@ -11,7 +11,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from ...core.events import NodeUtilizationSampled, UsageSampled
 from ...light import replace
@@ -50,7 +50,8 @@ class Seldom:
 class Monitor:
     """Posts a UsageSampled each ``interval_ms`` until it is stopped, and, after ``watch``, the host's figures.
 
-    ``containers`` lists those to measure. ``make_host`` makes the reader of the host, given the CPU time of
+    ``containers`` lists those to measure, and whether each is paused: while all are, they are measured each
+    ``interval_ms``, however often the host is. ``make_host`` makes the reader of the host, given the CPU time of
     the containers so far, for hosts without a cgroup that counts it. ``written`` and ``stored`` measure the
     output and the private directory of a container, given its name and processes.
     """
@@ -58,7 +59,7 @@ class Monitor:
     def __init__(
         self,
         context: ExecutorContext,
-        containers: Callable[[], Iterable[str]],
+        containers: Callable[[], Mapping[str, bool]],
         post: Callable[[UsageSampled | NodeUtilizationSampled], None],
         *,
         interval_ms: int,
@@ -121,12 +122,13 @@ class Monitor:
                 LOG.warning("nothing is measured: %s", error)
 
     async def _look(self, host: HostReader) -> None:
-        names = list(self._containers())
+        names = self._containers()
         due = self._clock() - self._sampled_at >= self._interval
         sampled = None
-        if self._is_quick():
+        wanted = due or not all(names.values())
+        if wanted and self._is_quick():
             sampled = self.sample(names)
-        elif due or self._last_seconds < OFTEN_SECONDS:
+        elif due or (wanted and self._last_seconds < OFTEN_SECONDS):
             sampled = await beside(None, self.sample, names)
         if sampled is not None:
             self._count(sampled)
@@ -148,7 +150,7 @@ class Monitor:
             if self._watching is not None:
                 continue
             # The list of containers belongs to the loop: it is made here, and only the reading may run in a thread.
-            names = list(self._containers())
+            names = self._containers()
             try:
                 sampled = self.sample(names) if self._is_quick() else await beside(None, self.sample, names)
             except OSError as error:

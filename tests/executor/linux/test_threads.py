@@ -72,7 +72,7 @@ def test_the_machine_is_measured_all_the_same() -> None:
         context.cgroups = mock.Mock(mode="none")
         monitor = Monitor(
             context,
-            containers=list,
+            containers=dict,
             post=told.append,
             interval_ms=20,
             virtual_memory=False,
