@@ -90,10 +90,11 @@ class CleanUpContainer(ContainerMessage):
 
 
 class WatchHost(Record):
-    """Measure the containers and then the machine at this rate; 0 stops it. Each measurement ends in UsageSampled and
-    NodeUtilizationSampled."""
+    """Measure the containers and then the machine at about this rate, and the next time after just ``next_ms``, if that
+    is not 0; a rate of 0 stops it. Each measurement ends in UsageSampled and NodeUtilizationSampled."""
 
     interval_ms: int
+    next_ms: int = 0
 
 
 class SetNodeWeight(Record):

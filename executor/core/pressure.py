@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Collection, Iterable
 
 from ..light import Record
 from ..records import HostUtilization
@@ -34,7 +35,7 @@ LONGEST_QUIET_SECONDS = 30.0
 LEAST_LEFT = 0.1
 """Where the kernel makes opportunistic containers yield, they run as long as others leave them so many cores."""
 
-TURN_SHARE = 0.015
+TURN_SHARE = 0.02
 """The part of the machine that opportunistic containers in their turn may take from others, in the mean."""
 
 LOSS = 0.1
@@ -48,6 +49,9 @@ MOST_LOST = 2.0
 
 RECENT_SECONDS = 1.0
 """Over which time what is left, and what is lost, is averaged."""
+
+TOLD_SECONDS = 10.0
+"""How long what was lost beside containers is believed after they were paused."""
 
 MIB = 1 << 20
 
@@ -74,17 +78,51 @@ class Demand(Record):
 
 
 class _Share(Record):
-    """A reading, in cores: what was ``left`` for opportunistic containers, what they and other nodes have ``taken``,
-    what processes ``outside`` used and ``waited`` for, how much of that was used by ``short`` ones, if known, and how
-    many of their ``threads`` could run, no more than there are cores."""
+    """A reading, in cores: what all ``left``, what opportunistic containers ``used``, if that shows what others left,
+    what they and other nodes have ``taken``, what processes ``outside`` used and ``waited`` for, how much of that was
+    used by ``short`` ones, if known, and how many of their ``threads`` could run, no more than there are cores."""
 
     at: float
     left: float
+    used: float
     outside: float
     waited: float
     short: float | None
     threads: float
     taken: float
+
+
+def _share(host: HostUtilization, demand: Demand, now: float) -> _Share:
+    return _Share(
+        at=now,
+        left=host.idle,
+        used=0.0 if demand.lifted else demand.used,
+        outside=host.outside_cpu,
+        waited=host.outside_waiting,
+        short=max(0.0, host.outside_cpu - host.outside_lasting) if host.outside_lasting >= 0 else None,
+        threads=min(max(0.0, host.runnable - demand.runnable), float(host.cores)),
+        taken=demand.used + demand.elsewhere,
+    )
+
+
+def _mean(figures: Iterable[float]) -> float:
+    known = list(figures)
+    return sum(known) / len(known)
+
+
+def _lost(shares: Collection[_Share]) -> float:
+    """The cores that processes outside waited for in vain.
+
+    That is known of those that live long enough. Of short ones, as of a compiler, it is told by counting: so many
+    threads can run, and all of them together have used less. Counts are uncertain, so short ones are not thought to
+    lose more than ``MOST_LOST`` times what they use. They lose no more than containers take; those of other nodes
+    count, as each node would blame the others else, and none would pause.
+    """
+    waited = _mean(max(0.0, one.waited) for one in shares)
+    counted = _mean(one.threads for one in shares) - _mean(one.outside for one in shares) - UNSURE
+    known = [one.short for one in shares if one.short is not None]
+    counted = min(counted, MOST_LOST * _mean(known or [one.outside for one in shares]))
+    return min(max(waited, counted), _mean(one.taken for one in shares))
 
 
 class CpuPressure:
@@ -134,7 +172,8 @@ class CpuPressure:
 
     def sampled(self, host: HostUtilization, demand: Demand, now: float) -> float:
         """Add a measurement; return the cores that opportunistic containers must give up now, 0.0 for none."""
-        if self._kernel_suffices(host, demand, now):
+        self._add_share(host, demand, now)
+        if self._kernel_suffices(host):
             self._since = self._too_much_since = None
             if self._sufficed_since is None:
                 self._sufficed_since = now
@@ -142,8 +181,9 @@ class CpuPressure:
                 self._held, self._asked = 0, False
             return 0.0
         self._sufficed_since = None
-        # What they want: also what they wait for in vain, where that is known.
-        outside = min(host.outside_cpu + max(host.outside_waiting, 0.0), float(host.cores))
+        # What they want: also what they wait for in vain.
+        lost = max(host.outside_waiting, _lost([_share(host, demand, now)]) if host.yields else 0.0)
+        outside = min(host.outside_cpu + max(lost, 0.0), float(host.cores))
         waiting = host.runnable - demand.opportunistic - demand.turn
         waiting -= round(demand.rest - demand.elsewhere + demand.others)
         self._readings.append((now, outside, waiting))
@@ -164,50 +204,49 @@ class CpuPressure:
             return 0.0
         if self._since is None:
             self._since = now
-        if now - self._since < self._sustained:
+        if not self._has_lasted(self._since, now):
             return 0.0
         return self._insist(host, demand, now)
 
-    def _kernel_suffices(self, host: HostUtilization, demand: Demand, now: float) -> bool:
-        """Whether opportunistic containers get but what processes outside leave, and these leave something: then
-        pausing would protect nobody, and leave cores idle.
+    def _add_share(self, host: HostUtilization, demand: Demand, now: float) -> None:
+        """While no container runs here, others lose nothing by it: that shows nothing, for a while."""
+        if demand.opportunistic + demand.turn > 0 or host.idle >= LEAST_LEFT:
+            while self._shares and self._shares[0].at < now - RECENT_SECONDS:
+                self._shares.popleft()
+        elif self._shares and now - self._shares[-1].at < TOLD_SECONDS:
+            return
+        else:
+            self._shares.clear()
+        self._shares.append(_share(host, demand, now))
 
-        What outside ones wait for in vain is known of those that live long enough. Of short ones, as of a compiler, it
-        is told by counting: so many threads can run, and all of them together have used less. Counts are uncertain, so
-        short ones are not thought to lose more than ``MOST_LOST`` times what they use. They lose no more than
-        containers take; those of other nodes count, as each node would blame the others else, and none would pause.
-        """
-        threads = min(max(0.0, host.runnable - demand.runnable), float(host.cores))
-        self._shares.append(
-            _Share(
-                at=now,
-                left=host.idle + (0.0 if demand.lifted else demand.used),
-                outside=host.outside_cpu,
-                waited=host.outside_waiting,
-                short=max(0.0, host.outside_cpu - host.outside_lasting)
-                if host.outside_lasting >= 0
-                else None,
-                threads=threads,
-                taken=demand.used + demand.elsewhere,
-            )
-        )
-        while self._shares[0].at < now - RECENT_SECONDS:
-            self._shares.popleft()
+    def _kernel_suffices(self, host: HostUtilization) -> bool:
+        """Whether opportunistic containers get but what processes outside leave, and these leave something: then
+        pausing would protect nobody, and leave cores idle."""
         self.protects = False
         if not host.yields or self._lends:
             return False
-        number = len(self._shares)
-        left = sum(one.left for one in self._shares) / number
-        used = sum(one.outside for one in self._shares) / number
-        waited = sum(max(0.0, one.waited) for one in self._shares) / number
-        threads = sum(one.threads for one in self._shares) / number
-        shorts = [one.short for one in self._shares if one.short is not None]
-        short = sum(shorts) / len(shorts) if shorts else math.inf
-        taken = sum(one.taken for one in self._shares) / number
-        lost = min(max(waited, min(threads - used - UNSURE, MOST_LOST * short)), taken)
-        self.protects = lost <= LOSS * (used + lost)
+        lost = _lost(self._shares)
+        self.protects = lost <= LOSS * (_mean(one.outside for one in self._shares) + lost)
+        left, taken = _mean(one.left for one in self._shares), _mean(one.taken for one in self._shares)
+        if taken > 0:
+            left += _mean(one.used for one in self._shares) * (1 - lost / taken)
         self.leaves = left >= LEAST_LEFT
         return self.protects and self.leaves
+
+    def forget(self) -> None:
+        """The machine is not watched any more: what was measured says nothing about later, except that pressure may
+        return."""
+        self._shares.clear()
+        self._since = self._too_much_since = self._sufficed_since = None
+        self.protects, self.leaves = False, True
+
+    @property
+    def decides_at(self) -> float:
+        """When present pressure will have lasted for long enough; never, without."""
+        return math.inf if self._since is None else self._since + self._sustained
+
+    def _has_lasted(self, since: float | None, now: float) -> bool:
+        return since is not None and now - since >= self._sustained
 
     def _insist(self, host: HostUtilization, demand: Demand, now: float) -> float:
         """It has lasted. Containers that have to give way are given time to do so."""
@@ -219,8 +258,7 @@ class CpuPressure:
             threads = sum(waiting for _, _, waiting in recent) / len(recent)
             wanted = min(max(wanted, int(threads + ROUNDING)), host.cores)
         excess = wanted + demand.rest + demand.opportunistic - host.cores - TOLERANCE
-        lasted = self._too_much_since is not None and now - self._too_much_since >= self._sustained
-        asks = excess > 0 and (lasted or wanted > self._held)
+        asks = excess > 0 and (wanted > self._held or self._has_lasted(self._too_much_since, now))
         if now - self._came_back_at < RELAPSE_SECONDS and (asks or not self.is_on):
             self._quiet = min(2 * self._quiet, LONGEST_QUIET_SECONDS)
             self._came_back_at = -math.inf  # that was one mistake

@@ -52,8 +52,12 @@ needs a few milliseconds gets them soon."""
 FIRST_WAIT_SECONDS, LONGEST_WAIT_SECONDS = 5.0, 60.0
 """After how long a paused container gets a turn; doubled each time that it has to be paused again."""
 
+TURN_DEBT = 3.0
+"""For how many seconds at most no turn has weight, after all nodes together have used more than the share."""
+
 SELDOM = 2
-"""While no opportunistic container runs, the time between two measurements of the machine is so many times longer."""
+"""While no opportunistic container takes anything from others, the time between two measurements of the machine is so
+many times longer."""
 
 UNITS = 20
 """Into how many units a core is divided when victims are chosen."""
@@ -121,7 +125,7 @@ class PressureActions(ContainerActions):
     def __init__(self, total: Resource, settings: ExecutorSettings, **rest: Any) -> None:
         super().__init__(total, settings, **rest)
         self._watches = settings.pressure_enabled or self._lends
-        self._watched_ms = 0
+        self._watched_ms = self._next_ms = 0
         self._thresholds = overallocation(settings)
         self._cpu = CpuPressure(
             outside=settings.pressure_outside_cpu,
@@ -157,21 +161,24 @@ class PressureActions(ContainerActions):
 
     def _settle_watch(self) -> None:
         """After each step: have the machine watched while there are opportunistic containers, less often while none of
-        them runs."""
+        them takes anything from others: none runs, or the kernel makes them yield to those that leave nothing."""
         interval_ms = 0
         if self._watches:
             often, active = self._settings.pressure_sampling_ms, self._active.values()
-            if any(one.is_opportunistic and one.state is not PAUSED for one in active):
+            yields = self._host is not None and self._cpu.protects and not (self._cpu.leaves or self._lifted)
+            if not yields and any(one.is_opportunistic and one.state is not PAUSED for one in active):
                 interval_ms = often
             elif len(self._opportunistic) > 0 or any(one.is_opportunistic for one in active):
                 interval_ms = SELDOM * often
-        if interval_ms == self._watched_ms:
+        next_ms, self._next_ms = self._next_ms, 0
+        if interval_ms == self._watched_ms and not next_ms:
             return
         self._watched_ms = interval_ms
         if not interval_ms:
             self._host = None  # it says nothing about later
+            self._cpu.forget()
             self._idle = {}
-        self._emit(WatchHost(interval_ms))
+        self._emit(WatchHost(interval_ms, next_ms))
 
     def _measure(self, container: Container, usage: ContainerUsage) -> None:
         """A container was measured; ``container.usage`` is still the previous measurement."""
@@ -205,11 +212,10 @@ class PressureActions(ContainerActions):
             self._turns[container.container_id] = Turn(usage.cpu_seconds, container.ran_seconds(self._now))
 
     def _take_measurements(self) -> None:
-        self._use = {
-            container_id: use
-            for container_id, use in (self._use | self._measured).items()
-            if container_id in self._active
-        }
+        for one, use in self._use.items():
+            if one in self._active and self._active[one].state is PAUSED:
+                self._measured.setdefault(one, replace(use, cores=0.0))  # these are measured seldom
+        self._use = {one: use for one, use in (self._use | self._measured).items() if one in self._active}
         self._measured.clear()
         self._turns = {one: turn for one, turn in self._turns.items() if one in self._active}
 
@@ -290,6 +296,9 @@ class PressureActions(ContainerActions):
             lifted=self._lifted,
         )
         surplus = self._cpu.sampled(host, self._demand, self._now)
+        left_ms = (self._cpu.decides_at - self._now) * 1000
+        if 0 < left_ms < self._watched_ms * 1.25:
+            self._next_ms = int(left_ms) + 1
         guaranteed = sum(
             use.cores for one, use in self._use.items() if not self._active[one].is_opportunistic
         )
@@ -306,7 +315,7 @@ class PressureActions(ContainerActions):
     def _give_cpu(self, surplus: float) -> None:
         """Pause the fewest, the newest of those, that give so many cores; or all that use CPU if they do not
         suffice."""
-        at_least = self._settings.pressure_sustained_ms / 1000  # a shorter one is only a burst itself
+        at_least = self._settings.pressure_sustained_ms / 2000  # a shorter one is only a burst itself
         candidates = [
             container
             for container in reversed(self._active.values())
@@ -345,7 +354,7 @@ class PressureActions(ContainerActions):
         """Opportunistic containers used so many cores, of which the share of those in their turn is paid for."""
         share = TURN_SHARE * self._cores
         credit = self._turn_credit + (share - used) * min(self._now - self._sampled_at, 1.0)
-        self._turn_credit = share if self._cpu.leaves else min(max(credit, -share), share)
+        self._turn_credit = share if self._cpu.leaves else min(max(credit, -TURN_DEBT * share), share)
         self._sampled_at, self._lifted = self._now, False
 
     def _least_weight(self, container: Container, idle: Mapping[str, float]) -> float:

@@ -339,8 +339,8 @@ class LinuxContainerExecutor:
                 self._set_limits(container_id, limits)
             case commands.CleanUpContainer(container_id):
                 self._clean_up(container_id)
-            case commands.WatchHost(interval_ms):
-                self._monitor.watch(interval_ms)
+            case commands.WatchHost(interval_ms, next_ms):
+                self._monitor.watch(interval_ms, next_ms)
             case commands.SetNodeWeight(vcores):
                 self._weights.set(vcores)
             case commands.ReportStatus(status):

@@ -50,9 +50,9 @@ class Seldom:
 class Monitor:
     """Posts a UsageSampled each ``interval_ms`` until it is stopped, and, after ``watch``, the host's figures.
 
-    ``containers`` lists those to measure, and whether each is paused: while all are, they are measured each
-    ``interval_ms``, however often the host is. ``make_host`` makes the reader of the host, given the CPU time of
-    the containers so far, for hosts without a cgroup that counts it. ``written`` and ``stored`` measure the
+    ``containers`` lists those to measure, and whether each is paused: while all are, they are measured once more
+    and then each ``interval_ms``, however often the host is. ``make_host`` makes the reader of the host, given the
+    CPU time of the containers so far, for hosts without a cgroup that counts it. ``written`` and ``stored`` measure the
     output and the private directory of a container, given its name and processes.
     """
 
@@ -81,7 +81,8 @@ class Monitor:
         self._virtual_memory = virtual_memory  # only if needed: it reads one file for each process
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
-        self._watched = 0.0
+        self._watched = self._next = 0.0
+        self._paused: Mapping[str, bool] = {}
         self._counted: dict[str, float] = {}
         self._cpu_seconds = 0.0
         self._sampled_at = 0.0
@@ -100,9 +101,10 @@ class Monitor:
                 await asyncio.gather(task, return_exceptions=True)
         self._task = self._watching = None
 
-    def watch(self, interval_ms: int) -> None:
-        """Measure containers and host at this interval after the next measurement; 0 ends that."""
-        self._watched = interval_ms / 1000
+    def watch(self, interval_ms: int, next_ms: int = 0) -> None:
+        """Measure containers and host at this interval after the next measurement, which is made after ``next_ms`` if
+        that is not 0; an interval of 0 ends that."""
+        self._watched, self._next = interval_ms / 1000, next_ms / 1000
         if self._watching is not None and interval_ms <= 0:
             self._watching.cancel()
             self._watching = None
@@ -112,9 +114,11 @@ class Monitor:
     async def _watch(self, host: HostReader) -> None:
         with contextlib.suppress(OSError):
             host.read()  # the first reading only sets the zero of its counters
-        due = self._loop.time()
+        due = self._loop.time() - self._watched / 2  # containers have just begun
         while True:
             due = max(due + self._watched * random.uniform(1 - SPREAD, 1 + SPREAD), self._loop.time())
+            if self._next:
+                due, self._next = self._loop.time() + self._next, 0.0
             await asyncio.sleep(due - self._loop.time())
             try:
                 await self._look(host)
@@ -125,12 +129,13 @@ class Monitor:
         names = self._containers()
         due = self._clock() - self._sampled_at >= self._interval
         sampled = None
-        wanted = due or not all(names.values())
+        wanted = due or names != self._paused or not all(names.values())
         if wanted and self._is_quick():
             sampled = self.sample(names)
         elif due or (wanted and self._last_seconds < OFTEN_SECONDS):
             sampled = await beside(None, self.sample, names)
         if sampled is not None:
+            self._paused = names
             self._count(sampled)
             self._post(sampled)
         utilization = await beside(None, host.read)

@@ -60,6 +60,7 @@ class PressedWorld(World):
         self.used: dict[str, float] = {}
         self.got: dict[str, float] = {}
         self.watched_ms = 0
+        self.paused: set[str] = set()
         self.yields = False
 
     def statuses_live(self) -> list[str]:
@@ -98,11 +99,16 @@ class PressedWorld(World):
 
     def _read(self) -> None:
         usages, memory, yopp = {}, self.other_memory, 0.0
+        paused, self.paused = self.paused, set()
         for name in self.statuses_live():
             status = self.status(name)
             if status.pid:
                 memory += self.holds.get(name, 0)
                 yopp += self.got.get(name, 0.0)
+                if status.state is ContainerState.PAUSED:
+                    self.paused.add(name)
+                    if name in paused:
+                        continue  # it is measured seldom
                 usages[name] = ContainerUsage(
                     cpu_seconds=self.used.get(name, 0.0),
                     memory_bytes=self.holds.get(name, 1) * MIB,

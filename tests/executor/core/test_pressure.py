@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from executor.core.commands import KillContainer, PauseContainer, SetLimits, WatchHost
 from executor.core.events import ContainerPauseRequested, ContainerResumeRequested
-from executor.core.pressure import CpuPressure, Demand, MemoryPressure
+from executor.core.pressure import TOLD_SECONDS, CpuPressure, Demand, MemoryPressure
 from executor.core.pressure_actions import overallocation
 from executor.light import replace
 from executor.records import ContainerState, ExecutionType, HostUtilization, Resource
@@ -276,6 +276,18 @@ def test_the_machine_is_watched_only_while_it_could_matter() -> None:
 # -- where the kernel's weights make them yield
 
 
+def test_what_takes_nothing_is_watched_less_often() -> None:
+    world = a_watched_world()
+    world.yields, world.wants["o1"] = True, 0.01
+    world.schedule("o1", O, 100, 1)
+    world.outside = [1.0, 1.0]
+    world.tick(6)
+    assert world.states("o1") == ["RUNNING"] and world.watched_ms == 500
+    world.outside = [1.0]
+    world.tick(2)
+    assert world.watched_ms == 250, "it may take the other core, and must give it back in time"
+
+
 def yielding(**node: object) -> PressedWorld:
     """Two spinners on two cores, whose node knows that its weights count."""
     world = with_spinners(**node)  # type: ignore[arg-type]
@@ -453,8 +465,8 @@ def test_what_several_nodes_take_together_counts_with_each() -> None:
     """Three nodes, a third of a core each: no one of them takes a tenth of what the compiler wants, and all do."""
     watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.75, quiet=1.5)
     compiling = HostUtilization(2, 2.0, 0.0, yopp_cpu=0.6, runnable=8, outside_waiting=0.05, yields=True)
-    alone = Demand(rest=0.4, opportunistic=2.0, used=0.14, runnable=6)
-    together = replace(alone, elsewhere=0.46, others=4)
+    alone = Demand(rest=0.35, opportunistic=2.0, used=0.25, runnable=6.3)
+    together = replace(alone, runnable=6, elsewhere=0.35, others=4)
     assert not any(watch.sampled(compiling, alone, at / 4) > 0 for at in range(8)), "that is its own part"
     asked = [watch.sampled(compiling, together, at / 4) > 0 for at in range(8, 14)]
     assert any(asked) and watch.wanted_outside == 2
@@ -491,6 +503,64 @@ def test_a_late_reading_from_before_the_pause_resumes_nobody() -> None:
     for at in (2.75, 3.0, 3.25, 3.5, 3.75):
         watch.sampled(left, Demand(), at)
     assert not watch.is_on, "something has been left for a while"
+
+
+def compiling(watch: CpuPressure, begun: float, until: float, *, stands: bool = False) -> list[float]:
+    """Readings each quarter of a second beside a compiler, which loses what containers of two nodes take, or which has
+    the machine for itself; the cores that it asked for."""
+    took = HostUtilization(2, 2.0, 0.0, yopp_cpu=0.6, runnable=4, outside_lasting=0.03, yields=True)
+    alone = HostUtilization(2, 1.97, 0.03, runnable=2, outside_lasting=0.03, yields=True)
+    host, demand = (
+        (alone, Demand())
+        if stands
+        else (took, Demand(opportunistic=2.0, used=0.2, elsewhere=0.4, runnable=2))
+    )
+    steps = round((until - begun) * 4)
+    return [watch.sampled(host, demand, begun + at / 4) for at in range(steps)]
+
+
+def test_what_was_lost_beside_containers_is_believed_while_they_stand() -> None:
+    """While none runs nobody loses anything, which shows nothing about what would be lost."""
+    watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)
+    assert compiling(watch, 0.0, 0.75)[-1] > 0 and not watch.protects
+    compiling(watch, 0.75, TOLD_SECONDS, stands=True)
+    assert not watch.protects and not watch.leaves and watch.is_on
+    compiling(watch, TOLD_SECONDS, TOLD_SECONDS + 1, stands=True)
+    assert watch.protects, "it may be another load by now, which is tried with one container in its turn"
+
+
+def test_cores_that_containers_have_taken_from_others_were_not_left() -> None:
+    watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)
+    compiling(watch, 0.0, 2.0)
+    assert not watch.leaves
+    beside_one = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.0, runnable=3, outside_lasting=1.0, yields=True)
+    for at in range(8, 20):
+        watch.sampled(beside_one, Demand(opportunistic=2.0, used=1.0, runnable=2), at / 4)
+    assert watch.leaves and watch.protects
+
+
+def test_what_others_lose_counts_from_the_first_reading_on() -> None:
+    """In the moment in which containers begin, a compiler has used less than counts; threads of it wait."""
+    watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)
+    begin = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.6, runnable=4, yields=True)
+    assert watch.decides_at == float("inf")
+    watch.sampled(begin, Demand(opportunistic=2.0, used=1.6, runnable=2), 1.0)
+    assert watch.decides_at == 1.5
+    watch.forget()
+    assert watch.decides_at == float("inf") and watch.leaves
+
+
+def test_the_reading_that_decides_comes_in_time() -> None:
+    """And not up to a whole interval later."""
+    world = with_spinners()
+    world.outside = [1.0, 1.0]
+    told: list[WatchHost] = []
+    for _ in range(8):
+        world.tick()
+        told += [command for command in world.commands if isinstance(command, WatchHost)]
+        if PAUSED in (world.status("o1").state, world.status("o2").state):
+            break
+    assert [command.next_ms for command in told if command.next_ms] == [251]
 
 
 def test_who_is_kept_from_the_processors_counts_with_what_it_waits_for() -> None:
