@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -384,6 +385,20 @@ def test_a_cluster_that_was_never_there_is_waited_for() -> None:
         await driver.sees("LIVE", "host1:45454")
 
     drive(body, source=source)
+
+
+def test_events_that_arrive_when_the_screens_are_closed_do_nothing() -> None:
+    apps = []
+
+    async def body(driver: Driver) -> None:
+        apps.append(driver.app)
+        await driver.press("5")
+
+    drive(body)
+    (app,) = apps
+    assert not app.screen_stack
+    app._soonest = math.inf  # it is too early for another picture: the front screen would show them
+    app._happened()
 
 
 def test_ctrl_r_gives_up_a_call_that_hangs() -> None:

@@ -18,7 +18,6 @@ from textual.widgets import Footer, Input
 
 from ..errors import YoppError
 from ..explain.snapshot import Picture
-from ..records.history import HistoryEvent
 from ..views.columns import Cell
 from ..views.text import harmless, short_span
 from ..views.top.sampling import History
@@ -139,12 +138,12 @@ class TopApp(App[None]):
             self.history.remember(containers, machine, picture.host.cores)
             self.update()
 
-    def _happened(self, events: list[HistoryEvent]) -> None:
+    def _happened(self) -> None:
         """Take a picture at once, unless the last one is too recent."""
         if time.monotonic() >= self._soonest and not self._blurred:
             self.wake()
-        elif not self.frozen and getattr(self.screen, "SHOWS_EVENTS", False):
-            self.update()
+        elif not self.frozen and (front := self._front()) is not None and front.SHOWS_EVENTS:
+            front.update()
 
     def _lost(self, why: str) -> None:
         if self.lost_since is None:
@@ -152,10 +151,13 @@ class TopApp(App[None]):
             self.notify("the data shown is stale; reconnecting", title=why, severity="error")
         self.update()
 
+    def _front(self) -> TopScreen | None:
+        """The uppermost of our screens; None when the app has closed its screens, which its workers outlive."""
+        return next((one for one in reversed(self.screen_stack) if isinstance(one, TopScreen)), None)
+
     def update(self) -> None:
         """Refresh the front screen."""
-        screens = (screen for screen in reversed(self.screen_stack) if isinstance(screen, TopScreen))
-        if (front := next(screens, None)) is not None:
+        if (front := self._front()) is not None:
             front.update()
 
     def status(self) -> list[Cell]:
@@ -222,6 +224,9 @@ class TopApp(App[None]):
 
 class TopScreen(Screen[None]):
     """A screen that shows the app's picture, updated while the screen is in front."""
+
+    SHOWS_EVENTS: ClassVar[bool] = False
+    """Whether it shows the events themselves, and must be updated when some arrive."""
 
     @property
     def top(self) -> TopApp:

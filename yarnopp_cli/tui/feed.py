@@ -19,9 +19,9 @@ _SHORTEST_SECONDS = 0.1
 
 
 class EventFeed:
-    """Holds the last KEPT events, the newest last. ``arrived`` is called with each batch."""
+    """Holds the last KEPT events, the newest last. ``arrived`` is called after each batch."""
 
-    def __init__(self, source: Source, arrived: Callable[[list[HistoryEvent]], None]) -> None:
+    def __init__(self, source: Source, arrived: Callable[[], None]) -> None:
         self.events: deque[HistoryEvent] = deque(maxlen=KEPT)
         self.forgotten = 0
         """The number of events lost between two calls, because more happened than the RM remembers."""
@@ -58,6 +58,6 @@ class EventFeed:
             self._since = response.next
             if response.events:
                 self.events.extend(response.events)
-                self._arrived(list(response.events))
+                self._arrived()
             # Events are fetched in batches: an answer for each would keep both sides busy.
             await asyncio.sleep(_SHORTEST_SECONDS if response.events or not newest else _RETRY_SECONDS)
