@@ -78,7 +78,9 @@ class FakeHost(FakeCluster):
 
 
 class Recorder:
-    """An observer that only remembers; ``when_running`` is called once something runs."""
+    """An observer of ``job`` that only remembers; ``when_running`` is called once something runs."""
+
+    job: follower.JobFollower
 
     def __init__(self, when_running: Callable[[], None] = lambda: None) -> None:
         self.tasks: list[TaskReport] = []
@@ -115,6 +117,7 @@ def directory() -> Iterator[Path]:
 def follow(host: FakeHost, observer: Recorder, tally: Tally | None = None, **more: Any) -> EndMaster:
     with SignalWatch() as signals, Connection(host.address) as connection:
         job = follower.JobFollower(connection, APPLICATION, tally or Tally(2), observer, signals, **more)
+        observer.job = job
         try:
             return job.run()
         finally:
@@ -201,7 +204,7 @@ def test_a_resourcemanager_that_stays_away_ends_it_with_the_reason(
     class Told(Recorder):
         def notice(self, text: str) -> None:
             super().notice(text)
-            monkeypatch.setattr(ends, "PATIENCE_SECONDS", 0.0)
+            self.job._loss.patience = 0.0
 
     host = FakeHost(directory, [news(1, task(1, TaskState.RUNNING), RUNNING=1)])
 
