@@ -17,8 +17,7 @@ from ...records.reports import NodeReport, NodeState
 from ...views import queues as queue_view
 from ...views.text import number_of
 from ..frame.command import Needs, command
-from ..frame.naming import nodes as named_nodes
-from ..frame.naming import one_of
+from ..frame.naming import one_node
 from ..frame.options import Annotated, Live, Words, argument, duration, option
 from ..frame.session import Session
 from ..looking.node import change_sizes, tell
@@ -135,8 +134,7 @@ def update_node_resource(
             because="guaranteed containers beyond the node's new size keep their resources until they end",
             hint="leave it out, or give -1",
         )
-    found = one_of(named_nodes(session.client.nodes(), [node]), node)
-    change_sizes(session, {found.node_id: Resource(memory, vcores)})
+    change_sizes(session, {one_node(session.client, node).node_id: Resource(memory, vcores)})
 
 
 @command(

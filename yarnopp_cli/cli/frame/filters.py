@@ -54,9 +54,9 @@ def node_id(client: Client, word: str | None) -> str:
     """The full id of the node that a word names, "" for none. Raises NodeNotFoundError, UsageError."""
     if not word:
         return ""
-    from .naming import nodes, one_of
+    from .naming import one_node
 
-    return one_of(nodes(client.nodes(), [word]), word).node_id
+    return one_node(client, word).node_id
 
 
 def applications_on(client: Client, node: str, *, ended_too: bool) -> frozenset[str]:
@@ -67,12 +67,10 @@ def applications_on(client: Client, node: str, *, ended_too: bool) -> frozenset[
 
 def nodes_of(client: Client, word: str) -> frozenset[str]:
     """The nodes on which the application that ``word`` means has live containers."""
-    from .naming import application
+    from .naming import one_application
 
-    app = application([report.application_id for report in client.applications()], word)
-    return frozenset(
-        one.node_id for one in client.container_reports(GetContainersRequest(application_id=app))
-    )
+    request = GetContainersRequest(application_id=one_application(client, word))
+    return frozenset(one.node_id for one in client.container_reports(request))
 
 
 def applications_with(client: Client, *, queue: str, name: str, tag: str | None) -> frozenset[str] | None:

@@ -78,7 +78,7 @@ def words(given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(split))
 
 
-def one_of(found: Sequence[T], word: str) -> T:
+def _only(found: Sequence[T], word: str) -> T:
     """The only match of a word, for commands that take one. Raises UsageError for several, or for none with ``all``."""
     if len(found) != 1:
         raise UsageError(
@@ -137,6 +137,11 @@ def applications(client: Client, given: Sequence[str]) -> list[str]:
     reports = cache(lambda: client.applications())
     named = [word if _IDENTIFYING.fullmatch(word) else _by_name(reports(), word) for word in words(given)]
     return _named(_APPLICATION, lambda: _in_order(reports()), named, live)
+
+
+def one_application(client: Client, word: str) -> str:
+    """The full id of the only application that a word names. Raises as ``applications``."""
+    return _only(applications(client, [word]), word)
 
 
 def _in_order(reports: Sequence[ApplicationReport]) -> list[str]:
@@ -225,6 +230,11 @@ def containers(
     return _named(_CONTAINER, known, named, live, changeable if every is not None else None)
 
 
+def one_container(client: Client, word: str) -> str:
+    """The full id of the only container that a word names. Raises as ``containers``."""
+    return _only(containers(client, [word]), word)
+
+
 def container(known: Iterable[str], word: str) -> str:
     """The full id of the container that ``word`` means, among the ``known`` ids in order of allocation."""
     ids = list(known)
@@ -237,6 +247,11 @@ def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeRepor
     """
     by_id = {report.node_id: report for report in reports}
     return [by_id[one] for one in _named(_NODE, lambda: list(by_id), words(given), lambda: list(by_id))]
+
+
+def one_node(client: Client, word: str) -> NodeReport:
+    """The only node that a word names. Raises as ``nodes``."""
+    return _only(nodes(client.nodes(), [word]), word)
 
 
 def spread(client: Client, given: Sequence[str]) -> list[str]:

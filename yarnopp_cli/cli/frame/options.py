@@ -277,6 +277,9 @@ WITHOUT_UPLOAD = HereOnly("Hadoop's distributed shell cannot do that without an 
 
 _APPLICATIONS = "Full id, number, unique suffix, name, `last`, 1-3, `all`, or - for stdin"
 AttemptIds = Annotated[list[str], argument("ID...", "Full id, `last`, or - for stdin.")]
+_ONE = argument("ID", "Full id, number, unique suffix, name, or `last`.")
+OneApplication = Annotated[str, _ONE, Live(("app",), ended=True)]
+LiveApplication = Annotated[str, _ONE, Live(("app",))]
 ApplicationIds = Annotated[list[str], argument("ID...", f"{_APPLICATIONS}."), Live(("app",))]
 AnyApplicationIds = Annotated[
     list[str],

@@ -14,8 +14,8 @@ from ...records.client_protocol import GetJobResponse
 from ...records.jobs import JOB_FILE, JobSpec, PhaseSpec, TaskState
 from ...records.requests import ApplicationSubmissionContext
 from ..frame.command import Needs, command
-from ..frame.naming import applications, one_of
-from ..frame.options import Annotated, Live, argument, option
+from ..frame.naming import one_application
+from ..frame.options import Annotated, OneApplication, option
 from ..frame.session import Session
 from .common import Detach
 from .inputs import READS
@@ -26,9 +26,6 @@ from .sweep import numbers_of
 if TYPE_CHECKING:
     from ...records.state import StoredTask
 
-Job = Annotated[
-    str, argument("ID", "Full id, `last`, unique suffix or name of the job."), Live(("app",), ended=True)
-]
 Failed = Annotated[bool, option("--failed", "Only the tasks that have not ended with 0.")]
 _SPANS = 5
 """How many spans of numbers an error names."""
@@ -45,7 +42,7 @@ These = Annotated[str | None, option("--task N,…", "Only these tasks: 3,7 or 1
 )
 def rerun(
     session: Session,
-    job: Job,
+    job: OneApplication,
     failed: Failed = False,
     task: These = None,
     detach: Detach = False,
@@ -63,7 +60,7 @@ def rerun(
 
     if failed and task is not None:
         raise UsageError.exclusive("--failed and --task", "both select tasks")
-    application_id = one_of(applications(session.client, [job]), job)
+    application_id = one_application(session.client, job)
     found = known(session, application_id)
     assert found.job is not None
     submission = replace(

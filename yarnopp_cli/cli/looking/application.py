@@ -29,7 +29,7 @@ from ..frame.filters import (
     node_id,
     queues_below,
 )
-from ..frame.naming import applications, one_of, owners, words
+from ..frame.naming import applications, one_application, owners, words
 from ..frame.options import (
     HERE_ONLY,
     LEAF_QUEUE,
@@ -38,6 +38,8 @@ from ..frame.options import (
     ApplicationIds,
     AttemptIds,
     Live,
+    LiveApplication,
+    OneApplication,
     Words,
     argument,
     duration,
@@ -50,13 +52,6 @@ if TYPE_CHECKING:
 
 KILL_SECONDS = 20.0
 HOLD_SECONDS = 60.0
-
-Named = Annotated[str, argument("ID", "The application: its id, a suffix of it, or `last`."), Live(("app",))]
-
-
-def _one(session: Session, word: str) -> str:
-    """The full id of the only application that a word names."""
-    return one_of(applications(session.cluster, [word]), word)
 
 
 @command(
@@ -174,7 +169,7 @@ def kill(session: Session, ids: ApplicationIds) -> None:
 )
 def lifetime(
     session: Session,
-    application: Named,
+    application: LiveApplication,
     length: Annotated[str, argument("DUR", "Its lifetime from now on: 90s, 5m, 2h; or `unlimited`.")],
 ) -> None:
     """Limit the lifetime of a running application: it is killed after this time, counted from now."""
@@ -197,7 +192,9 @@ def lifetime(
     limit = f"{may} until {timestamp(expires)}" if expires else f"{may} without a time limit"
     _change(
         session,
-        rm.UpdateApplicationTimeoutsRequest(_one(session, application), expires, session.dry_run),
+        rm.UpdateApplicationTimeoutsRequest(
+            one_application(session.cluster, application), expires, session.dry_run
+        ),
         lambda _: limit,
         lambda one: {"timeout": timeout_document(one, session.now_ms)},
     )
@@ -206,7 +203,7 @@ def lifetime(
 @command("app tags", "yopp app tags last", "yopp app tags last --add nightly,big", tries=True)
 def tags(
     session: Session,
-    application: Named,
+    application: LiveApplication,
     tag: Annotated[list[str] | None, argument("[TAG]...", "Set these tags, and remove all others.")] = None,
     add: Annotated[str | None, option("--add T,…", "Add these tags.")] = None,
     remove: Annotated[str | None, option("--remove T,…", "Remove these tags.")] = None,
@@ -224,7 +221,7 @@ def tags(
             hint="yopp app tags last nightly big",
         )
     client, printer = session.client, session.printer
-    report = client.application(_one(session, application))
+    report = client.application(one_application(session.cluster, application))
     if any(ways):
         gone = comma_words(remove)
         wanted = [one for one in report.tags if one not in gone] + list(comma_words(add))
@@ -246,13 +243,13 @@ def tags(
 @command("app queue", "yopp app queue last prod", "yopp app queue 3 root.dev.web", tries=HERE_ONLY, yarn=True)
 def queue(
     session: Session,
-    application: Named,
+    application: LiveApplication,
     name: Annotated[str, argument("QUEUE", "The new queue."), LEAF_QUEUE],
 ) -> None:
     """Move a running application and its containers to another queue."""
     _change(
         session,
-        rm.MoveApplicationRequest(_one(session, application), name, session.dry_run),
+        rm.MoveApplicationRequest(one_application(session.cluster, application), name, session.dry_run),
         lambda one: f"{'would be' if session.dry_run else 'is'} in queue {one.queue}",
         lambda one: {"queue": one.queue},
     )
@@ -263,7 +260,7 @@ def queue(
 )
 def priority(
     session: Session,
-    application: Named,
+    application: LiveApplication,
     value: Annotated[
         int,
         argument(
@@ -276,7 +273,9 @@ def priority(
     """Change the priority of a running application within its queue."""
     report = _change(
         session,
-        rm.UpdateApplicationPriorityRequest(_one(session, application), value, session.dry_run),
+        rm.UpdateApplicationPriorityRequest(
+            one_application(session.cluster, application), value, session.dry_run
+        ),
         lambda one: f"{'would have' if session.dry_run else 'has'} priority {one.priority}",
         lambda one: {"priority": one.priority},
     )
@@ -302,16 +301,14 @@ def _change(
 @command("attempt list", "yopp attempt list last", "yopp attempt list 3 --json", lists=ATTEMPTS, yarn=True)
 def list_attempts(
     session: Session,
-    application: Annotated[
-        str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",), ended=True)
-    ],
+    application: OneApplication,
     node: Annotated[
         str | None, option("--node NODE", "Only those whose master is on this node."), Live(("node",))
     ] = None,
 ) -> None:
     """List the attempts of an application, oldest first."""
     cluster, states = session.cluster, session.states
-    one_app = _one(session, application)
+    one_app = one_application(session.cluster, application)
     on = node_id(cluster, node)
 
     def once() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from executor.hints import TYPE_CHECKING
 from executor.light import Record, replace
 from executor.records import ExecutionType
 
@@ -22,13 +21,10 @@ from ..frame.filters import (
     applications_with,
     node_id,
 )
-from ..frame.naming import applications, containers, of_application, one_of
+from ..frame.naming import containers, of_application, one_application
 from ..frame.options import Annotated, ContainerIds, OfApplication, Words, option
 from ..frame.session import Session, empty_text
 from .container_details import InFull, show_details
-
-if TYPE_CHECKING:
-    from ...client.protocol import Client
 
 _ENDED = {"DONE", "KILLED", "ALL"}
 
@@ -122,7 +118,9 @@ def list_containers(
     """List running, queued and paused containers, in order of allocation."""
     wanted_type = execution_type(kind)
     cluster = session.cluster
-    app_id = _application(cluster, app) if app else ""
+    app_id = app or ""
+    if app_id and not app_id.startswith("appattempt_"):  # the id of an attempt is a filter of its own
+        app_id = one_application(cluster, app_id)
     filters = Filters(every, session.states, wanted_type, app_id, node_id(cluster, node), user)
 
     def once() -> None:
@@ -130,13 +128,6 @@ def list_containers(
         _show(session, replace(filters, applications=of))
 
     session.repeat(once)
-
-
-def _application(cluster: Client, word: str) -> str:
-    """The full id of the application that a word names; the id of an attempt is returned unchanged."""
-    if word.startswith("appattempt_"):
-        return word
-    return one_of(applications(cluster, [word]), word)
 
 
 def _show(session: Session, filters: Filters) -> None:

@@ -22,7 +22,7 @@ from ...errors import (
 from ...records.reports import ContainerReport
 from ...views import containers as view
 from ..frame.command import command
-from ..frame.naming import containers, one_of
+from ..frame.naming import one_container
 from ..frame.options import Annotated, Live, argument
 from ..frame.output import is_terminal
 from ..frame.session import Session
@@ -61,7 +61,7 @@ def shell_into(
             because="standard input belongs to the shell",
             hint="yopp container shell-into 3.2",
         )
-    report = session.client.container(one_of(containers(session.client, [id_]), id_))
+    report = session.client.container(one_container(session.client, id_))
     _check(report)
     from executor.linux.joining import run_in, shell_of
     from executor.linux.shim import CannotLaunchError

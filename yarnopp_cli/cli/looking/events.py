@@ -11,8 +11,8 @@ from ...errors import TimedOutError, UsageError
 from ...records.history import EventKind, GetEventsRequest, HistoryEvent
 from ...views import events as view
 from ..frame.command import command
-from ..frame.filters import NodeFilter
-from ..frame.naming import applications, containers, nodes, one_of
+from ..frame.filters import NodeFilter, node_id
+from ..frame.naming import one_application, one_container
 from ..frame.options import Annotated, Live, OfApplication, Timeout, Words, moment, option
 from ..frame.output import Printer
 from ..frame.session import Session
@@ -88,9 +88,9 @@ def events(
         since=begin[0],
         since_ms=begin[1],
         kinds=kinds,
-        application_id=one_of(applications(client, [app]), app) if app else "",
-        container_id=one_of(containers(client, [container]), container) if container else "",
-        node_id=one_of(nodes(client.nodes(), [node]), node).node_id if node else "",
+        application_id=one_application(client, app) if app else "",
+        container_id=one_container(client, container) if container else "",
+        node_id=node_id(client, node),
     )
     stream = _Stream(client, printer, request)
     if printer.form == "tsv":

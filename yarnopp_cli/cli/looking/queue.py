@@ -6,7 +6,7 @@ from ...records.reports import QueueReport
 from ...views.queues import QUEUES
 from ..frame.command import command
 from ..frame.filters import QueueFilter, named_queue, queues_below
-from ..frame.naming import ALL, applications, one_of, words
+from ..frame.naming import ALL, one_application, words
 from ..frame.options import Annotated, Live, QueueNames, option
 from ..frame.session import Session
 
@@ -28,7 +28,7 @@ def list_queues(
         if session.yarn is not None and session.printer.form == "json":
             session.raw(session.yarn.scheduler().body)  # whichever scheduler it is
             return
-        home = client.application(one_of(applications(client, [app]), app)).queue if app else None
+        home = client.application(one_application(client, app)).queue if app else None
 
         def passes(one: QueueReport) -> bool:
             return (

@@ -12,8 +12,8 @@ from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEven
 from ...records.reports import FINAL_STATES
 from ...report import timeline
 from ..frame.command import command
-from ..frame.naming import application
-from ..frame.options import Annotated, Live, argument, option
+from ..frame.naming import application, one_application
+from ..frame.options import Annotated, OneApplication, option
 from ..frame.session import Session
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ BATCH = 10_000
 @command("report", "yopp report last", "yopp report 3 --out report.html")
 def report(
     session: Session,
-    app: Annotated[
-        str, argument("APPLICATION", "Full id, `last`, or unique suffix."), Live(("app",), ended=True)
-    ],
+    app: OneApplication,
     out: Annotated[
         str, option("--out FILE", "Where to write it; - is standard output. [default: <id>.html]")
     ] = "",
@@ -123,13 +121,12 @@ def find(session: Session, word: str) -> ApplicationHistory:
         if not kept:
             raise
         return read_history(session.run_dir, application(kept, word))
-    known = [one.application_id for one in client.applications()]
     # A number or suffix means one of this cluster's jobs first: ids of earlier clusters end the same way.
     try:
-        named = application(known, word)
+        named = one_application(client, word)
     except ApplicationNotFoundError:
         named = application(kept, word)
-    if named not in known:
+    if all(one.application_id != named for one in client.applications()):
         return read_history(session.run_dir, named)
     if client.application(named).state in FINAL_STATES and named in kept:
         with contextlib.suppress(ApplicationNotFoundError):
