@@ -19,6 +19,11 @@ class ExplainedError(Exception):
         self.because = because
         self.hint = hint
 
+    @property
+    def brief(self) -> str:
+        """What happened, and why, in one line."""
+        return f"{self.message}: {self.because}" if self.because else self.message
+
     def __str__(self) -> str:
         parts = [self.message]
         if self.because:

@@ -95,9 +95,9 @@ def test_hadoops_exit_codes_only_where_they_are_wanted(monkeypatch: pytest.Monke
     def broken() -> int:
         raise YoppError("x", exit_code=69)
 
-    monkeypatch.delenv(dshell.HADOOP_EXIT, raising=False)
+    monkeypatch.delenv("YOPP_HADOOP_EXIT", raising=False)
     assert dshell.in_hadoops_codes(lambda: 7) == 7
-    monkeypatch.setenv(dshell.HADOOP_EXIT, "1")
+    monkeypatch.setenv("YOPP_HADOOP_EXIT", "1")
     assert [dshell.in_hadoops_codes(lambda: 7), dshell.in_hadoops_codes(lambda: 0)] == [2, 0]
     for function, code in ((usage, 255), (broken, 1)):
         with pytest.raises(YoppError) as caught:

@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 
 from executor.hints import Any
 
-from ..errors import EXIT_FAILURE, EXIT_HADOOP_USAGE, EXIT_NOT_PERMITTED, EXIT_USAGE, UsageError, YoppError
+from ..errors import (
+    EXIT_FAILURE,
+    EXIT_HADOOP_USAGE,
+    EXIT_NOT_PERMITTED,
+    EXIT_USAGE,
+    UsageError,
+    YoppError,
+    reason_of,
+)
 from .frame import output
 from .frame.command import leave_alarm, run_with
 from .frame.options import BadValueError
@@ -97,7 +105,7 @@ def _call(command: Callable[[], Any]) -> int:
 
 def _fail(error: YoppError, argv: Sequence[str]) -> int:
     """Print an error; its exit code, for usage that of Hadoop's client where that is wanted."""
-    if error.exit_code == EXIT_USAGE and os.environ.get("YOPP_HADOOP_EXIT", "") not in ("", "0"):
+    if error.exit_code == EXIT_USAGE and output.wants_hadoops_codes():
         words = [word for word in argv if not word.startswith("-")]
         if any(
             word in ("dshell", "distributedshell") or word.endswith("distributedshell.Client")
@@ -123,7 +131,7 @@ def _refused(error: OSError, argv: Sequence[str]) -> int:
     forbidden = isinstance(error, PermissionError)
     problem = YoppError(
         f"cannot use {os.fsdecode(error.filename)}" if error.filename else "the system refused a call",
-        because=(error.strerror or str(error)).lower(),
+        because=reason_of(error),
         hint="`ls -ld` shows who owns it" if forbidden else "`yopp doctor` checks what this host allows",
         exit_code=EXIT_NOT_PERMITTED if forbidden else EXIT_FAILURE,
     )

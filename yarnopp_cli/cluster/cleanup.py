@@ -210,7 +210,7 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
             found = _stored(run_dir, port)
         except StateStoreError as error:
             unreadable.add(port)
-            problems.append(" ".join([f"{error.message}: {error.because};", error.hint]))
+            problems.append(f"{error.brief}; {error.hint}")
             continue
         for record in found:
             if record.state is not ContainerState.DONE and _end(record, deadline, problems):

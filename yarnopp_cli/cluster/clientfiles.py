@@ -7,7 +7,7 @@ import contextlib
 import fcntl
 import os
 
-from ..errors import YoppError
+from ..errors import YoppError, reason_of
 
 JOBS = "jobs"
 """The name of their parent in the state directory of a run directory."""
@@ -105,6 +105,6 @@ def unusable(path: str, error: OSError) -> YoppError:
     """The error for files that cannot be written."""
     return YoppError(
         f"cannot write the job's files in {path}",
-        because=error.strerror or str(error),
+        because=reason_of(error),
         hint="make the state directory writable and free some space, or name another one with --run-dir",
     )

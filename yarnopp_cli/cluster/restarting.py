@@ -70,14 +70,10 @@ def start_again(
         with launch.undone_on_failure():
             launch.finish()
     except YoppError as error:
-        return Answer(Outcome.FAILED, died.tries if died is not None else 0, _sentence(error))
+        return Answer(Outcome.FAILED, died.tries if died is not None else 0, error.brief)
     except OSError as error:
         return Answer(Outcome.FAILED, why=str(error))
     return Answer(Outcome.STARTED, died.tries)
-
-
-def _sentence(error: YoppError) -> str:
-    return f"{error.message}: {error.because}" if error.because else error.message
 
 
 def _order(run_dir: RunDir, name: str, by: str, died: Watched) -> Order | None:

@@ -95,7 +95,7 @@ class AMRMProxyShell:
         except YoppError as error:
             # Masters in containers use the Unix socket; only masters in clients need a port, and one per host
             # is enough.
-            self.warning = f"no AMRMProxy port on this node: {error.message}: {error.because}"
+            self.warning = f"no AMRMProxy port on this node: {error.brief}"
             LOG.warning("%s", self.warning)
         else:
             LOG.info("the AMRMProxy listens on %s", bound)

@@ -52,15 +52,19 @@ def candidate_sites(environ: Mapping[str, str]) -> tuple[str, ...]:
     )
 
 
-def chosen_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The files to read, first to last. ``--conf`` replaces ``YOPP_CONF``, which replaces the site found.
+def named_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The files and directories that ``--conf`` names, or else ``YOPP_CONF``, with colons between."""
+    return list(conf) or [path for path in environ.get("YOPP_CONF", "").split(":") if path]
 
-    ``YOPP_CONF`` may name several, with colons between. A directory stands for the files in it that yopp
-    reads.
+
+def chosen_files(conf: Sequence[str], environ: Mapping[str, str]) -> list[str]:
+    """The files to read, first to last: those that are named, or else the site found.
+
+    A directory stands for the files in it that yopp reads.
 
     Raises ConfigurationError where a named directory holds none of them.
     """
-    named = list(conf) or [path for path in environ.get("YOPP_CONF", "").split(":") if path]
+    named = named_files(conf, environ)
     if not named:
         return [next((path for path in candidate_sites(environ) if _exists(path)), SHIPPED_SITE)]
     files: list[str] = []

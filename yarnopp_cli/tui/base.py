@@ -47,8 +47,7 @@ STEERING = frozenset({"steer", "kill", "drain"})
 
 def failure(error: Exception) -> str:
     """Why a call failed, in one line."""
-    because = getattr(error, "because", "")
-    return f"{getattr(error, 'message', error)}{': ' + because if because else ''}"
+    return error.brief if isinstance(error, YoppError) else str(error)
 
 
 class TopApp(App[None]):
@@ -93,7 +92,7 @@ class TopApp(App[None]):
             try:
                 picture, cost = await self._take()
             except (YoppError, OSError) as error:
-                self._lost(getattr(error, "message", "") or str(error))
+                self._lost(error.message if isinstance(error, YoppError) else str(error))
             else:
                 self._took(picture)
             self._pause = max(self.interval * (2 if self._blurred else 1), cost / _SHARE)
@@ -217,7 +216,7 @@ class TopApp(App[None]):
         try:
             lines = await in_thread(partial(self.source.explain, identifier))
         except (YoppError, OSError) as error:
-            self.notify(getattr(error, "message", str(error)), severity="error")
+            self.notify(failure(error), severity="error")
             return
         self.push_screen(TextDialog(identifier, lines))
 

@@ -21,7 +21,7 @@ from ..views.events import subject
 from ..views.explain.consequences import drain, kill_applications
 from ..views.top import lines, tables
 from .actions import ACTIONS, EXPLAIN, STEER, ContainerActions, perform_all
-from .base import ALWAYS, TypingScreen, typing
+from .base import ALWAYS, TypingScreen, failure, typing
 from .container import DetailScreen, LogScreen
 from .dialogs import Choose
 from .lines import Note, TitleLine
@@ -383,7 +383,7 @@ class EventsScreen(TableScreen, inherit_bindings=False):
             try:
                 found = await in_thread(partial(self.top.source.container, container_id))
             except (YoppError, OSError) as error:
-                self.notify(getattr(error, "message", str(error)), severity="error")
+                self.notify(failure(error), severity="error")
                 return
         self.app.push_screen(DetailScreen(found))
 

@@ -113,7 +113,7 @@ def test(session: Session) -> int:
     told = [_line(one) for one in answers] + [f"opportunistic containers: {_OPPORTUNISTIC[opportunistic]}"]
     printer.answer(document, "\n".join(told))
     for address, problem in problems if printer.for_people else ():
-        printer.warn(f"{address}: {problem.message}: {problem.because}")
+        printer.warn(f"{address}: {problem.brief}")
     active = any(one["haState"] in ("ACTIVE", "") for one in answers)
     return 0 if active else EXIT_UNREACHABLE
 

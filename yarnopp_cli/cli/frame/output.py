@@ -54,6 +54,11 @@ def called_mapred() -> bool:
     return os.path.basename(sys.argv[0]) == "mapred"
 
 
+def wants_hadoops_codes() -> bool:
+    """Whether `dshell` is to end with Hadoop's exit codes."""
+    return os.environ.get("YOPP_HADOOP_EXIT", "") not in ("", "0")
+
+
 class Printer:
     """How one command prints. Make one with ``Printer.of`` from the common options.
 

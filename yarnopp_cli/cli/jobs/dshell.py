@@ -20,6 +20,7 @@ from ...errors import (
     EXIT_NOT_FOUND,
     UsageError,
     YoppError,
+    reason_of,
 )
 from ...jobs.commands import check_text, find_command, portable_environment
 from ...masters import commands as shell
@@ -39,13 +40,13 @@ from ..frame.options import (
     option,
     size_mb,
 )
+from ..frame.output import wants_hadoops_codes
 from ..frame.reading import Parameter, parameter, parameters
 from ..frame.session import Session
 from .common import Count, Detach, both_types, check_size, tags
 from .resources import Gpus, Resources, others_of, resources
 from .variables import assignments
 
-HADOOP_EXIT = "YOPP_HADOOP_EXIT"
 HADOOP_FAILED = 2
 DEFAULT_TIMEOUT_MS = 600_000
 LARGEST_SCRIPT = 4 * 1024 * 1024
@@ -365,7 +366,7 @@ command(
 
 def in_hadoops_codes(run: Callable[[], int]) -> int:
     """With ``YOPP_HADOOP_EXIT=1``, Hadoop's exit codes: 0, 2 not successful, 1 exception, 255 usage."""
-    if os.environ.get(HADOOP_EXIT, "") in ("", "0"):
+    if not wants_hadoops_codes():
         return run()
     try:
         return HADOOP_FAILED if run() else 0
@@ -402,7 +403,7 @@ def read_script(path: str) -> str:
     except OSError as error:
         raise YoppError(
             f"cannot read the script {path}",
-            because=error.strerror or str(error),
+            because=reason_of(error),
             hint=f"ls -l {path}",
             exit_code=EXIT_NOT_EXECUTABLE,
         ) from None

@@ -20,7 +20,7 @@ from executor.light import replace
 
 from ...cluster.clientfiles import JOBS, PIPE, ClientDirectory
 from ...cluster.rundir import RunDir
-from ...errors import UsageError, YoppError
+from ...errors import UsageError, YoppError, reason_of
 from ...jobs.tasklines import MOST_TASKS
 from ...masters.commands import Tasks
 from ...masters.sweeps import filled, has_mark, highest_source, values_of
@@ -119,7 +119,7 @@ def _cut(source: BinaryIO, directory: str, block: Block) -> list[str]:
                 else:
                     line = _bytes(source, piece, line, block.number)
     except OSError as error:
-        raise _unwritable(error.strerror or str(error)) from None
+        raise _unwritable(reason_of(error)) from None
     return paths
 
 
@@ -177,10 +177,10 @@ def _check_readable(path: str, named: str, directory: str) -> None:
                 return
         why = "it is a directory"
     except OSError as error:
-        why = error.strerror or str(error)
+        why = reason_of(error)
     raise UsageError(
         f"{named} cannot be read",
-        because=why.lower(),
+        because=why,
         hint="--stdin names a file that each container can read",
     )
 

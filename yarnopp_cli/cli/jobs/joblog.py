@@ -18,7 +18,7 @@ from typing import BinaryIO
 from executor.light import Record, replace
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ExecutionType, Resource
 
-from ...errors import UsageError
+from ...errors import UsageError, reason_of
 from ...masters.commands import Tasks
 from ...masters.sweeps import launch_of
 from ...records.history import ApplicationHistory
@@ -92,7 +92,7 @@ def _no_log(path: str, because: str) -> UsageError:
 def _unusable(path: str, error: OSError) -> UsageError:
     return UsageError(
         f"the job log {path} cannot be written",
-        because=(error.strerror or str(error)).lower(),
+        because=reason_of(error),
         hint="name another file with --joblog",
     )
 
@@ -161,7 +161,7 @@ class JobLog:
         try:
             self._file.write(line.encode(errors="surrogateescape"))
         except OSError as error:
-            self.problem = error.strerror or str(error)
+            self.problem = reason_of(error)
             self.close()
 
     def close(self) -> None:

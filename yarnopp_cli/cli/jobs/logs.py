@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from executor.hints import TYPE_CHECKING, Any
 
-from ...errors import UsageError, YoppError
+from ...errors import UsageError, YoppError, reason_of
 from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
 from ...views.columns import NUMBER, Column
 from ...views.text import harmless, json_line, timestamp
@@ -310,7 +310,7 @@ def _copy(printer: Printer, target: Target, out: str, names: tuple[str, ...]) ->
         except OSError as error:
             raise YoppError(
                 f"cannot copy to {place}",
-                because=str(error.strerror),
+                because=reason_of(error),
                 hint="name a directory that you can write to",
             ) from None
         copied += 1

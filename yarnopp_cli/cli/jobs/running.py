@@ -76,9 +76,7 @@ def client_of(session: Session, timeout_ms: int) -> JobClient | YarnJobs:
 def client_here(session: Session, timeout_ms: int) -> JobClient:
     """This host's cluster; it connects at the first use, and starts the cluster if necessary. ``timeout_ms`` is the
     job's time limit, 0 for none."""
-    for line in session.configuration.warnings:
-        session.printer.warn(line)
-    return JobClient(session.run_dir, session.configuration, session.printer.note, timeout_ms / 1000)
+    return JobClient(session.run_dir, session.configured(), session.printer.note, timeout_ms / 1000)
 
 
 def start(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from executor.linux.environment import OWNED
 
-from ...errors import EXIT_NOT_PERMITTED, UsageError, YoppError
+from ...errors import EXIT_NOT_PERMITTED, UsageError, YoppError, reason_of
 from ...jobs.commands import check_directory, check_text, portable_environment, without_value
 from ...masters.commands import COUNT_VARIABLE, NUMBER_VARIABLE
 from ...records.jobs import ARGS_VARIABLE
@@ -30,7 +30,7 @@ def surroundings(env: list[str], cwd: str | None, printer: Printer) -> tuple[dic
         here = os.getcwd() if cwd is None else cwd
     except OSError as error:
         raise UsageError(
-            "the current directory cannot be used", because=error.strerror or "", hint="name one with --cwd"
+            "the current directory cannot be used", because=reason_of(error), hint="name one with --cwd"
         ) from None
     return kept, check_directory(here)
 

@@ -17,7 +17,7 @@ from ...errors import EXIT_NO_SUCH, ConfigurationError, InvalidPropertyError, Us
 from ...settings.declarations import PROPERTIES, declared
 from ...settings.editing import with_values
 from ...settings.entries import Entry
-from ...settings.files import candidate_sites, chosen_files, read_file
+from ...settings.files import candidate_sites, chosen_files, named_files, read_file
 from ...settings.loading import Configuration, default_value, examine, load, unknown_property
 from ...settings.refused import REFUSED
 from ...settings.rules import AMRM_PROXY, of_another_cluster
@@ -238,7 +238,7 @@ def _judge(entry: Entry, configuration: Configuration) -> _Judged:
 
 def _target(context: Context) -> str:
     """The file to change: the one that --conf or YOPP_CONF names, else the user's. Raises UsageError."""
-    named = list(context.conf) or [one for one in os.environ.get("YOPP_CONF", "").split(":") if one]
+    named = named_files(context.conf, os.environ)
     if not named:
         return candidate_sites(os.environ)[0]
     path = os.path.join(named[-1], SITE) if os.path.isdir(named[-1]) else named[-1]

@@ -80,7 +80,9 @@ def install(
 def _files(conf: tuple[str, ...]) -> Iterator[str]:
     """Options for the files that --conf or YOPP_CONF names: the service has neither this directory nor this
     environment."""
-    for path in conf or filter(None, os.environ.get("YOPP_CONF", "").split(":")):
+    from ...settings.files import named_files
+
+    for path in named_files(conf, os.environ):
         yield f"--conf={os.path.abspath(path)}"
 
 

@@ -18,6 +18,7 @@ from ...errors import (
     InvalidStateError,
     UsageError,
     YoppError,
+    reason_of,
 )
 from ...records.reports import ContainerReport
 from ...views import containers as view
@@ -114,7 +115,7 @@ def _place(report: ContainerReport) -> Place:
     except PermissionError as error:
         raise YoppError(
             f"{report.container_id} cannot be entered",
-            because=f"{(error.strerror or str(error)).lower()}: it belongs to another user",
+            because=f"{reason_of(error)}: it belongs to another user",
             hint="become the user who owns the cluster",
             exit_code=EXIT_NOT_PERMITTED,
         ) from None

@@ -7,7 +7,7 @@ import contextlib
 from executor.hints import TYPE_CHECKING
 
 from ...cluster.histories import read_history
-from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError
+from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError, reason_of
 from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEvent
 from ...records.reports import FINAL_STATES
 from ...report import timeline
@@ -66,9 +66,7 @@ def report(
         with open(path, "w", encoding="utf-8") as file:
             file.write(page)
     except OSError as error:
-        raise YoppError(
-            f"cannot write {path}", because=(error.strerror or str(error)).lower(), hint="--out FILE"
-        ) from None
+        raise YoppError(f"cannot write {path}", because=reason_of(error), hint="--out FILE") from None
     printer.text(path)
 
 
