@@ -26,7 +26,7 @@ from ..records.explanation import (
     Unknown,
     UnknownStart,
 )
-from ..records.reports import ContainerReport, NodeReport, NodeState
+from ..records.reports import DRAINED, GONE, ContainerReport, NodeReport, NodeState
 from .estimates import (
     Asked,
     Durations,
@@ -196,9 +196,9 @@ def explain_node(here: NodeSnapshot, now_ms: int) -> Explanation:
 
 def _node_actions(node: NodeReport, first_queued: str) -> list[Suggestion]:
     found = []
-    if node.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
+    if node.state in DRAINED:
         found.append(Suggestion(Act.RESUME_NODE, node.node_id))
-    elif node.state in (NodeState.LOST, NodeState.SHUTDOWN) or not node.connected:
+    elif node.state in GONE or not node.connected:
         found.append(Suggestion(Act.START_NODE, node.node_id))
     elif node.state is NodeState.UNHEALTHY:
         found.append(Suggestion(Act.DOCTOR))

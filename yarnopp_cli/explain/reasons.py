@@ -15,7 +15,7 @@ from executor.light import replace
 from executor.records import ContainerState, ExecutionType, Resource
 
 from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind
-from ..records.reports import ContainerReport, NodeReport, NodeState
+from ..records.reports import GONE, ContainerReport, NodeReport, NodeState
 from .snapshot import NodeSnapshot, holders_of, queue_limit, sum_of, unpromised
 
 Amounts = tuple[Resource, Resource, Resource]
@@ -54,7 +54,7 @@ def why_waits(report: ContainerReport, here: NodeSnapshot | None) -> list[Reason
     """
     if report.state is ContainerState.DONE:
         return []
-    if here is None or here.node.state in (NodeState.LOST, NodeState.SHUTDOWN):
+    if here is None or here.node.state in GONE:
         return [Reason(ReasonKind.GONE, where=report.node_id)]
     if report.state is None:
         return [Reason(ReasonKind.NOT_STARTED, by=(report.container_id,)), *unusable(here.node)]

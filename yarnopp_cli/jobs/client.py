@@ -39,7 +39,7 @@ from ..records.client_protocol import (
 )
 from ..records.lifetimes import ON_DEMAND
 from ..records.methods import Request, ResponseT
-from ..records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
+from ..records.reports import DRAINED, ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ..records.requests import ANY
 from ..rpc.blocking import DEFAULT_TIMEOUT, Connection
 from ..rpc.plain import TooLargeError
@@ -60,13 +60,12 @@ START_SECONDS = 30.0
 """How long it waits in all while daemons are being started."""
 GONE_SECONDS = 3.0
 """How long the command waits for the end of an on-demand cluster."""
-_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
 def why_no_node(nodes: Iterable[NodeReport], *, starting: bool = False) -> str:
     """Why a job waits if no node accepts new containers, and what to type."""
     there = list(nodes)
-    drained = [one.node_id for one in there if one.state in _DRAINED and one.connected]
+    drained = [one.node_id for one in there if one.state in DRAINED and one.connected]
     if drained:
         names = f"{drained[0]} is" if len(drained) == 1 else f"{', '.join(drained[:5])} are"
         return f"{names} drained, so the job waits: `yopp node resume {drained[0]}`"

@@ -18,7 +18,7 @@ from ..records.container_protocol import (
     UpdateContainersRequest,
 )
 from ..records.jobs import PhaseSpec
-from ..records.reports import NodeReport, NodeState
+from ..records.reports import DRAINED, NodeReport, NodeState
 from ..records.requests import ContainerLaunchContext
 from .messages import CallNode, StartTasks
 from .tasks import Task
@@ -164,6 +164,6 @@ class NodeNews:
             )
         if report.state is NodeState.UNHEALTHY:
             return f"node {node_id} is unhealthy and gets no new containers: {report.health_report}"
-        if report.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
+        if report.state in DRAINED:
             return f"node {node_id} is drained: its containers keep running, it gets no new ones"
         return f"node {node_id} is lost: its containers run again on other nodes"

@@ -79,6 +79,12 @@ class NodeState(enum.StrEnum):
     SHUTDOWN = "SHUTDOWN"
 
 
+GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
+"""Nodes in these states are no longer part of the cluster."""
+DRAINED = frozenset({NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED})
+"""Nodes in these states get no new containers, because somebody wants it so."""
+
+
 class JobSummary(Record):
     """A master's counts of its containers, of both types together unless the name says otherwise.
 

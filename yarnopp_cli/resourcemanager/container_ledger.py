@@ -25,10 +25,11 @@ from ..errors import InvalidIdError, InvalidStateError, InvalidTokenError
 from ..machine.tokens import CONTAINER_TOKEN, container_token, machine_ms, resource_of, verify
 from ..records.container_protocol import FailedContainer, UpdateContainersResponse
 from ..records.ids import ContainerId
+from ..records.reports import GONE
 from ..records.requests import Container
 from ..records.tracker_protocol import ContainerToUpdate
 from .context import Due, DueKind, Expected, RMContext
-from .entities import GONE, RMApp, RMAppAttempt, RMContainer, RMNode
+from .entities import RMApp, RMAppAttempt, RMContainer, RMNode
 from .lives import CONTAINERS, AttemptEvent, AttemptState, ContainerEvent, Phase
 from .metrics import PerSecond
 

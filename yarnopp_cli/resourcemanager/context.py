@@ -37,13 +37,13 @@ from ..records.distributed_protocol import DistributedSchedulingAllocateResponse
 from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
-from ..records.reports import NodeReport
+from ..records.reports import GONE, NodeReport
 from ..records.requests import Container
 from ..records.state import RemoveRecords, StoreRecord
 from ..records.tracker_protocol import ApplicationPriority, LaunchTemplate
 from ..settings.declarations import ResourceManagerSettings
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
-from .entities import GONE, HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
+from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
 from .event_history import EventHistory
 from .lives import Phase
 from .mapreduce import TaskBook

@@ -70,9 +70,6 @@ MOST_NUMBERED = 10_000_000
 """Containers with greater numbers, as those that nodes allocate themselves, are not known by their tasks."""
 
 ENDED_ATTEMPT_STATES = frozenset({AttemptState.FINISHED, AttemptState.FAILED, AttemptState.KILLED})
-GONE = frozenset({NodeState.LOST, NodeState.SHUTDOWN})
-"""Nodes in these states are no longer part of the cluster."""
-DRAINED = frozenset({NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED})
 _LISTENING = frozenset({AttemptState.ALLOCATED, AttemptState.LAUNCHED, AttemptState.RUNNING})
 HOSTED = -2
 """The connection of a hosted master: no call from outside uses it, and it is never lost."""

@@ -7,9 +7,9 @@ from collections import Counter
 from executor.records import Resource
 
 from ..allocation.cluster_node import Claim
-from ..records.reports import NodeState
+from ..records.reports import GONE, NodeState
 from .context import Due, DueKind, RMContext
-from .entities import ENDED_ATTEMPT_STATES, GONE, RMApp, RMNode
+from .entities import ENDED_ATTEMPT_STATES, RMApp, RMNode
 from .lives import AttemptState, Phase
 from .scheduler.queues import total_of
 

@@ -14,7 +14,7 @@ from dataclasses import fields
 from executor.light import names_of
 
 from ..masters.resuming import stored_task
-from ..records.reports import NodeState
+from ..records.reports import DRAINED, NodeState
 from ..records.state import (
     Kind,
     RemoveRecords,
@@ -27,7 +27,7 @@ from ..records.state import (
     StoreRecord,
 )
 from .context import RMContext
-from .entities import DRAINED, RMApp, RMAppAttempt, RMNode
+from .entities import RMApp, RMAppAttempt, RMNode
 from .hosting.masters import HostedMasters
 from .lives import AttemptState
 

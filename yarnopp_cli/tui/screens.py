@@ -15,7 +15,7 @@ from ..errors import YoppError
 from ..explain.snapshot import Picture
 from ..records.history import HistoryEvent
 from ..records.ids import short_id
-from ..records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
+from ..records.reports import DRAINED, FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..views.columns import Cell, TopColumn
 from ..views.events import subject
 from ..views.explain.consequences import drain, kill_applications
@@ -206,7 +206,7 @@ class NodesScreen(TableScreen, inherit_bindings=False):
         if node is None:
             return
         source, name = self.top.source, node.node_id
-        if node.state in (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED):
+        if node.state in DRAINED:
             self.top.perform(f"use {name}", partial(source.use_again, name))
         elif node.state is not NodeState.RUNNING:
             self.refuse("drain", f"it is {node.state.value}")

@@ -13,7 +13,7 @@ from executor.records import Resource
 from ...cluster.reloading import as_started, changes_of, refresh_of
 from ...cluster.rundir import write_whole
 from ...errors import EXIT_CONFIGURATION, EXIT_FAILURE, InvalidStateError, UsageError, YoppError, reason_of
-from ...records.reports import NodeReport, NodeState
+from ...records.reports import DRAINED, GONE, NodeReport, NodeState
 from ...views import queues as queue_view
 from ...views.text import number_of
 from ..frame.command import Needs, command
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 LOCK_SECONDS = 10.0
 EXCLUDE_PATH = "yarn.resourcemanager.nodes.exclude-path"
-_OUT = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
 @command(
@@ -61,10 +60,10 @@ def refresh_nodes(
     client = session.client
     path = exclude or _exclude_path(session, client.cluster_info().properties)
     listed = _read(path)
-    every = [one for one in client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)]
+    every = [one for one in client.nodes() if one.state not in GONE]
     named = [one for one in every if _is_listed(one, listed)]
     drain = tuple(one.node_id for one in named if one.state is not NodeState.DECOMMISSIONED)
-    resume = tuple(one.node_id for one in every if one.state in _OUT and one not in named)
+    resume = tuple(one.node_id for one in every if one.state in DRAINED and one not in named)
     unknown = [word for word in listed if not any(_is_listed(one, [word]) for one in every)]
     if unknown:
         printer.note(f"{path} names nodes that do not exist: {', '.join(unknown)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
-from ...records.reports import NodeState
+from ...records.reports import DRAINED, GONE
 from ..frame.command import Needs, command
 from ..frame.options import Annotated, Live, Timeout, argument
 from ..frame.output import WORDS
@@ -33,7 +33,6 @@ OneNode = Annotated[
     argument("[NODE]", "Its port. [default: the first that is not running, or a new one]"),
     Live(("node",)),
 ]
-_DRAINED = (NodeState.DECOMMISSIONING, NodeState.DECOMMISSIONED)
 
 
 # -- the ResourceManager -------------------------------------------------------------------------------
@@ -268,9 +267,9 @@ def _the_node(node: str | None, session: Session, verb: str) -> list[str]:
     """
     if node is not None:
         return [node]
-    there = [one for one in session.client.nodes() if one.state not in (NodeState.LOST, NodeState.SHUTDOWN)]
+    there = [one for one in session.client.nodes() if one.state not in GONE]
     known = [one.node_id for one in there]
-    drained = [one.node_id for one in there if one.state in _DRAINED]
+    drained = [one.node_id for one in there if one.state in DRAINED]
     if verb == "resume" and drained:
         known = drained
     if len(known) != 1:

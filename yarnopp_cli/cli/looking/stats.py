@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from executor.hints import TYPE_CHECKING
 
 from ...records.client_protocol import GetContainersRequest
-from ...records.reports import ContainerReport, NodeReport, NodeState
+from ...records.reports import GONE, ContainerReport, NodeReport
 from ...views import stats as view
 from ...views.containers import is_live, shown_state
 from ..frame.command import command
@@ -70,7 +70,7 @@ class _Sampler:
         t = time.time_ns() // 1_000_000
         found: _Samples = []
         for node in every:
-            if node.state in (NodeState.LOST, NodeState.SHUTDOWN):
+            if node.state in GONE:
                 continue
             here = [
                 (one, view.container_stat(one, self._rates.cpu(one, t), t, shown_state(one)))

@@ -15,10 +15,10 @@ from executor.records import Resource
 from ...errors import InvalidResourceRequestError, InvalidStateError
 from ...records import admin_protocol as admin
 from ...records.history import EventKind
-from ...records.reports import NodeState
+from ...records.reports import DRAINED, GONE, NodeState
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, RMContext
-from ..entities import DRAINED, GONE, RMNode
+from ..entities import RMNode
 from ..lives import NodeEvent
 
 LARGEST_NODE = Resource(2**31 - 1, 2**31 - 1)

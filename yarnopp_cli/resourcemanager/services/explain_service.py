@@ -31,9 +31,9 @@ from ...records.explanation import (
     ReasonCode,
     ReasonKind,
 )
-from ...records.reports import ContainerReport, NodeState, YarnApplicationState
+from ...records.reports import GONE, ContainerReport, NodeState, YarnApplicationState
 from ..context import RMContext
-from ..entities import GONE, RMApp, RMAppAttempt, RMContainer, RMNode
+from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
 from ..reports import container_report
 from ..scheduler import queues
 

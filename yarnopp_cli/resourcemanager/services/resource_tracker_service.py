@@ -21,11 +21,11 @@ from ...machine.calls import CallReceived
 from ...machine.tokens import derive_key
 from ...records import tracker_protocol as tracker
 from ...records.history import EventKind
-from ...records.reports import NodeState
+from ...records.reports import DRAINED, GONE, NodeState
 from ...settings.declarations import ResourceManagerSettings
 from ..container_ledger import LOST, ContainerLedger
 from ..context import Due, DueKind, RMContext
-from ..entities import DRAINED, GONE, HeldCall, RMNode, new_node
+from ..entities import HeldCall, RMNode, new_node
 from ..lives import NodeEvent
 
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
