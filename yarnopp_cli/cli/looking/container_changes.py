@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from executor.causes import CauseKind, of_kind
 from executor.hints import TYPE_CHECKING
-from executor.light import replace
 from executor.records import ContainerState, ExecutionType
 
 from ...errors import InvalidStateError, UsageError
@@ -20,9 +19,10 @@ from ...views.text import size_text, span
 from ..frame.actions import agree, awaited
 from ..frame.command import command
 from ..frame.naming import containers, words
-from ..frame.options import CONTAINER_IDS, Annotated, ContainerIds, Live, option, size_mb
+from ..frame.options import CONTAINER_IDS, Annotated, ContainerIds, Live, option
 from ..frame.session import Session
 from .container_details import live, tell_containers
+from .sizes import NewSize
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
@@ -320,40 +320,23 @@ def _updatable(client: LocalClient, named: Sequence[str]) -> list[ContainerRepor
     asks=True,
     waits=True,
 )
-def resize(
-    session: Session,
-    ids: ContainerIds,
-    memory: Annotated[
-        int | None, option("--memory SIZE", "Its new memory: 512, 512M, 2G.", parser=size_mb)
-    ] = None,
-    vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
-) -> None:
+def resize(session: Session, ids: ContainerIds, size: NewSize) -> None:
     """Change the memory or vcores of a running container, and its limits with them."""
-    if memory is None and vcores is None:
-        raise UsageError(
-            "no new size was given",
-            because="a resize needs memory, vcores or both",
-            hint="--memory 2G, --vcores 2, or both",
-        )
+    size.check()
     client = session.client
     named = _agreed(session, ids, "Resize", is_live)
     for report in [live(_at_the_rm(client, one)) for one in named]:
-        has = report.resource
-        wanted = replace(
-            has,
-            memory=has.memory if memory is None else memory,
-            vcores=has.vcores if vcores is None else vcores,
-        )
+        has, wanted = report.resource, size.of(report.resource)
         # Less of one and more of the other are two updates: what gives back is first.
         smaller = wanted.lesser(has)
         if wanted == has:
             session.printer.note(f"{report.container_id} has {wanted} already")
-        for size, differs, kind in (
+        for new, differs, kind in (
             (smaller, smaller != has, ContainerUpdateType.DECREASE_RESOURCE),
             (wanted, wanted != smaller, ContainerUpdateType.INCREASE_RESOURCE),
         ):
             if differs:
-                update = UpdateContainerRequest(report.container_id, -1, kind, size, None)
+                update = UpdateContainerRequest(report.container_id, -1, kind, new, None)
                 _update(session, update)
     after = [client.container(one) for one in named]
     tell_containers(session, after, lambda one: size_text(one.resource))

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from executor.hints import Any
-from executor.light import replace
 from executor.records import Resource
 
-from ...errors import UsageError
 from ...records.reports import NodeReport, NodeState
 from ...views.nodes import NODES, state_text
 from ...views.text import number_of
 from ..frame.command import command
 from ..frame.filters import nodes_of
-from ..frame.options import Annotated, Live, NodeIds, duration, option, size_mb
+from ..frame.options import Annotated, Live, NodeIds, duration, option
 from ..frame.session import Session
+from .sizes import NewSize
 
 KillAfter = Annotated[
     float | None,
@@ -153,34 +152,15 @@ def resume(session: Session, ids: NodeIds) -> None:
     asks=True,
     tries=True,
 )
-def resize(
-    session: Session,
-    ids: NodeIds,
-    memory: Annotated[
-        int | None, option("--memory SIZE", "Its new memory: 4096, 4G.", parser=size_mb)
-    ] = None,
-    vcores: Annotated[int | None, option("--vcores V", "Its new vcores.")] = None,
-) -> None:
+def resize(session: Session, ids: NodeIds, size: NewSize) -> None:
     """Change the memory or vcores of a node, until its NodeManager ends.
 
     All nodes together get no more memory than the host has. Opportunistic containers beyond the new size are
     preempted; guaranteed ones are left alone.
     """
-    if memory is None and vcores is None:
-        raise UsageError(
-            "no new size was given",
-            because="a resize needs memory, vcores or both",
-            hint="--memory 4G, --vcores 8, or both",
-        )
+    size.check()
     named = _agreed(session, ids, "Resize")
-    sizes = {
-        node.node_id: replace(
-            node.total,
-            memory=node.total.memory if memory is None else memory,
-            vcores=node.total.vcores if vcores is None else vcores,
-        )
-        for node in named
-    }
+    sizes = {node.node_id: size.of(node.total) for node in named}
     change_sizes(session, sizes)
     for node in named:
         if not node.used.fits_in(sizes[node.node_id]):
