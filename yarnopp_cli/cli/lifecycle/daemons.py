@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from executor.hints import Any
+
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
 from ...records.reports import DRAINED, GONE
 from ..frame.command import Needs, command
@@ -13,26 +15,17 @@ from .down import Force
 from .status import EXIT_PARTLY, node_line, tell
 from .up import Memory, Vcores
 
-Node = Annotated[
-    str | None,
-    argument("[NODE]", "Its port or its id in `yopp node list`. [default: the only one]"),
-    Live(("node",)),
-]
-NewNode = Annotated[
-    str | None,
-    argument("[NODE]", "Its port or its id in `yopp node list`. [default: all that are not running]"),
-    Live(("node",)),
-]
-AnyNode = Annotated[
-    str | None,
-    argument("[NODE]", "Its port or its id in `yopp node list`. [default: every node]"),
-    Live(("node",)),
-]
-OneNode = Annotated[
-    str | None,
-    argument("[NODE]", "Its port. [default: the first that is not running, or a new one]"),
-    Live(("node",)),
-]
+
+def _node(default: str) -> Any:
+    """The argument that names a node of this host."""
+    return argument("[NODE]", f"Its port or its id in `yopp node list`. [default: {default}]")
+
+
+_NODES = Live(("node",))
+Node = Annotated[str | None, _node("the only one"), _NODES]
+NewNode = Annotated[str | None, _node("all that are not running"), _NODES]
+AnyNode = Annotated[str | None, _node("every node"), _NODES]
+OneNode = Annotated[str | None, _node("the first that is not running, or a new one"), _NODES]
 
 
 # -- the ResourceManager -------------------------------------------------------------------------------
