@@ -105,6 +105,9 @@ def exit_status_name(status: int) -> str:
     return str(status)
 
 
+MIB = 1 << 20
+"""The bytes of the unit of memory in YARN: ``Resource.memory`` counts these."""
+
 MEMORY_MB = "memory-mb"
 VCORES = "vcores"
 """YARN's names of the two resource types that every node has (``ResourceInformation.MEMORY_URI``, ``VCORES_URI``)."""

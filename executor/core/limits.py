@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..light import Record
-from ..records import CgroupLimits, ExecutionType, Resource
+from ..records import MIB, CgroupLimits, ExecutionType, Resource
 from ..settings import ExecutorSettings
 
 SHARES_PER_VCORE = 1024
@@ -29,7 +29,6 @@ QUOTA_US = 1_000_000
 MINIMUM_US = 1_000
 """The kernel accepts no shorter quota or period."""
 OPPORTUNISTIC_SWAPPINESS = 100
-MIB = 1 << 20
 
 
 def cgroup_limits(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ..causes import ENDED_WELL, Cause, CauseKind
 from ..light import Record
-from ..records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage, Resource
+from ..records import MIB, PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage, Resource
 from .container import Container
 
 QUEUE_FULL = "Opportunistic container queue is full."
@@ -26,7 +26,6 @@ EXECUTOR_FAILURE = 125
 TIMED_OUT = 124
 """Exit status of a container that reached its time limit, as with ``timeout``."""
 SIGKILLED = 137
-MIB = 1 << 20
 
 
 class Outcome(Record):

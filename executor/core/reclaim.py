@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..light import Record, replace
-from ..records import Resource
+from ..records import MIB, Resource
 from ..settings import ExecutorSettings
 from .applications import Applications
 from .commands import KillContainer, PauseContainer
@@ -21,8 +21,6 @@ from .victims import cheapest, fewest, newest_first
 
 PAUSED_SLACK = 4
 """MiB that a paused container keeps beyond what it was last seen to use."""
-
-MIB = 1 << 20
 
 
 class PausedMemory:

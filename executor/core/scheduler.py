@@ -12,7 +12,7 @@ from typing import assert_never
 
 from ..causes import STANDS_BACK, Cause, CauseKind
 from ..light import replace
-from ..records import ContainerExitStatus, ContainerUsage, ExecutionType, Resource
+from ..records import MIB, ContainerExitStatus, ContainerUsage, ExecutionType, Resource
 from . import events, outcome, recovery
 from .actions import BY_SCHEDULER
 from .commands import CleanUpContainer, Command, KillContainer, SetLimits, SignalContainer
@@ -509,7 +509,7 @@ class ContainerScheduler(PressureActions):
 
     def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
         """End a container beyond its memory where the kernel does not: virtual memory is checked first, as in YARN."""
-        limit = container.resource.memory * outcome.MIB
+        limit = container.resource.memory * MIB
         if self._settings.vmem_check_enabled:
             virtual = int(limit * self._settings.vmem_pmem_ratio)
             if outcome.must_end_for_memory(usage.virtual_bytes, virtual, container.over_virtual):

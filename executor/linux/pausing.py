@@ -17,7 +17,7 @@ from typing import ParamSpec, TypeVar
 
 from ..core.events import ContainerPaused, ContainerPauseFailed, ContainerResumed
 from ..errors import CgroupError
-from .cgroups.base import MIB
+from ..records import MIB
 from .context import ExecutorContext, LiveContainer
 from .procfs import continue_all, read_stat, runnable_threads, send, standing
 from .threads import beside

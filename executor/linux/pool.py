@@ -32,9 +32,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import CgroupError
-from ..records import CgroupLimits, ContainerUsage
+from ..records import MIB, CgroupLimits, ContainerUsage
 from . import launcher
-from .cgroups.base import MIB
 from .cgroups.slots import SLOT_PREFIX, Figures, SlotGroup
 from .context import ExecutorContext, LiveContainer
 from .descriptors import limit_of_children

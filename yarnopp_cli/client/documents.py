@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from executor.light import replace
 from executor.records import (
     MEMORY_MB,
+    MIB,
     VCORES,
     ContainerState,
     ContainerUsage,
@@ -43,7 +44,6 @@ from ..views.applications import COUNTS, SUMMARY
 
 Document = Mapping[str, Any]
 EnumT = TypeVar("EnumT", bound=enum.StrEnum)
-_MIB = 1 << 20
 _INVALID_EXIT = -1000
 _SHELL_FAILED = re.compile(
     r"Application Failure: desired = (\d{1,9}), completed = (\d{1,9}), allocated = \d+, failed = (\d{1,9}), "
@@ -224,12 +224,12 @@ def node(document: Document) -> NodeReport:
             closed_until_ms=_whole(ours, "opportunisticClosedUntil"),
         ),
         node_utilization=ResourceUtilization(
-            _whole(measured, "nodePhysicalMemoryMB") * _MIB,
+            _whole(measured, "nodePhysicalMemoryMB") * MIB,
             _number(measured, "nodeCPUUsage"),
             _number(ours, "load1", -1.0),
         ),
         containers_utilization=ResourceUtilization(
-            _whole(measured, "aggregatedContainersPhysicalMemoryMB") * _MIB,
+            _whole(measured, "aggregatedContainersPhysicalMemoryMB") * MIB,
             _number(measured, "containersCPUUsage"),
         ),
         queue_limit=_whole(ours, "queueLimit", -1),
@@ -278,7 +278,7 @@ def container(document: Document, node_id: str = "") -> ContainerReport:
         devices=tuple(map(str, devices)) if isinstance(devices := ours.get("devices"), list) else (),
         task=_whole(ours, "task") if isinstance(ours.get("task"), int) else None,
         usage=ContainerUsage(
-            cpu_seconds=_number(used, "cpuSeconds"), memory_bytes=round(_number(used, "rssMB") * _MIB)
+            cpu_seconds=_number(used, "cpuSeconds"), memory_bytes=round(_number(used, "rssMB") * MIB)
         ),
     )
 

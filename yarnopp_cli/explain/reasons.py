@@ -12,7 +12,7 @@ from typing import Any
 
 from executor.causes import Cause, CauseKind
 from executor.light import replace
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.records import MIB, ContainerState, ExecutionType, Resource
 
 from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind
 from ..records.reports import GONE, ContainerReport, NodeReport, NodeState
@@ -21,7 +21,6 @@ from .snapshot import NodeSnapshot, holders_of, queue_limit, sum_of, unpromised
 Amounts = tuple[Resource, Resource, Resource]
 MOST_NAMED = 20
 """A reason names at most this many ids."""
-_MIB = 1 << 20
 
 
 def _ids(reports: Sequence[ContainerReport]) -> tuple[str, ...]:
@@ -140,7 +139,7 @@ def _reason_of(cause: Cause, report: ContainerReport, here: NodeSnapshot) -> Rea
             )
             return replace(found, needs=needs.vcores)
         case CauseKind.MACHINE_MEMORY:
-            least, left = cause.limit // _MIB, cause.measured // _MIB
+            least, left = cause.limit // MIB, cause.measured // MIB
             return Reason(ReasonKind.MACHINE_MEMORY, MEMORY, least, left, total.memory)
         case CauseKind.LENT_MEMORY:
             return _about(ReasonKind.LENT_MEMORY, MEMORY, (report.resource, free, total))

@@ -15,6 +15,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
+from executor.records import MIB
+
 from ..errors import YoppError
 from ..explain.snapshot import Picture
 from ..records.history import GetEventsRequest, HistoryEvent
@@ -34,7 +36,6 @@ from .source import in_thread
 STREAMS = ("stdout", "stderr")
 TAIL_BYTES = 1 << 18
 """A container's screen reads only this much of the end of its output."""
-_MIB = 1 << 20
 
 
 class TrackedContainer(ContainerActions):
@@ -181,7 +182,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
         cells = max(8, self.query_one("#measures").size.width - 2)
         percent = "-" if use.cpu_percent < 0 else f"{use.cpu_percent:.0f}%"
         throttled = f", throttled {span(1000 * usage.throttled_seconds)}" if usage.throttled_seconds else ""
-        now, peak = (megabytes(round(used / _MIB, 1)) for used in (use.memory_bytes, usage.memory_peak_bytes))
+        now, peak = (megabytes(round(used / MIB, 1)) for used in (use.memory_bytes, usage.memory_peak_bytes))
         return Content.assemble(
             ("CPU ", "dim"),
             (f"{percent} of {'a vcore' if vcores <= 1 else f'{vcores} vcores'}", "bold"),
@@ -190,7 +191,7 @@ class DetailScreen(TrackedContainer, inherit_bindings=False):
             ("\n\nMemory ", "dim"),
             (f"{now} of {megabytes(memory)}", "bold"),
             f", {peak} at most\n",
-            (sparkline(history.memory(name), cells, float(memory * _MIB)), "$text-primary"),
+            (sparkline(history.memory(name), cells, float(memory * MIB)), "$text-primary"),
             *self._others(),
         )
 

@@ -8,6 +8,7 @@ from executor.causes import paused_for
 from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, pattern
 from executor.records import (
+    MIB,
     PREEMPTION_STATUSES,
     SUB_STATES,
     ContainerExitStatus,
@@ -27,7 +28,6 @@ from .text import megabytes, others_named, size_text, span, timestamp
 if TYPE_CHECKING:
     from executor.settings import ExecutorSettings
 
-_MIB = 1 << 20
 _INVALID = int(ContainerExitStatus.INVALID)
 _SHOWN = {ContainerState.SCHEDULED: "QUEUED"}
 _KILL_CODE = 137
@@ -117,7 +117,7 @@ def command_text(report: ContainerReport) -> str:
 
 def _measured_mb(amount: int) -> str:
     """A size in bytes as MB, with one decimal for small sizes."""
-    return megabytes(round(amount / _MIB, 1))
+    return megabytes(round(amount / MIB, 1))
 
 
 def _memory_text(report: ContainerReport) -> str:
@@ -217,7 +217,7 @@ def _cpu_text(report: ContainerReport) -> str:
 
 
 def _used_mb(report: ContainerReport) -> int:
-    return report.usage.memory_bytes // _MIB
+    return report.usage.memory_bytes // MIB
 
 
 def throttled_ms(report: ContainerReport) -> int:
@@ -258,7 +258,7 @@ def limits_document(report: ContainerReport, facts: NodeFacts | None) -> dict[st
     )
     found: dict[str, Any] = {"cpuQuota": None, "cpuShares": None, "memoryMB": None, "pids": None}
     if limits.memory_max is not None:
-        found["memoryMB"] = limits.memory_max // _MIB
+        found["memoryMB"] = limits.memory_max // MIB
     if facts.cgroups == "none":
         return found
     if limits.cpu_quota_us is not None:
@@ -319,8 +319,8 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
             "used": {
                 "cpuSeconds": round(usage.cpu_seconds, 3),
                 "cpuPercent": round(100 * mean_cores(report, wall_ms), 1),
-                "rssMB": round(usage.memory_bytes / _MIB, 1),
-                "peakMB": round(usage.memory_peak_bytes / _MIB, 1),
+                "rssMB": round(usage.memory_bytes / MIB, 1),
+                "peakMB": round(usage.memory_peak_bytes / MIB, 1),
                 "throttledMs": throttled_ms(report),
                 "oomKills": usage.oom_kills,
                 "processes": usage.processes,

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from executor.hints import Any
-from executor.records import OpportunisticContainersStatus, Resource, ResourceUtilization
+from executor.records import MIB, OpportunisticContainersStatus, Resource, ResourceUtilization
 
 from ..records.reports import NodeReport, NodeState
 from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun
 from .resources import others_document, resource_document
 from .text import megabytes, timestamp, vcores
-
-_MIB = 1 << 20
 
 
 def queue_text(node: NodeReport) -> str:
@@ -48,7 +46,7 @@ def cpu_percent(node: NodeReport) -> float:
 
 def memory_percent(node: NodeReport) -> float:
     """Measured memory of the machine in percent of its total; if that is unknown, of the node's memory."""
-    total = node.node_utilization.memory_total_bytes or node.total.memory * _MIB
+    total = node.node_utilization.memory_total_bytes or node.total.memory * MIB
     return 100.0 * node.node_utilization.memory_bytes / total if total else 0.0
 
 
@@ -63,7 +61,7 @@ def _available(node: NodeReport) -> Resource:
 
 
 def _measured_mb(node: NodeReport) -> int:
-    return node.node_utilization.memory_bytes // _MIB
+    return node.node_utilization.memory_bytes // MIB
 
 
 def _memory_text(node: NodeReport) -> str:
@@ -78,7 +76,7 @@ def _cores(node: NodeReport) -> str:
 
 
 def _utilization(measured: ResourceUtilization) -> str:
-    return f"PMem:{measured.memory_bytes // _MIB} MB, VCores:{measured.cpu:.2f}"
+    return f"PMem:{measured.memory_bytes // MIB} MB, VCores:{measured.cpu:.2f}"
 
 
 COLUMNS: tuple[Column[NodeReport], ...] = (
@@ -170,10 +168,10 @@ def document(node: NodeReport) -> dict[str, Any]:
         "allocationTags": {},  # as in YARN without tags: neither containers nor nodes can be tagged here
         "nodeAttributesInfo": {},
         "resourceUtilization": {
-            "nodePhysicalMemoryMB": node.node_utilization.memory_bytes // _MIB,
+            "nodePhysicalMemoryMB": node.node_utilization.memory_bytes // MIB,
             "nodeVirtualMemoryMB": 0,
             "nodeCPUUsage": round(node.node_utilization.cpu, 3),
-            "aggregatedContainersPhysicalMemoryMB": node.containers_utilization.memory_bytes // _MIB,
+            "aggregatedContainersPhysicalMemoryMB": node.containers_utilization.memory_bytes // MIB,
             "aggregatedContainersVirtualMemoryMB": 0,
             "containersCPUUsage": round(node.containers_utilization.cpu, 3),
         },

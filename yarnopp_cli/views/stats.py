@@ -6,13 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from executor.light import Record, replace
-from executor.records import ContainerUsage
+from executor.records import MIB, ContainerUsage
 
 from ..records.reports import ContainerReport, NodeReport
 from .columns import MEGABYTES, NUMBER, PERCENT, SPAN, TENTHS, TIME, Column
 from .containers import mean_cores, throttled_ms
-
-_MIB = 1 << 20
 
 
 class Stat(Record):
@@ -76,7 +74,7 @@ class Rates:
 def container_stat(report: ContainerReport, cpu: float, t: int, state: str) -> Stat:
     """A container's row."""
     usage, size = report.usage, report.resource
-    rss, throttled = usage.memory_bytes / _MIB, throttled_ms(report)
+    rss, throttled = usage.memory_bytes / MIB, throttled_ms(report)
     about = (t, report.container_id, report.execution_type.value, report.node_id)
     return Stat(*about, cpu, size.vcores, rss, size.memory, throttled, usage.oom_kills, state)
 
@@ -85,7 +83,7 @@ def ended_stat(report: ContainerReport, t: int, state: str) -> Stat:
     """The row of an ended container, from its node's last figures: mean CPU and peak memory."""
     mean = mean_cores(report, report.finished_at_ms - report.started_at_ms)
     found = container_stat(report, mean, t, state)
-    return replace(found, rss_mb=report.usage.memory_peak_bytes / _MIB)
+    return replace(found, rss_mb=report.usage.memory_peak_bytes / MIB)
 
 
 def node_stat(node: NodeReport, containers: Sequence[Stat], t: int) -> Stat:
@@ -116,8 +114,8 @@ def document(node: NodeReport, stat: Stat, containers: Sequence[Stat]) -> dict[s
         "node": {
             "id": node.node_id,
             "cpuPercent": round(100 * utilization.cpu, 1),
-            "memUsedMB": utilization.memory_bytes // _MIB,
-            "memTotalMB": utilization.memory_total_bytes // _MIB or node.total.memory,
+            "memUsedMB": utilization.memory_bytes // MIB,
+            "memTotalMB": utilization.memory_total_bytes // MIB or node.total.memory,
             "memoryMB": node.total.memory,
             "vcores": node.total.vcores,
             "allocatedMB": node.used.memory + node.opportunistic.memory_used,

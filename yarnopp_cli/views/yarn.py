@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from executor.hints import Any, Generic, TypeVar
 from executor.light import Record
-from executor.records import Resource, ResourceUtilization
+from executor.records import MIB, Resource, ResourceUtilization
 
 from ..records.reports import (
     FINAL_STATES,
@@ -28,7 +28,6 @@ from .cluster import container_document
 from .text import civil, month_name, weekday
 
 T = TypeVar("T")
-_MIB = 1 << 20
 _NOT_SET = "<Not set>"
 
 Filters = Mapping[str, Sequence[str]]
@@ -96,7 +95,7 @@ def _resource(size: Resource) -> str:
 
 
 def _utilization(measured: ResourceUtilization) -> str:
-    return f"PMem:{measured.memory_bytes // _MIB} MB, VMem:0 MB, VCores:{measured.cpu:.7g}"
+    return f"PMem:{measured.memory_bytes // MIB} MB, VMem:0 MB, VCores:{measured.cpu:.7g}"
 
 
 def _bracketed(words: Sequence[str]) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...light import Record, field, replace
-from ...records import CgroupLimits, ContainerUsage
+from ...records import MIB, CgroupLimits, ContainerUsage
 from ..procfs import Traces, read_bytes, send, wait_until
 from .files import UnifiedFiles, at, figures, group_processes
 from .gauges import Gauges, read_gauge
@@ -46,8 +46,6 @@ HOLD_SECONDS = 0.5
 
 QUICK_KILL_SECONDS = 0.02
 """How long the first SIGKILL in a slot may take before the processes are frozen and killed again."""
-
-MIB = 1 << 20
 
 
 class CgroupReport(Record):

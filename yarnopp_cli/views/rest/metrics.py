@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from executor.light import Record, field, replace
-from executor.records import ContainerState, ContainerStatus, ExecutionType
+from executor.records import MIB, ContainerState, ContainerStatus, ExecutionType
 
 from ...records.container_protocol import GetNodeInfoResponse
 from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
@@ -19,7 +19,6 @@ from ...records.scheduler_protocol import GetSchedulerFiguresResponse
 from ..cluster import metrics
 
 Bean = dict[str, Any]
-_MB = 1 << 20
 _WAIT = "yopp_opportunistic_allocation_wait_seconds"
 _SCHEDULER = "OpportunisticSchedulerMetrics"
 _O = "yopp_opportunistic_containers"
@@ -65,7 +64,7 @@ class Figures:
         """Add the figures of the daemon's own process."""
         labels = {"daemon": self._service.lower(), **labels}
         seconds, resident = process["cpu_seconds"], process["resident_bytes"]
-        found = _of_bean(ResidentMB=round(resident / _MB, 1), CpuSeconds=round(seconds, 3))
+        found = _of_bean(ResidentMB=round(resident / MIB, 1), CpuSeconds=round(seconds, 3))
         for name, value, text in (
             ("resident_memory_bytes", resident, "Resident memory of the daemon."),
             ("cpu_seconds_total", seconds, "CPU time of the daemon."),
@@ -144,7 +143,7 @@ def _told(told: Mapping[str, Any], rows: Sequence[tuple[str, ...]]) -> list[Figu
     found = []
     for attribute, key, *named in rows:
         name, text = named or ("", "")
-        factor = _MB if name.endswith("_bytes") else 1
+        factor = MIB if name.endswith("_bytes") else 1
         found.append(Figure(attribute, told[key], name, text, factor=factor))
     return found
 
@@ -152,7 +151,7 @@ def _told(told: Mapping[str, Any], rows: Sequence[tuple[str, ...]]) -> list[Figu
 def _cluster(told: Mapping[str, Any], nodes: Sequence[NodeReport]) -> list[Figure]:
     measured = [node.node_utilization for node in nodes]
     used = _of_bean(
-        UtilizedMB=sum(one.memory_bytes for one in measured) // _MB,
+        UtilizedMB=sum(one.memory_bytes for one in measured) // MIB,
         UtilizedVirtualCores=round(sum(one.cpu for one in measured)),
     )
     states = [("", one.upper(), told["yopp"][f"containers{one}"]) for one in ("Running", "Queued", "Paused")]

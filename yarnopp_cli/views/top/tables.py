@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from executor.light import replace
-from executor.records import ContainerState, ExecutionType
+from executor.records import MIB, ContainerState, ExecutionType
 
 from ...explain.snapshot import Picture, is_waiting
 from ...records.history import EventKind, HistoryEvent
@@ -25,7 +25,6 @@ from ..explain.reasons import why
 from ..text import short_megabytes, short_span, timestamp, width
 from .sampling import History, bar, sparkline
 
-_MIB = 1 << 20
 _HOT = 90.0
 
 # -- nodes ---------------------------------------------------------------------------------------------------
@@ -311,7 +310,7 @@ def container_columns(
         return Cell(sparkline(history.cpu(report.container_id), spark_cells, quota), ACCENT)
 
     def memory(report: ContainerReport) -> Cell:
-        megabytes, limit = used(report) / _MIB, report.resource.memory
+        megabytes, limit = used(report) / MIB, report.resource.memory
         text = f"{short_megabytes(megabytes) if megabytes else '-'}/{short_megabytes(limit)}"
         hot = limit and megabytes >= _HOT / 100 * limit and is_live(report)
         return Cell(text, WARN if hot else "")
