@@ -10,6 +10,7 @@ from executor.light import replace
 from executor.records import ExecutionType, Others, Resource
 
 from ..errors import UsageError
+from ..records.ids import job_id
 from ..records.jobs import JobSpec, PhaseSpec, PiSpec, TaskSpec
 from ..records.requests import JobProperty, MapReduceJob
 from ..settings.declarations import ApplicationSettings
@@ -159,11 +160,6 @@ def _phase(name: str, tasks: tuple[TaskSpec, ...], command: tuple[str, ...], att
 def map_input(index: int, samples: int) -> str:
     """The text of a map's input file: the offset of its first point, and the number of its points."""
     return f"{index * samples} {samples}\n"
-
-
-def job_id(application_id: str) -> str:
-    """MapReduce's job id for an application."""
-    return application_id.replace("application_", "job_", 1)
 
 
 def last_lines(application_id: str, seconds: float, counted: tuple[int, int] | None) -> str:

@@ -108,6 +108,11 @@ def application_of(container_id: str) -> str:
     return str(ContainerId.parse(container_id).application_id)
 
 
+def job_id(application_id: str) -> str:
+    """MapReduce's job id for an application."""
+    return application_id.replace("application_", "job_", 1)
+
+
 def dotted(container_id: str) -> str:
     """The shortest form of a container id that a user can type: ``36.2``, container 2 of application 36. Text
     that is no container id is returned unchanged.

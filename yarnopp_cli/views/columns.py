@@ -26,7 +26,8 @@ _TONED = {
 }
 STATE_TONES = {state: tone for tone, states in _TONED.items() for state in states}
 """The tone of each state that any table shows."""
-_BUSY = 90.0
+HOT = 90.0
+"""Percent from which on a use is shown as a warning."""
 
 
 class Cell(Record):
@@ -66,7 +67,7 @@ COUNT = Kind(_plain, lambda value: Cell(str(value), PLAIN if value else DIM), nu
 MEGABYTES = Kind(megabytes, lambda value: Cell(short_megabytes(value)), numeric=True)
 PERCENT = Kind(
     lambda value: f"{value:.0f}",
-    lambda value: Cell(f"{value:.0f}", WARN if value >= _BUSY else PLAIN),
+    lambda value: Cell(f"{value:.0f}", WARN if value >= HOT else PLAIN),
     numeric=True,
 )
 TENTHS = Kind(lambda value: f"{value:.1f}%", lambda value: Cell(f"{value:.1f}%"), numeric=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from executor.causes import paused_for
 from executor.hints import TYPE_CHECKING, Any
@@ -271,8 +271,7 @@ def document(report: ContainerReport, now_ms: int, facts: NodeFacts | None = Non
     """The NodeManager's ContainerInfo; yopp's own fields and the node's measurements are under ``yopp``."""
     usage = report.usage
     wall_ms = time_ms(report, now_ms) if report.started_at_ms else 0
-    since_submit = report.waited_ms(report.submitted_at_ms, now_ms)
-    since_eligible = report.waited_ms(report.eligible_at_ms, now_ms)
+    since_eligible, since_submit = _waits_ms(report, now_ms)
     return {
         "id": report.container_id,
         "state": _yarn_state(report),
@@ -364,7 +363,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("Queued", timestamp(report.queued_at_ms)),
         ("Started", timestamp(report.started_at_ms)),
         ("Promoted", timestamp(report.promoted_at_ms) if report.promoted_at_ms else ""),
-        ("Waited", _waited_line(report, now_ms)),
+        ("Waited", waits_text(report, *_waits_ms(report, now_ms), span)),
         ("Finished", timestamp(report.finished_at_ms)),
         ("Expected", f"{span(report.duration_hint_ms)}, as declared" if report.duration_hint_ms else ""),
         ("Logs", f"{logs}/stdout\n{logs}/stderr" if logs else "-"),
@@ -374,16 +373,23 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
     return [(name, value) for name, value in lines if value or name == "Diagnostics"]
 
 
-def _waited_line(report: ContainerReport, now_ms: int) -> str:
-    """Both waiting times; empty where neither is known. A master has only one: it is requested by the
-    submission itself.
+def _waits_ms(report: ContainerReport, now_ms: int) -> tuple[int, int]:
+    """How long a container has waited since it was eligible, and since its submission; -1 where that is not known."""
+    return report.waited_ms(report.eligible_at_ms, now_ms), report.waited_ms(report.submitted_at_ms, now_ms)
+
+
+def waits_text(
+    report: ContainerReport | None, eligible_ms: int, submitted_ms: int, told: Callable[[float], str]
+) -> str:
+    """Both waiting times, written by ``told``; "" where neither is known. A master has only one: it is requested by
+    the submission itself.
     """
-    told = []
-    if (eligible := report.waited_ms(report.eligible_at_ms, now_ms)) >= 0 and not report.is_am:
-        told.append(f"{span(eligible)} since it was eligible (requested by its master)")
-    if (submitted := report.waited_ms(report.submitted_at_ms, now_ms)) >= 0:
-        told.append(f"{span(submitted)} since its application was submitted")
-    return ", ".join(told)
+    parts = []
+    if eligible_ms >= 0 and not (report is not None and report.is_am):
+        parts.append(f"{told(eligible_ms)} since it was eligible (requested by its master)")
+    if submitted_ms >= 0:
+        parts.append(f"{told(submitted_ms)} since its application was submitted")
+    return ", ".join(parts)
 
 
 def _state_line(report: ContainerReport, now_ms: int) -> str:

@@ -63,13 +63,7 @@ COLUMNS: tuple[Column[HistoryEvent], ...] = (
     Column("kind", "KIND", lambda event: event.kind.value),
     Column("subject", "SUBJECT", subject),
     Column("details", "DETAILS", details, flexible=True),
-    Column("node", "NODE", lambda event: event.node, wide=True),
-    Column("app", "APPLICATION", lambda event: event.app, wide=True),
-    Column("container", "CONTAINER", lambda event: event.container, wide=True),
-    Column("why", "WHY", lambda event: event.why, flexible=True, wide=True),
 )
-
-SHOWN = tuple(column for column in COLUMNS if not column.wide)
 """The columns of a line, and of tsv."""
 
 _KIND_WIDTH = max(len(kind.value) for kind in EventKind)

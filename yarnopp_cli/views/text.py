@@ -151,6 +151,11 @@ def size_text(resource: Resource) -> str:
     return f"{resource.memory} MB, {vcores(resource.vcores)}{others(resource)}"
 
 
+def last_line(text: str) -> str:
+    """The last line of diagnostics, which says what happened last."""
+    return text.strip().rpartition("\n")[2]
+
+
 def repeats(lines: Sequence[str]) -> list[str]:
     """Each of ``lines`` once, at its last position, with the number of its occurrences."""
     counted: dict[str, int] = {}

@@ -13,6 +13,7 @@ from executor.hints import Any, Generic, TypeVar
 from executor.light import Record
 from executor.records import MIB, Resource, ResourceUtilization
 
+from ..records.ids import job_id
 from ..records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
@@ -176,11 +177,6 @@ def _attempt(one: ApplicationAttemptReport, now_ms: int) -> list[str]:
 # -- MapReduce jobs --------------------------------------------------------------------------------
 
 _PRIORITIES = ("DEFAULT", "VERY_LOW", "LOW", "NORMAL", "HIGH", "VERY_HIGH")
-
-
-def job_id(application_id: str) -> str:
-    """The id of an application as that of a MapReduce job."""
-    return application_id.replace("application_", "job_", 1)
 
 
 def _job_state(app: ApplicationReport) -> str:

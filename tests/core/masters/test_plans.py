@@ -9,6 +9,7 @@ import pytest
 from executor.records import ExecutionType, Resource
 from yarnopp_cli.errors import UsageError
 from yarnopp_cli.masters import commands, pi
+from yarnopp_cli.records.ids import job_id
 from yarnopp_cli.records.jobs import TaskSpec
 from yarnopp_cli.settings.declarations import ApplicationSettings
 
@@ -81,7 +82,7 @@ def test_sizes_that_make_no_sense_are_refused(maps: int, samples: int) -> None:
 
 
 def test_names_of_jobs() -> None:
-    assert pi.job_id("application_1765400000000_0007") == "job_1765400000000_0007"
+    assert job_id("application_1765400000000_0007") == "job_1765400000000_0007"
     job = commands.plan_run(("/usr/bin/sleep", "10"), ONE, 2, retries=1)
     assert job.name == "sleep"
     (phase,) = job.phases

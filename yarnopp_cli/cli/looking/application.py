@@ -9,7 +9,7 @@ from executor.records import ExecutionType
 
 from ...errors import ApplicationNotFoundError, UsageError
 from ...records import client_protocol as rm
-from ...records.ids import ApplicationAttemptId
+from ...records.ids import ApplicationAttemptId, job_id
 from ...records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
@@ -149,8 +149,6 @@ def kill(session: Session, ids: ApplicationIds) -> None:
         )
     after = [cluster.application(one) for one in named] if live else before
     if session.printer.as_mapred and session.printer.for_people:
-        from ...views.yarn import job_id
-
         session.printer.text("\n".join(f"Killed job {job_id(one)}" for one in named))
         return
     ended = {one.application_id for one in before} - {one.application_id for one in live}

@@ -15,7 +15,7 @@ from ...records.reports import ContainerReport
 from ...records.requests import ContainerUpdateType, UpdateContainerRequest
 from ...views import containers as view
 from ...views.containers import CONTAINERS, is_live
-from ...views.text import size_text, span
+from ...views.text import last_line, size_text, span
 from ..frame.actions import agree, awaited
 from ..frame.command import command
 from ..frame.naming import containers, words
@@ -220,7 +220,7 @@ def _has_paused(report: ContainerReport) -> bool:
     if _runs(report) and of_kind(report.refusal, CauseKind.PAUSE_FAILED):
         raise InvalidStateError(
             f"{report.container_id} still runs",
-            because=_last_line(report),
+            because=last_line(report.diagnostics),
             hint=f"`yopp container status {report.container_id}` shows its present state",
         )
     return report.state is ContainerState.PAUSED
@@ -354,7 +354,7 @@ def _update(session: Session, update: UpdateContainerRequest) -> None:
         if refused and report.version < response.version:
             raise InvalidStateError(
                 f"{container_id} is not updated",
-                because=_last_line(report),
+                because=last_line(report.diagnostics),
                 hint=f"`yopp explain {container_id}` shows its resources and its node",
             )
         return report.version >= response.version
@@ -380,7 +380,3 @@ def _still_alive(report: ContainerReport) -> None:
             because=report.diagnostics.strip(),
             hint=f"`yopp container status {report.container_id}` shows how",
         )
-
-
-def _last_line(report: ContainerReport) -> str:
-    return report.diagnostics.strip().rpartition("\n")[2]

@@ -94,7 +94,7 @@ def events(
     )
     stream = _Stream(client, printer, request)
     if printer.form == "tsv":
-        printer.separated([column.key for column in view.SHOWN])
+        printer.separated([column.key for column in view.COLUMNS])
     if since is None:
         stream.last(SHOWN if number is None else number)
     elif number is not None:
@@ -161,7 +161,7 @@ class _Stream:
             elif printer.ids_only:
                 printer.ids([view.subject(event)])
             elif printer.form == "tsv":
-                printer.separated((), [[column.cell(event) for column in view.SHOWN]])
+                printer.separated((), [[column.cell(event) for column in view.COLUMNS]])
             else:
                 printer.text(view.line(event, wide=printer.form == "wide"))
 

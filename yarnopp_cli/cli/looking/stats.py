@@ -10,6 +10,7 @@ from executor.hints import TYPE_CHECKING
 from ...records.client_protocol import GetContainersRequest
 from ...records.reports import GONE, ContainerReport, NodeReport
 from ...views import stats as view
+from ...views.columns import default_columns
 from ...views.containers import is_live, shown_state
 from ..frame.command import command
 from ..frame.naming import is_container, things
@@ -126,10 +127,9 @@ def _show(printer: Printer, samples: _Samples, *, first: bool) -> None:
             printer.stream_line({"t": time.time_ns() // 1_000_000, "node": None, "containers": []})
         return
     rows = [row for _, stat, shown in samples for row in (stat, *shown)]
-    wide = printer.form == "wide"
     printer.listing(
         rows,
-        [column for column in view.COLUMNS if wide or not column.wide],
+        default_columns(view.COLUMNS, wide=printer.form == "wide"),
         documents=list,
         document=view.row_document,
         identity=lambda row: row.id,

@@ -25,6 +25,7 @@ from ...records.explanation import (
 )
 from ...records.ids import short
 from ...records.reports import NodeReport, NodeState
+from ..containers import waits_text
 from ..text import about, are, listed, number_of, ordinal, sentence, timestamp, vcores
 from .reasons import amount, by_type, lacks, names, oldest, text
 
@@ -187,16 +188,9 @@ def _held_by(holders: Holders, found: Explanation) -> str:
 
 
 def _waited(found: Explanation, who: str) -> str:
-    """Both waiting times; "" where neither is known. A master has only one: it is requested by the submission
-    itself.
-    """
-    told, one = [], found.container
-    if found.waited_since_eligible_ms >= 0 and not (one is not None and one.is_am):
-        eligible = about(found.waited_since_eligible_ms)
-        told.append(f"{eligible} since it was eligible (requested by its master)")
-    if found.waited_since_submit_ms >= 0:
-        told.append(f"{about(found.waited_since_submit_ms)} since its application was submitted")
-    return f"{who} {', '.join(told)}" if told else ""
+    waits = found.waited_since_eligible_ms, found.waited_since_submit_ms
+    told = waits_text(found.container, *waits, about)
+    return f"{who} {told}" if told else ""
 
 
 def _limit(node: NodeReport, limit: int) -> str:

@@ -15,6 +15,7 @@ from executor.light import Record, replace
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ContainerUsage
 
 from ...records.history import MapReduceReport, TaskAttempt
+from ...records.ids import job_id
 from ...records.reports import (
     FINAL_STATES,
     ApplicationReport,
@@ -80,7 +81,7 @@ class JobView:
         self.app = app
         self.report = report
         self.now_ms = now_ms
-        self.id = app.application_id.replace("application_", "job_", 1)
+        self.id = job_id(app.application_id)
         self.state = _job_state(app)
         self.has_ended = app.state in FINAL_STATES
         by_task: dict[tuple[bool, int], list[TaskAttempt]] = {}

@@ -8,22 +8,21 @@ from typing import Any, TypeVar
 from executor.light import replace
 from executor.records import ContainerState
 
-from ...explain.snapshot import Picture, is_waiting
+from ...explain.snapshot import HostFacts, Picture, is_waiting
 from ...records.history import HistoryEvent
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from ..applications import APPLICATIONS, counts_text
 from ..cluster import opportunistic_totals
-from ..columns import ACCENT, BAD, DIM, GOOD, STRONG, WARN, Cell, TopColumn, state_cell
+from ..columns import ACCENT, BAD, DIM, GOOD, HOT, STRONG, WARN, Cell, TopColumn, state_cell
 from ..containers import CONTAINERS, command_text, exit_text, is_live, shown_state
 from ..events import details, subject
 from ..explain.reasons import why
 from ..nodes import NODES, others_text, state_text
-from ..text import are, fitted, harmless, number_of, short_span, shorten, timestamp, vcores, width
+from ..text import are, fitted, harmless, last_line, number_of, short_span, shorten, timestamp, vcores, width
 from .sampling import History, sparkline
 from .tables import NODE_COLUMNS, application_columns, container_columns, measured
 
 _GIB = 1 << 30
-_HOT = 90.0
 _SPARK_MOST = 40
 
 
@@ -73,7 +72,7 @@ def second_line(picture: Picture | None, history: History, cells: int) -> list[C
     host = picture.host
     memory_percent = 100.0 * host.memory_used / host.memory_total if host.memory_total else 0.0
     cpu = f" {host.cpu_percent:3.0f}% of {host.cores}"
-    memory = f" {host.memory_used / _GIB:.1f}/{host.memory_total / _GIB:.1f} GB"
+    memory = f" {_memory(host)}"
     pressure = []
     if host.psi_cpu >= 0:
         busy = Cell(f"{host.psi_cpu:.0f}%", WARN if host.psi_cpu >= 50 else "")
@@ -85,12 +84,16 @@ def second_line(picture: Picture | None, history: History, cells: int) -> list[C
     return [
         Cell(" CPU ", DIM),
         Cell(sparkline(history.host_cpu, room, 100.0), ACCENT),
-        Cell(cpu, WARN if host.cpu_percent >= _HOT else ""),
+        Cell(cpu, WARN if host.cpu_percent >= HOT else ""),
         Cell("   Mem ", DIM),
         Cell(sparkline(history.host_memory, room, float(host.memory_total or 1)), GOOD),
-        Cell(memory, WARN if memory_percent >= _HOT else ""),
+        Cell(memory, WARN if memory_percent >= HOT else ""),
         *pressure,
     ]
+
+
+def _memory(host: HostFacts) -> str:
+    return f"{host.memory_used / _GIB:.1f}/{host.memory_total / _GIB:.1f} GB"
 
 
 Told = tuple[Cell, ...]
@@ -130,7 +133,7 @@ def of_container(one: ContainerReport, picture: Picture) -> Told:
     told = [Cell(one.container_id, STRONG)]
     if not is_live(one):
         good = one.exit_status == 0
-        last = one.diagnostics.strip().rpartition("\n")[2]
+        last = last_line(one.diagnostics)
         told.append(Cell(f" ended: {exit_text(one)}", GOOD if good else BAD))
         if last and not good:
             told.append(Cell(f" {last}"))
@@ -164,7 +167,7 @@ def of_application(app: ApplicationReport, picture: Picture) -> Told:
         Cell(f"  {app.user}, queue {app.queue}"),
         Cell(f"  {counts_text(app)}"),
     ]
-    last = app.diagnostics.strip().rpartition("\n")[2]
+    last = last_line(app.diagnostics)
     if last and (app.state in FINAL_STATES or not app.containers_running):
         told.append(Cell(f"  {last}", WARN))
     return tuple(told)
@@ -191,11 +194,10 @@ def frame_lines(picture: Picture, history: History, rows: int | None = None) -> 
     each.
     """
     host = picture.host
-    memory = f"{host.memory_used / (1 << 30):.1f}/{host.memory_total / (1 << 30):.1f} GB"
     first = "  ".join(cell.text for cell in counts(picture))
     frame = [
         f"yopp  {timestamp(picture.taken_at_ms)}  {first}",
-        f"CPU {host.cpu_percent:.0f}% of {host.cores}  Mem {memory}"
+        f"CPU {host.cpu_percent:.0f}% of {host.cores}  Mem {_memory(host)}"
         + (f"  PSI cpu {host.psi_cpu:.0f}%" if host.psi_cpu >= 0 else ""),
     ]
     apps = [app for app in picture.applications if app.state not in FINAL_STATES]

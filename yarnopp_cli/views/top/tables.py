@@ -11,21 +11,32 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from executor.light import replace
-from executor.records import MIB, ContainerState, ExecutionType
+from executor.records import MIB, ContainerExitStatus, ContainerState, ExecutionType
 
 from ...explain.snapshot import Picture, is_waiting
 from ...records.history import EventKind, HistoryEvent
 from ...records.ids import dotted, suffix
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
 from .. import applications, containers, nodes
-from ..columns import ACCENT, BAD, DIM, GOOD, MEGABYTES, STRONG, WARN, Cell, Column, TopColumn, state_cell
+from ..columns import (
+    ACCENT,
+    BAD,
+    DIM,
+    GOOD,
+    HOT,
+    MEGABYTES,
+    STRONG,
+    WARN,
+    Cell,
+    Column,
+    TopColumn,
+    state_cell,
+)
 from ..containers import is_live, shown_state, since_ms
 from ..events import details, subject
 from ..explain.reasons import why
 from ..text import short_megabytes, short_span, timestamp, width
 from .sampling import History, bar, sparkline
-
-_HOT = 90.0
 
 # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -207,7 +218,6 @@ def yarn_application_columns(now_ms: int) -> tuple[TopColumn[ApplicationReport],
 
 # -- containers ----------------------------------------------------------------------------------------------
 
-_OUT_OF_MEMORY = -104
 _REASON = 16
 _BESIDE_REASON = 44
 """Cells of the Queue screen's columns of fixed width, the gaps, the gutter and a scrollbar."""
@@ -240,7 +250,7 @@ def measured(report: ContainerReport, picture: Picture, history: History) -> Mea
 
 def container_state(report: ContainerReport) -> Cell:
     """The state; OOM for a container killed by its memory limit."""
-    if report.state is ContainerState.DONE and report.exit_status == _OUT_OF_MEMORY:
+    if report.state is ContainerState.DONE and report.exit_status == ContainerExitStatus.KILLED_EXCEEDED_PMEM:
         return Cell("OOM", BAD)
     state = shown_state(report)
     if state == "DONE" and report.exit_status != 0:
@@ -303,7 +313,7 @@ def container_columns(
         found = percent(report)
         if found < 0 or not is_live(report):
             return Cell("-", DIM)
-        return Cell(f"{found:.0f}", WARN if found >= _HOT else "")
+        return Cell(f"{found:.0f}", WARN if found >= HOT else "")
 
     def spark(report: ContainerReport) -> Cell:
         quota = quota_cores(report, picture)
@@ -312,7 +322,7 @@ def container_columns(
     def memory(report: ContainerReport) -> Cell:
         megabytes, limit = used(report) / MIB, report.resource.memory
         text = f"{short_megabytes(megabytes) if megabytes else '-'}/{short_megabytes(limit)}"
-        hot = limit and megabytes >= _HOT / 100 * limit and is_live(report)
+        hot = limit and megabytes >= HOT / 100 * limit and is_live(report)
         return Cell(text, WARN if hot else "")
 
     return (
