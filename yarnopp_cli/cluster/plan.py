@@ -11,7 +11,7 @@ from executor.light import Record
 
 from ..errors import YoppError
 from ..records.lifetimes import STAY
-from .rundir import RunDir
+from .rundir import NODES, SITE, TOKEN, RunDir
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
@@ -42,7 +42,7 @@ def read_plan(run_dir: RunDir) -> Plan | None:
     """The plan in ``nodes.json``; None if there is none, or it is unreadable."""
     from ..rpc.plain import decode
 
-    text = run_dir.read("nodes.json")
+    text = run_dir.read(NODES)
     if text is None:
         return None
     try:
@@ -55,14 +55,14 @@ def write_plan(run_dir: RunDir, plan: Plan) -> None:
     """Store the plan, for the next command that starts missing daemons."""
     from ..rpc.plain import encode
 
-    run_dir.write("nodes.json", json.dumps(encode(plan)) + "\n")
+    run_dir.write(NODES, json.dumps(encode(plan)) + "\n")
 
 
 def running_configuration(run_dir: RunDir) -> Configuration | None:
     """The configuration with which the cluster runs; None if there is none, or it is unreadable."""
     from ..settings.loading import Configuration
 
-    text = run_dir.read("site.json")
+    text = run_dir.read(SITE)
     if text is None:
         return None
     try:
@@ -73,10 +73,9 @@ def running_configuration(run_dir: RunDir) -> Configuration | None:
 
 def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
     """Remove the files that describe a cluster that has ended. Logs are kept."""
-    token = os.path.join(run_dir.path, "rest.token")
-    for path in (run_dir.site_file, *(() if keep_plan else (run_dir.nodes_file, token))):
+    for name in (SITE, *(() if keep_plan else (NODES, TOKEN))):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            os.unlink(path)
+            os.unlink(os.path.join(run_dir.path, name))
     if run_dir.socket_dir != run_dir.path:
         for directory in (run_dir.socket_dir, os.path.dirname(run_dir.socket_dir)):
             with contextlib.suppress(OSError):  # it holds sockets of another cluster, or was never created

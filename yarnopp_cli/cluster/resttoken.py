@@ -11,9 +11,8 @@ import os
 import stat
 
 from ..errors import YoppError
-from .rundir import RunDir
+from .rundir import TOKEN, RunDir
 
-NAME = "rest.token"
 LEAST_CHARACTERS = 32
 
 
@@ -21,10 +20,10 @@ def read_token(run_dir: RunDir) -> str:
     """The token, read from its file each time; "" unless the file is private to this user and its text has at
     least 32 characters."""
     try:
-        facts = os.lstat(os.path.join(run_dir.path, NAME))
+        facts = os.lstat(os.path.join(run_dir.path, TOKEN))
         if facts.st_uid != os.geteuid() or stat.S_IMODE(facts.st_mode) & 0o077:
             return ""
-        found = (run_dir.read(NAME) or "").strip()
+        found = (run_dir.read(TOKEN) or "").strip()
     except (OSError, YoppError):
         return ""
     return found if len(found) >= LEAST_CHARACTERS else ""
@@ -35,4 +34,4 @@ def keep_token(run_dir: RunDir) -> None:
     if not read_token(run_dir):
         import secrets  # 4 ms
 
-        run_dir.write(NAME, secrets.token_urlsafe(32) + "\n")
+        run_dir.write(TOKEN, secrets.token_urlsafe(32) + "\n")

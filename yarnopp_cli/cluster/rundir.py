@@ -25,6 +25,8 @@ from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 if TYPE_CHECKING:
     from .processes import ProcessId
 
+SITE, NODES, TOKEN = "site.json", "nodes.json", "rest.token"
+"""The names of the files of a cluster: its configuration, its planned nodes, the token of its REST API."""
 FIRST_PORT = 45454
 LAST_PORT = 65535
 SUN_PATH_BYTES = 107
@@ -117,6 +119,10 @@ class RunDir(Record):
         """The file with the web address (host:port) of ``rm`` or ``nm-<port>``, while it serves pages."""
         return os.path.join(self.path, f"{name}.http")
 
+    def http_address(self, name: str) -> str:
+        """The web address of ``rm`` or ``nm-<port>``; "" while it serves no pages."""
+        return (self.read(f"{name}.http") or "").strip()
+
     def log_file(self, name: str) -> str:
         """The log of ``rm`` or ``nm-<port>``."""
         return os.path.join(self.path, f"{name}.log")
@@ -124,12 +130,12 @@ class RunDir(Record):
     @property
     def site_file(self) -> str:
         """The file of the configuration with which the cluster runs."""
-        return os.path.join(self.path, "site.json")
+        return os.path.join(self.path, SITE)
 
     @property
     def nodes_file(self) -> str:
         """The file of the planned nodes: their ports and sizes."""
-        return os.path.join(self.path, "nodes.json")
+        return os.path.join(self.path, NODES)
 
     @property
     def lock_file(self) -> str:

@@ -47,7 +47,7 @@ from .notifying import SOCKET, is_managed
 from .obstacles import set_aside
 from .plan import Plan, PlannedNode, forget_cluster, read_plan, running_configuration, write_plan
 from .processes import wait_for_end
-from .rundir import FIRST_PORT, LAST_PORT, Daemon, RunDir
+from .rundir import FIRST_PORT, LAST_PORT, NODES, SITE, Daemon, RunDir
 from .watched import watched_names
 
 if TYPE_CHECKING:
@@ -132,7 +132,9 @@ class _Start:
             # NMs of a cluster that shut down cleanly end now; those whose RM was killed keep running.
             self.run_dir.wait_until_gone(ORDERLY_SECONDS)
         present = {daemon.port for daemon in self.run_dir.daemons() if daemon.port}
-        goes_on = rm_runs or bool(present) or self._is_to_go_on()
+        goes_on = rm_runs or bool(present)
+        if not goes_on and (stored := self._configuration_to_go_on_with()) is not None:
+            goes_on, self.configuration = True, stored
         plan = self._plan(goes_on)
         if goes_on and self.lifetime == STAY:
             self._refuse_differences(plan)
@@ -174,18 +176,17 @@ class _Start:
             daemon = self.run_dir.daemon("rm")
         return False
 
-    def _is_to_go_on(self) -> bool:
-        """Whether the cluster, which has no daemon, is started as it was, with its stored configuration: if it stays
+    def _configuration_to_go_on_with(self) -> Configuration | None:
+        """The stored configuration of the cluster, which has no daemon, if it is started as it was: if it stays
         (``yopp down`` removes the plan), and no ``yopp up`` asks for something else."""
         kept = read_plan(self.run_dir)
         if kept is None or kept.lifetime != STAY or (stored := running_configuration(self.run_dir)) is None:
-            return False
+            return None
         if self.lifetime == STAY and (
             size_differences(kept.nodes, self.wish) or self.configuration.differences(stored)
         ):
-            return False
-        self.configuration = stored
-        return True
+            return None
+        return stored
 
     def _plan(self, goes_on: bool) -> Plan:
         """The nodes that the cluster must have: the stored plan, if it still applies, else a new one."""
@@ -239,11 +240,11 @@ class _Start:
         lifetime = STAY if STAY in (self.lifetime, plan.lifetime) and goes_on else self.lifetime
         orders = [] if rm_runs else [resourcemanager(self.run_dir, lifetime, *self.rm_arguments)]
         orders += [nodemanager(self.run_dir, node, lifetime, WATCHED) for node in missing]
-        files = None if goes_on else {name: self.run_dir.read(name) for name in ("site.json", "nodes.json")}
+        files = None if goes_on else {name: self.run_dir.read(name) for name in (SITE, NODES)}
         launch = Launch(self.run_dir, orders, timeout=self._left(), undo=lambda: self._restore(files))
         with launch.undone_on_failure(locked=True):
             if not goes_on or running_configuration(self.run_dir) is None:
-                self.run_dir.write("site.json", self.configuration.to_json())
+                self.run_dir.write(SITE, self.configuration.to_json())
             write_plan(self.run_dir, Plan(plan.nodes, lifetime))
             if orders:
                 _make_room(self.configuration)
@@ -421,8 +422,8 @@ def _prepared(configuration: Configuration, run_dir: RunDir, timeout: float) -> 
         stays = plan is not None and plan.lifetime == STAY
         stored = running_configuration(run_dir) if stays else None
         goes_on = alive or (stored is not None and not configuration.differences(stored))
-        if not goes_on or run_dir.read("site.json") is None:
-            run_dir.write("site.json", configuration.to_json())
+        if not goes_on or run_dir.read(SITE) is None:
+            run_dir.write(SITE, configuration.to_json())
         if plan is None or not (alive or stays):
             write_plan(run_dir, plan := Plan())
         yield plan

@@ -29,7 +29,7 @@ from executor.errors import ExecutorError
 from executor.linux.descriptors import raise_limit
 
 from ..cluster.notifying import notify
-from ..cluster.rundir import RunDir
+from ..cluster.rundir import SITE, RunDir
 from ..errors import EXIT_FAILURE, YoppError, reason_of
 from ..records.lifetimes import ON_DEMAND, STAY
 from ..rpc.crowd import Bounds
@@ -224,7 +224,7 @@ class DaemonProcess:
                 "pid": os.getpid(),
                 "address": f"unix:{path}",
                 "run_dir": self.run_dir.path,
-                "http": (self.run_dir.read(f"{self.name}.http") or "").strip(),
+                "http": self.run_dir.http_address(self.name),
             }
         }
         with contextlib.suppress(OSError):  # the daemon does not end if the reader has gone
@@ -431,7 +431,7 @@ def run(name: str, arguments: argparse.Namespace, daemon: type[Daemon]) -> int:
 
 def read_site(run_dir: RunDir) -> Configuration:
     """The configuration with which the cluster runs. Raises YoppError."""
-    text = run_dir.read("site.json")
+    text = run_dir.read(SITE)
     if text is None:
         raise YoppError(
             f"there is no {run_dir.site_file}",

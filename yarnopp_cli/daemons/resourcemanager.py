@@ -22,6 +22,7 @@ from executor.runner import write_crash_report
 
 from .. import __version__
 from ..allocation.host_capacity import HostMeasured
+from ..cluster.rundir import SITE
 from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..machine.restarts import DaemonRestarted
@@ -199,7 +200,7 @@ class ResourceManagerDaemon:
         given = {one.name: (one.value, one.origin) for one in request.properties}
         self._configuration = self._configuration.with_scheduler(given)
         try:
-            self._process.run_dir.write("site.json", self._configuration.to_json())
+            self._process.run_dir.write(SITE, self._configuration.to_json())
         except YoppError as error:
             LOG.warning("the new queues apply until this ResourceManager ends: %s", error)
 

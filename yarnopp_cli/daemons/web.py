@@ -128,7 +128,7 @@ class DaemonWeb:
         self.calls.close()
         if self.listener is not None:
             await self.listener.close()
-            name = f"{self._process.name}.http"
+            run_dir, name = self._process.run_dir, self._process.name
             with contextlib.suppress(OSError, YoppError):  # the file of another cluster is kept
-                if self._process.run_dir.read(name) == self.listener.address + "\n":
-                    os.unlink(self._process.run_dir.http_file(self._process.name))
+                if run_dir.http_address(name) == self.listener.address:
+                    os.unlink(run_dir.http_file(name))

@@ -138,7 +138,7 @@ def pages(examined: Examined) -> Iterator[Check]:
     """The addresses of the pages of running daemons; if none run, whether the configured ports are free."""
     daemons = examined.run_dir.daemons()
     for daemon in daemons:
-        address = (examined.run_dir.read(f"{daemon.name}.http") or "").strip()
+        address = examined.run_dir.http_address(daemon.name)
         served = (
             f"http://{address} (process {daemon.process.pid})" if address else "none: web pages are disabled"
         )
