@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..light import Record
-from .cgroups.files import read_mounts, read_paths
+from .cgroups.files import CGROUP_ROOT, read_mounts, read_paths
 from .procfs import children, environment_marks, read_stat, real_uid, send
 from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
 
@@ -52,9 +52,7 @@ class Outcome(Record):
     container_ended: bool = False
 
 
-def place_of(
-    pid: int, name: str, *, group: str = "", proc: str = "/proc", root: str = "/sys/fs/cgroup"
-) -> Place:
+def place_of(pid: int, name: str, *, group: str = "", proc: str = "/proc", root: str = CGROUP_ROOT) -> Place:
     """The container ``name``, whose command is ``pid``; ``group`` is the name of its cgroup if that differs.
 
     Raises OSError if the container is gone, or belongs to another user.

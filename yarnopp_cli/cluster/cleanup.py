@@ -85,7 +85,7 @@ def records(run_dir: RunDir, ports: frozenset[int] | None = None) -> tuple[Conta
 
 def _stored(run_dir: RunDir, port: int) -> list[ContainerRecord]:
     """All records of a node. Raises StateStoreError."""
-    directory = records_directory(run_dir, port)
+    directory = run_dir.records_dir(port)
     if not os.path.isdir(directory):
         return []
     from executor.linux.store import StateStore
@@ -125,11 +125,6 @@ def has_records(run_dir: RunDir, port: int) -> bool:
         return bool(_stored(run_dir, port))
     except StateStoreError:
         return True
-
-
-def records_directory(run_dir: RunDir, port: int) -> str:
-    """The directory in which a node keeps the records of its containers."""
-    return os.path.join(run_dir.nm_state_dir(port), "containers")
 
 
 def _port(path: str) -> int:
@@ -186,7 +181,7 @@ def _noted_bases(run_dir: RunDir) -> Iterator[str]:
     """The places of their cgroups that nodes have recorded (``cgroups.json``)."""
     for port in _node_ports(run_dir):
         try:
-            noted = json.loads(read_regular(os.path.join(run_dir.nm_state_dir(port), "cgroups.json")))
+            noted = json.loads(read_regular(run_dir.cgroups_file(port)))
         except (OSError, ValueError, RecursionError):
             continue
         if isinstance(noted, dict):

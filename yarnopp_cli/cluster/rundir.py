@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 SITE, NODES, TOKEN = "site.json", "nodes.json", "rest.token"
 """The names of the files of a cluster: its configuration, its planned nodes, the token of its REST API."""
+RECORDS = "containers"
+"""The name of the records of containers below an NM's state directory."""
 FIRST_PORT = 45454
 LAST_PORT = 65535
 SUN_PATH_BYTES = 107
@@ -181,8 +183,16 @@ class RunDir(Record):
             os.rmdir(os.path.dirname(self.rm_state_file))
 
     def nm_state_dir(self, port: int) -> str:
-        """The state directory of an NM, with the records of its containers."""
+        """The state directory of an NM."""
         return os.path.join(self.state_dir, f"nm-{port}")
+
+    def records_dir(self, port: int) -> str:
+        """The directory in which an NM keeps the records of its containers."""
+        return os.path.join(self.nm_state_dir(port), RECORDS)
+
+    def cgroups_file(self, port: int) -> str:
+        """The file in which an NM notes the places of its cgroups."""
+        return os.path.join(self.nm_state_dir(port), "cgroups.json")
 
     def exists(self) -> bool:
         """Whether the run directory exists."""

@@ -163,8 +163,8 @@ class NodeManagerDaemon:
             os.makedirs(self._state_dir, mode=0o700, exist_ok=True)
         except OSError as error:
             raise _unusable(self._state_dir, error) from None
-        remember = os.path.join(self._state_dir, "cgroups.json")
-        return discover(self._executor_settings, group=run_dir.nm_group(port), remember=Path(remember))
+        remember = Path(run_dir.cgroups_file(port))
+        return discover(self._executor_settings, group=run_dir.nm_group(port), remember=remember)
 
     def _make_proxy(
         self, run_dir: RunDir, node_id: NodeId, configuration: Configuration, wall_offset: float
@@ -194,7 +194,7 @@ class NodeManagerDaemon:
                 post=self._post,
                 work_dir=self._work_dir,
                 log_dir=self._settings.log_dirs,
-                state_dir=os.path.join(self._state_dir, "containers"),
+                state_dir=run_dir.records_dir(node_id.port),
                 cgroups=self._cgroups,
                 own_markers=("yarnopp_cli", "yopp"),
                 own_pids=lambda: self._server.client_pids(),
@@ -328,7 +328,7 @@ class NodeManagerDaemon:
             return
         self._executor.remove_everything()
         with contextlib.suppress(OSError):
-            os.unlink(os.path.join(self._state_dir, "cgroups.json"))
+            os.unlink(self._process.run_dir.cgroups_file(self._process.arguments.port))
         for directory in (self._state_dir, os.path.dirname(self._work_dir)):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)

@@ -16,7 +16,7 @@ import msgspec
 from executor.linux.store import StateStore
 from executor.trees import last_written, make_again, remove_tree
 
-from ..cluster.rundir import RunDir, write_whole
+from ..cluster.rundir import RECORDS, RunDir, write_whole
 from ..errors import InvalidIdError
 from ..records.history import ApplicationHistory
 from ..records.ids import ApplicationId, application_of
@@ -54,7 +54,7 @@ def applications_with_records(state_dir: str) -> set[str]:
     """
     found = set()
     for node in _directories(state_dir):
-        directory = os.path.join(node.path, "containers")
+        directory = os.path.join(node.path, RECORDS)
         if not node.name.startswith("nm-") or not os.path.isdir(directory):
             continue
         names = [record.spec.container_id for record in StateStore(directory).load_all(tidy=False)]

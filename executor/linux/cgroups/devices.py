@@ -13,7 +13,7 @@ import os
 from collections.abc import Sequence
 
 from ...errors import CgroupUnavailableError, CgroupWriteError
-from .files import read_mounts, read_paths
+from .files import CGROUP_ROOT, read_mounts, read_paths
 
 MAJORS = {"nvidia": 195, "amd": 226}
 """The major numbers of the GPUs' character devices (Linux, ``Documentation/admin-guide/devices.txt``)."""
@@ -64,7 +64,7 @@ class DeviceGroups:
 
 
 def device_groups(
-    name: str, ids: Sequence[str], vendor: str, *, proc: str = "/proc", root: str = "/sys/fs/cgroup"
+    name: str, ids: Sequence[str], vendor: str, *, proc: str = "/proc", root: str = CGROUP_ROOT
 ) -> DeviceGroups:
     """The cgroups of the node ``name``. Raises CgroupUnavailableError if the hierarchy is missing or read-only."""
     mounts = (one for one in read_mounts(proc, root) if one.version == 1)

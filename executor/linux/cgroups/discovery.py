@@ -19,7 +19,7 @@ from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...regular import read_regular
 from ...settings import ExecutorSettings
 from .base import UNIFIED, CgroupDriver
-from .files import V1_CONTROLLERS, KernelFiles, Mount, UnifiedFiles, at, read_mounts, read_paths
+from .files import CGROUP_ROOT, V1_CONTROLLERS, KernelFiles, Mount, UnifiedFiles, at, read_mounts, read_paths
 from .none import NoCgroups
 from .v1 import V1Driver
 from .v2 import WANTED, V2Driver, enable_controllers
@@ -51,7 +51,7 @@ def discover(
     settings: ExecutorSettings,
     *,
     group: str = "yopp",
-    root: str = "/sys/fs/cgroup",
+    root: str = CGROUP_ROOT,
     proc: str = "/proc",
     remember: Path | None = None,
 ) -> CgroupDriver:
@@ -132,7 +132,7 @@ def _memorise(remember: Path | None, bases: Mapping[str, str]) -> None:
         LOG.warning("cannot write %s: %s", remember, error.strerror)
 
 
-def enter_leaf(settings: ExecutorSettings, *, root: str = "/sys/fs/cgroup", proc: str = "/proc") -> None:
+def enter_leaf(settings: ExecutorSettings, *, root: str = CGROUP_ROOT, proc: str = "/proc") -> None:
     """Call before daemons are started: if this process is alone in a delegated v2 cgroup, move it to a leaf
     of that cgroup, in which the daemons then start. In the delegated cgroup itself, each would keep the
     others from enabling controllers for its children.

@@ -17,7 +17,7 @@ from executor.linux.procfs import boot_id, is_alive, read_stat
 from executor.linux.store import BOOT, StateStore
 from executor.records import ContainerRecord, ContainerSpec, ContainerState, Resource
 from executor.settings import ExecutorSettings
-from yarnopp_cli.cluster.cleanup import live_records, records_directory
+from yarnopp_cli.cluster.cleanup import live_records
 from yarnopp_cli.cluster.rundir import RunDir
 
 Found = TypeVar("Found")
@@ -101,7 +101,7 @@ def test_what_is_known_of_launchers_is_forgotten_with_the_boot(
 def test_down_ends_no_process_of_another_boot(tmp_path: Path, innocent: subprocess.Popen[bytes]) -> None:
     run_dir = RunDir.of(str(tmp_path / "run"))
     run_dir.prepare()
-    directory = Path(records_directory(run_dir, 45454))
+    directory = Path(run_dir.records_dir(45454))
     written_before_the_reboot(directory, record_of(innocent))
     assert live_records(run_dir) == ()
     (directory / BOOT).write_text(boot_id() + "\n")

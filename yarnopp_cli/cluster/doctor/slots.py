@@ -19,7 +19,6 @@ from executor.linux.slot_trial import Tried, try_slot, try_without_slot
 from executor.linux.slots import journal_path, read_journal
 from executor.settings import ExecutorSettings
 
-from ..cleanup import records_directory
 from ..rundir import RunDir
 from .check import OK, WARN, Check, Examined
 
@@ -126,7 +125,7 @@ def _strangers(driver: CgroupDriver, run_dir: RunDir, port: int) -> dict[str, St
             for entry in os.scandir(parent):
                 if not entry.name.startswith(SLOT_PREFIX):
                     continue
-                journal = read_journal(journal_path(records_directory(run_dir, port), entry.name))
+                journal = read_journal(journal_path(run_dir.records_dir(port), entry.name))
                 pids = frozenset(group_processes(entry.path)) - {journal.launcher}
                 if pids and not (journal.begun and journal.begun[-1].code is None):
                     before = found.get(entry.name, Strangers())
