@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from pathlib import Path
 
 import pytest
 
 from yarnopp_cli.daemons.state_file import FORMAT, StateFile
-from yarnopp_cli.daemons.state_transfer import examine, from_text, replace_state, to_text
+from yarnopp_cli.daemons.state_transfer import examine, export, from_text, replace_state, to_text
 from yarnopp_cli.errors import ConfigurationError, YoppError
 from yarnopp_cli.records.jobs import TaskState
 from yarnopp_cli.records.state import (
@@ -42,6 +43,26 @@ def test_text_is_read_as_it_was_written_and_begins_another_state(tmp_path: Path)
     written(tmp_path / "two").close()
     replace_state(path_in(tmp_path / "two"), from_text(text, "a file"))
     assert sorted(map(repr, read(tmp_path / "two"))) == sorted(map(repr, records))
+
+
+def test_an_export_is_written_whole_and_replaces_no_device_and_no_link(tmp_path: Path) -> None:
+    records, _ = examine(whole(tmp_path / "one"))
+    file, link, pipe = tmp_path / "state.jsonl", tmp_path / "link", tmp_path / "pipe"
+    export(records, str(file))
+    assert file.read_bytes() == to_text(records) and file.stat().st_mode & 0o777 == 0o600
+    file.write_bytes(b"earlier")
+    link.symlink_to(file)
+    export(records, str(link))
+    assert link.is_symlink() and file.read_bytes() == to_text(records)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    export(records, str(pipe))
+    assert os.read(reader, 1 << 16) == to_text(records) and pipe.is_fifo()
+    os.close(reader)
+    with pytest.raises(YoppError) as error:
+        export(records, str(tmp_path / "missing" / "state.jsonl"))
+    assert error.value.message == f"cannot write {tmp_path}/missing/state.jsonl"
+    assert error.value.because == "no such file or directory"
 
 
 def test_a_state_of_an_earlier_version_is_read_with_nothing_missing(tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ import msgspec
 
 from executor.light import Record
 
-from ..errors import ConfigurationError, YoppError
+from ..cluster.rundir import write_whole
+from ..errors import ConfigurationError, YoppError, reason_of
 from ..records.reports import FINAL_STATES
 from ..records.state import (
     KINDS,
@@ -98,6 +99,23 @@ def to_text(records: Iterable[Stored]) -> bytes:
         b'{"kind":"%s","record":%s}' % (KINDS[type(one)].value.encode(), encode(one)) for one in records
     ]
     return b"\n".join(lines) + b"\n"
+
+
+def export(records: Iterable[Stored], path: str) -> None:
+    """Write the records as text, whole or not at all; a device, a pipe and a link stay what they are. Raises YoppError
+    if that fails."""
+    try:
+        if os.path.islink(path) or (os.path.exists(path) and not os.path.isfile(path)):
+            with open(path, "wb") as file:
+                file.write(to_text(records))
+        else:
+            write_whole(path, to_text(records))
+    except OSError as error:
+        raise YoppError(
+            f"cannot write {path}",
+            because=reason_of(error),
+            hint="name a file in a directory that you can write to",
+        ) from None
 
 
 def from_text(text: bytes, source: str) -> list[Stored]:

@@ -11,7 +11,6 @@ from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 
 from ...cluster.reloading import as_started, changes_of, refresh_of
-from ...cluster.rundir import write_whole
 from ...errors import EXIT_CONFIGURATION, EXIT_FAILURE, InvalidStateError, UsageError, YoppError, reason_of
 from ...records.reports import DRAINED, GONE, NodeReport, NodeState
 from ...views import queues as queue_view
@@ -220,11 +219,10 @@ def state(
     for problem in report.problems:
         printer.warn(problem)
     if action == "export":
-        text = transfer.to_text(records)
         if file is None:
-            printer.raw(text)
+            printer.raw(transfer.to_text(records))
         else:
-            write_whole(file, text)
+            transfer.export(records, file)
     else:
         counted = ", ".join(f"{count} {kind}" for kind, count in report.records.items())
         row = [path, str(report.format), *map(str, report.records.values())]
