@@ -62,6 +62,9 @@ def test_a_truncated_file_begins_anew(tmp_path: Path) -> None:
     assert read_all(file) == ["one", "two", "three"]
     path.write_text("new\n")
     assert read_all(file) == ["new"]
+    path.write_text("")
+    assert file.grow() and not len(file), "its lines are gone, which is a change"
+    assert not file.grow()
 
 
 def test_a_line_is_cut_between_characters(tmp_path: Path) -> None:

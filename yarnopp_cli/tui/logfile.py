@@ -39,6 +39,7 @@ class LogFile:
         self._starts: array[int] = array("Q")
         self._position = 0
         self._opened = False
+        self._ended_with_newline = False
 
     def __len__(self) -> int:
         return len(self._starts)
@@ -49,15 +50,15 @@ class LogFile:
         return self._position
 
     def grow(self) -> bool:
-        """Read what has been written since, at most STEP bytes; whether there was anything. Raises OSError
-        for a file that cannot be read; a missing file is empty.
+        """Read what has been written since, at most STEP bytes; whether the lines have changed, also because the file
+        was truncated. Raises OSError for a file that cannot be read; a missing file is empty.
         """
         descriptor = self._open()
         if descriptor < 0:
             return False
         try:
             size = os.fstat(descriptor).st_size
-            if size < self._position:
+            if truncated := size < self._position:
                 self._forget()
             if not self._opened:
                 self._opened = True
@@ -65,7 +66,7 @@ class LogFile:
             before = self._position
             while self._position - before < STEP and (block := os.pread(descriptor, BLOCK, self._position)):
                 self._take(block)
-            return self._position != before
+            return truncated or self._position != before
         finally:
             os.close(descriptor)
 
@@ -110,8 +111,6 @@ class LogFile:
             half = len(starts) // 2
             self.skipped = starts[half]
             self._starts = starts[half:]
-
-    _ended_with_newline = False
 
     @staticmethod
     def _cut(block: bytes, wanted: int) -> int:
