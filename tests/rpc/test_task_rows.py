@@ -22,5 +22,5 @@ def test_rows_come_back_as_they_went() -> None:
 
 def test_what_is_the_default_for_all_is_left_out() -> None:
     rows = as_rows([TaskReport(0, number, TaskState.RUNNING, ANY) for number in (1, 2)])
-    assert (rows.number, rows.node_id, rows.exit_code) == ((1, 2), (), ())
+    assert [getattr(rows, name) for name in ("number", "node_id", "exit_code")] == [(1, 2), (), ()]
     assert from_rows(as_rows([])) == []
