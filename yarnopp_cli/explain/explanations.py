@@ -40,7 +40,7 @@ from .estimates import (
     why_unknown,
 )
 from .reasons import MOST_NAMED, never_here, unusable, why_paused, why_queued, why_takes_nothing, why_waits
-from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit, sum_of, unpromised
+from .snapshot import PAUSED, NodeSnapshot, begun, can_promise, queue_limit, unpromised
 
 MOST_NODES = 3
 """At most this many nodes with waiting containers are explained individually."""
@@ -402,7 +402,7 @@ def _application_actions(
         largest = max((here.node for here in app.nodes), key=lambda node: node.total)
         needs = vain[0].resource
         if needs.fits_in(largest.total):  # so its own master takes the room
-            needs = needs + sum_of(one.resource for one in app.containers if one.is_am)
+            needs = needs + sum((one.resource for one in app.containers if one.is_am), Resource())
         found.append(_enlarge(largest, needs))
     limited = [one.queue for one in app.asked if one.limited]
     if limited:

@@ -25,7 +25,6 @@ from .snapshot import (
     needs_of,
     queue_limit,
     snapshots,
-    sum_of,
     waits_for_room,
 )
 
@@ -153,7 +152,7 @@ def _place(here: NodeSnapshot) -> Place:
         (node.total - node.used - here.free).at_least_zero(),
         max(0, queue_limit(node) - status.queued),
         Resource(status.lent_memory, status.lent_vcores),
-        sum_of(needs_of(one) for one in here.paused if not waits_for_room(one)),
+        sum((needs_of(one) for one in here.paused if not waits_for_room(one)), Resource()),
         len(here.queued),
     )
     for one in here.line:
@@ -173,14 +172,15 @@ def _rounded(size: Resource, minimum: Resource) -> Resource:
     return Resource(memory, max(size.vcores, minimum.vcores), size.others)
 
 
-def _admits(name: str, node_id: str) -> bool:
+def admits(name: str, node_id: str) -> bool:
+    """Whether a node may serve requests for ``name``: ANY, its id, its host, or an end of its id."""
     return name in (ANY, node_id, node_id.rpartition(":")[0]) or (name != ANY and node_id.endswith(name))
 
 
 def _put(
     result: Forecast, phase: PhaseSpec, task: TaskSpec, size: Resource, nodes: Sequence[NodeReport]
 ) -> None:
-    admitted = [one for one in result.places if _admits(phase.resource_name, one.node_id)]
+    admitted = [one for one in result.places if admits(phase.resource_name, one.node_id)]
     large = [one for one in admitted if size.fits_in(one.total)]
     if not large:
         _put_nowhere(result, phase, size, nodes)
@@ -223,7 +223,7 @@ def _put_nowhere(result: Forecast, phase: PhaseSpec, size: Resource, nodes: Sequ
     away = [
         one
         for one in nodes
-        if not _serves(one) and _admits(phase.resource_name, one.node_id) and size.fits_in(one.total)
+        if not _serves(one) and admits(phase.resource_name, one.node_id) and size.fits_in(one.total)
     ]
     why = tuple(reason for one in away if one.state not in _GONE for reason in unusable(one))
     if not why:

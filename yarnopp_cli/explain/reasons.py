@@ -16,7 +16,7 @@ from executor.records import MIB, ContainerState, ExecutionType, Resource
 
 from ..records.explanation import CONTAINERS, MEMORY, VCORES, Reason, ReasonKind
 from ..records.reports import GONE, ContainerReport, NodeReport, NodeState
-from .snapshot import NodeSnapshot, holders_of, queue_limit, sum_of, unpromised
+from .snapshot import NodeSnapshot, holders_of, queue_limit, unpromised
 
 Amounts = tuple[Resource, Resource, Resource]
 MOST_NAMED = 20
@@ -209,7 +209,7 @@ def never_here(report: ContainerReport, here: NodeSnapshot) -> Reason | None:
     if report.is_am:
         return None
     of = report.application_id
-    master = sum_of(one.resource for one in here.live if one.is_am and one.application_id == of)
+    master = sum((one.resource for one in here.live if one.is_am and one.application_id == of), Resource())
     return beside_master(report.resource, master, node.total, node.node_id)
 
 

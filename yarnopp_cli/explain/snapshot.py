@@ -42,14 +42,6 @@ def begun(report: ContainerReport) -> int:
     return report.resumed_at_ms or report.started_at_ms or report.queued_at_ms or report.allocated_at_ms
 
 
-def sum_of(resources: Iterable[Resource]) -> Resource:
-    """The sum of the resources."""
-    total = Resource()
-    for one in resources:
-        total = total + one
-    return total
-
-
 def holders_of(reports: Sequence[ContainerReport]) -> Holders:
     """The record of containers that hold what another one needs."""
     if not reports:
@@ -136,8 +128,10 @@ class NodeSnapshot:
     @cached_property
     def free(self) -> Resource:
         """The resources that no container holds. A paused container keeps all but its vcores."""
-        kept = sum_of(replace(one.resource, vcores=0) for one in self.paused)
-        return (self.node.total - sum_of(one.resource for one in self.running) - kept).at_least_zero()
+        kept = sum((replace(one.resource, vcores=0) for one in self.paused), Resource())
+        return (
+            self.node.total - sum((one.resource for one in self.running), Resource()) - kept
+        ).at_least_zero()
 
     def free_for(self, kind: ExecutionType) -> Resource:
         """The resources that a container of that type could start on: opportunistic ones may be lent more, or

@@ -9,6 +9,7 @@ from executor.light import replace
 from executor.records import Resource
 
 from ...errors import ConnectionFailedError, NodeNotFoundError, UsageError
+from ...explain.forecast import admits
 from ...jobs.client import JobClient
 from ...records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequest
 from ...records.reports import NodeReport, NodeState
@@ -56,12 +57,7 @@ def size_of_node(
 def largest(nodes: Iterable[NodeReport], name: str, step_mb: int) -> Resource | None:
     """The largest container that the largest running node can hold, of those that are ``name`` where that is not ANY:
     sizes are rounded up to ``step_mb``. None where none is running."""
-    fitting = [
-        one.total
-        for one in nodes
-        if one.state is NodeState.RUNNING
-        and (name in (ANY, one.node_id.rpartition(":")[0]) or one.node_id.endswith(name))
-    ]
+    fitting = [one.total for one in nodes if one.state is NodeState.RUNNING and admits(name, one.node_id)]
     if not fitting:
         return None
     total = max(fitting, key=lambda one: (one.vcores, one.memory))

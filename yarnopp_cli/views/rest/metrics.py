@@ -13,6 +13,7 @@ from typing import Any
 from executor.light import Record, field, replace
 from executor.records import MIB, ContainerState, ContainerStatus, ExecutionType
 
+from ...explain.snapshot import RUNS
 from ...records.container_protocol import GetNodeInfoResponse
 from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ...records.scheduler_protocol import GetSchedulerFiguresResponse
@@ -22,9 +23,6 @@ Bean = dict[str, Any]
 _WAIT = "yopp_opportunistic_allocation_wait_seconds"
 _SCHEDULER = "OpportunisticSchedulerMetrics"
 _O = "yopp_opportunistic_containers"
-_RUNS = frozenset(
-    {ContainerState.LAUNCHING, ContainerState.RUNNING, ContainerState.PAUSING, ContainerState.KILLING}
-)
 
 
 class Figure(Record):
@@ -266,7 +264,7 @@ def _use(info: GetNodeInfoResponse, statuses: Sequence[ContainerStatus]) -> list
     guaranteed = [
         one.resource
         for one in statuses
-        if one.execution_type is ExecutionType.GUARANTEED and one.state in _RUNS
+        if one.execution_type is ExecutionType.GUARANTEED and one.state in RUNS
     ]
     memory, vcores = sum(one.memory for one in guaranteed), sum(one.vcores for one in guaranteed)
     told, measured, held = info.opportunistic, info.node_utilization, info.containers_utilization
