@@ -45,12 +45,11 @@ from ..records.master_protocol import (
 )
 from ..records.reports import FinalApplicationStatus
 from ..records.requests import Container, ContainerUpdateType, TaskAssignment, Token, UpdatedContainer
-from ..records.state import StoredTask
 from . import messages as m
 from .amrmclient import AMRMClient, update_request
 from .ends import PATIENCE_SECONDS, RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
-from .resuming import ended_well, resume, settled, unsettled
+from .resuming import EarlierAttempts, ended_well
 from .tasks import Tally, Task, Waiting, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
@@ -102,11 +101,7 @@ class JobMaster:
         self._out: list[m.Command] = []
         # the tasks of the current phase, and the task of each container
         self._phase_index = -1
-        self._past: dict[int, list[StoredTask]] = {}
-        # containers of earlier attempts: those that ended well, those that end, and the tasks of this phase they had
-        self._ended_well: set[str] = set()
-        self._ending: dict[str, None] = {}
-        self._earlier: dict[str, tuple[Task, StoredTask]] = {}
+        self._earlier = EarlierAttempts()
         self._tasks: list[Task] = []
         self._ahead: Iterator[Task] = iter(())
         self._unmade = 0
@@ -136,8 +131,7 @@ class JobMaster:
         """Handle one event; returns commands, in the order in which they must be performed."""
         match event:
             case m.MasterStarted(past, elapsed_ms):
-                for record in past:
-                    self._past.setdefault(record.phase_index, []).append(record)
+                self._earlier = EarlierAttempts(past)
                 if self.job.timeout_ms:
                     self._timeout_at = now + (self.job.timeout_ms - self.job.start_ms - elapsed_ms) / 1000
                 self._register()
@@ -239,25 +233,13 @@ class JobMaster:
     def _begin_phase(self, now: float) -> None:
         self._phase_index += 1
         phase = self.job.phases[self._phase_index]
-        self._ahead = Task.all_of(self._phase_index, phase)
-        self._unfinished = self._unmade = phase.size
-        self._tasks = []
+        known, self._ahead = self._earlier.begin(self._phase_index, phase, self.tally)
+        self._unfinished = phase.size
+        self._unmade = phase.size - len(known)
+        self._tasks = [task for task, _ in known]
         self._waiting.clear()
-        self._earlier.clear()
         self._launches = 0
-        if (past := self._past.pop(self._phase_index, None)) is not None:
-            self._take_up(past, now)
-
-    def _take_up(self, past: list[StoredTask], now: float) -> None:
-        """Continue with tasks of this phase from the records of an earlier master of this job."""
-        known, self._ahead = resume(self._ahead, settled(past, self._ended_well), self.tally)
-        unfinished = {task.number: task for task, state in known if state not in ENDED}
-        self._earlier = {
-            one.container_id: (unfinished[one.number], one) for one in past if one.number in unfinished
-        }
-        self._unmade -= len(known)
-        self._tasks += [task for task, _ in known]
-        held = self._held()
+        held = self._earlier.held()
         for task, state in known:
             if task.container is not None:
                 self._launches = max(self._launches, task.shown_number)
@@ -271,10 +253,6 @@ class JobMaster:
         failed = next((task for task, state in known if state is TaskState.FAILED), None)
         if failed is not None:
             self._mind_failure(failed, now)
-
-    def _held(self) -> set[int]:
-        """The tasks of which a container of an earlier attempt has not ended yet: each has one at a time."""
-        return {task.number for name, (task, _) in self._earlier.items() if name in self._ending}
 
     def _make_tasks(self) -> None:
         """Create further tasks, if few others wait for containers."""
@@ -309,9 +287,7 @@ class JobMaster:
     # --- the RM's answers
 
     def _register(self) -> None:
-        records = [one for past in self._past.values() for one in unsettled(past)]
-        records += [one for name, (_, one) in self._earlier.items() if name in self._ending]
-        self._out.append(self._rm.register({one.container_id: one.node_id for one in records}))
+        self._out.append(self._rm.register(self._earlier.awaited()))
 
     def _on_rm_answered(self, response: object, now: float) -> None:
         self._rm.loss.over()
@@ -335,12 +311,8 @@ class JobMaster:
         ]
         for container_id in response.ended_well:
             self._on_ended_earlier(container_id, well=True)
-        for container_id in [
-            one for one in self._ending if one not in response.ending
-        ]:  # it has ended, or a restarted RM does not know it
+        for container_id in self._earlier.ending(response.ending):
             self._on_ended_earlier(container_id, well=False)
-        # one of this phase that is news has not been waited for: its task may have another container
-        self._ending |= dict.fromkeys(one for one in response.ending if one not in self._earlier)
         if self.stage is Stage.NEW:
             self.stage = Stage.WORKING
         else:
@@ -475,15 +447,11 @@ class JobMaster:
     def _on_ended_earlier(self, container_id: str, *, well: bool) -> None:
         """A container of an earlier attempt has ended. If it ended well, its task needs no other, and ends one that it
         has; else the task, which has waited for this, may have another."""
-        if well and self._past:
-            self._ended_well.add(container_id)
-        awaited = container_id in self._ending
-        self._ending.pop(container_id, None)
-        task, record = self._earlier.pop(container_id, (None, None))
+        task, record, awaited = self._earlier.ended(container_id, well=well)
         if task is None or record is None or task.state in ENDED or self._is_stopping:
             return
         if not well:
-            if awaited and task.number not in self._held():
+            if awaited:
                 self._waiting.add((task,))
             return
         was, container = task.state, task.container

@@ -5,13 +5,13 @@ A task without a record has never had a container: it is as planned.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 
 from executor.light import names_of, replace
 from executor.records import ExecutionType
 
-from ..records.jobs import ENDED, TaskState
+from ..records.jobs import ENDED, PhaseSpec, TaskState
 from ..records.requests import Container, Token
 from ..records.state import StoredTask
 from .tasks import Tally, Task
@@ -45,6 +45,61 @@ def stored_task(application_id: str, task: Task) -> StoredTask:
     return StoredTask(application_id, task.phase_index, task.number, state, execution_type=kind, **facts)
 
 
+class EarlierAttempts:
+    """What earlier attempts of a job have done of it, by their records, and the ends of their containers."""
+
+    def __init__(self, records: Iterable[StoredTask] = ()) -> None:
+        #: those of the phases that have not begun in this attempt
+        self._records: dict[int, list[StoredTask]] = {}
+        for record in records:
+            self._records.setdefault(record.phase_index, []).append(record)
+        self._well: set[str] = set()
+        self._ending: dict[str, None] = {}
+        #: the unfinished tasks of the present phase, with their records, by container
+        self._tasks: dict[str, tuple[Task, StoredTask]] = {}
+
+    def begin(
+        self, phase_index: int, phase: PhaseSpec, tally: Tally
+    ) -> tuple[list[tuple[Task, TaskState]], Iterator[Task]]:
+        """Begin a phase: its tasks that have a record, each with the state that it must get, and all others."""
+        records = self._records.pop(phase_index, [])
+        planned = Task.all_of(phase_index, phase)
+        known, others = _resume(planned, settled(records, self._well), tally)
+        unfinished = {task.number: task for task, state in known if state not in ENDED}
+        self._tasks = {
+            one.container_id: (unfinished[one.number], one) for one in records if one.number in unfinished
+        }
+        return known, others
+
+    def held(self) -> set[int]:
+        """The tasks of which a container of an earlier attempt has not ended yet: each has one at a time."""
+        return {task.number for name, (task, _) in self._tasks.items() if name in self._ending}
+
+    def awaited(self) -> dict[str, str]:
+        """The containers whose ends are awaited, and their nodes."""
+        records = [one for past in self._records.values() for one in _unsettled(past)]
+        records += [one for name, (_, one) in self._tasks.items() if name in self._ending]
+        return {one.container_id: one.node_id for one in records}
+
+    def ending(self, containers: Collection[str]) -> list[str]:
+        """These have not ended yet. Returns those that had not, and are not among them: they have ended, or a restarted
+        RM does not know them."""
+        gone = [one for one in self._ending if one not in containers]
+        # one of this phase that is news has not been waited for: its task may have another container
+        self._ending |= dict.fromkeys(one for one in containers if one not in self._tasks)
+        return gone
+
+    def ended(self, container_id: str, *, well: bool) -> tuple[Task | None, StoredTask | None, bool]:
+        """A container has ended. Returns the unfinished task of this phase that had it, its record, and whether the
+        task has waited for this and for no other."""
+        if well and self._records:
+            self._well.add(container_id)
+        awaited = container_id in self._ending
+        self._ending.pop(container_id, None)
+        task, record = self._tasks.pop(container_id, (None, None))
+        return task, record, awaited and task is not None and task.number not in self.held()
+
+
 def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[StoredTask]:
     """The last record of each task, with the tasks settled that had not come to their end when their attempt ended:
     such a task has succeeded if one of its containers is in ``ended_well``; otherwise it waits for another container.
@@ -66,7 +121,7 @@ def settled(records: Iterable[StoredTask], ended_well: Iterable[str]) -> list[St
     return list(last.values())
 
 
-def unsettled(records: Iterable[StoredTask]) -> list[StoredTask]:
+def _unsettled(records: Iterable[StoredTask]) -> list[StoredTask]:
     """The records of these that name a container whose end their task needs."""
     records = list(records)
     waiting = {one.number for one in settled(records, ()) if one.state is TaskState.WAITING}
@@ -77,7 +132,7 @@ def _succeeded(record: StoredTask) -> StoredTask:
     return replace(record, state=TaskState.SUCCEEDED, exit_code=0, exit_status=0, diagnostics="")
 
 
-def resume(
+def _resume(
     tasks: Iterator[Task], past: Iterable[StoredTask], tally: Tally
 ) -> tuple[list[tuple[Task, TaskState]], Iterator[Task]]:
     """Split the planned tasks of a phase: those with a record, each with the state that it must get,
