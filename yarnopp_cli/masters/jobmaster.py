@@ -49,8 +49,9 @@ from . import messages as m
 from .amrmclient import AMRMClient, update_request
 from .ends import PATIENCE_SECONDS, RETRY_SECONDS, retrying
 from .nmclient import NodeNews, Starts
+from .outcome import Outcome
 from .resuming import EarlierAttempts, ended_well
-from .tasks import Tally, Task, Waiting, exit_code_of
+from .tasks import LIVE, Tally, Task, Waiting, exit_code_of
 
 STOP_PATIENCE_SECONDS = 5.0
 """How long a job that is being stopped waits for its containers to end before it leaves them to the RM.
@@ -63,8 +64,6 @@ MOST_ASKED = 5_000
 """How many tasks may wait for containers at once; a larger phase creates its other tasks when these have
 containers. So no step of the machine takes long, however large the job is.
 """
-
-_LIVE = frozenset({TaskState.STARTING, TaskState.QUEUED, TaskState.RUNNING})
 
 
 class Stage(enum.Enum):
@@ -119,11 +118,8 @@ class JobMaster:
         # the end
         self._timeout_at: float | None = None
         self._stop_at: float | None = None
-        self._reason = ""
         self._halted = False
-        self._exit_code: int | None = None
-        self._final_status = FinalApplicationStatus.UNDEFINED
-        self._error: YoppError | None = None
+        self._outcome = Outcome(self.tally, job.exit_rule)
 
     # --- the machine
 
@@ -190,12 +186,12 @@ class JobMaster:
         counts = dict.fromkeys(TaskState, 0)
         for task in self._tasks:
             counts[task.state] += 1
-            if task.state in _LIVE:
+            if task.state in LIVE:
                 assert task.container is not None and self._by_container[task.container.id] is task
         ended = sum(counts[state] for state in ENDED)
         assert self._unfinished == len(self._tasks) + self._unmade - ended
-        assert len(self._by_container) == sum(counts[state] for state in _LIVE)
-        for state in (*_LIVE, TaskState.ASKED):
+        assert len(self._by_container) == sum(counts[state] for state in LIVE)
+        for state in (*LIVE, TaskState.ASKED):
             assert self.tally.counts[state] == counts[state], state
         assert sum(self.tally.counts.values()) == self.tally.total
         assert all(count >= 0 for count in self.tally.counts.values())
@@ -243,7 +239,7 @@ class JobMaster:
         for task, state in known:
             if task.container is not None:
                 self._launches = max(self._launches, task.shown_number)
-            if state in _LIVE and task.container is not None:
+            if state in LIVE and task.container is not None:
                 self._by_container[task.container.id] = task
                 self._move(task, TaskState.STARTING)
             elif state in ENDED:
@@ -268,8 +264,7 @@ class JobMaster:
     def _room(self) -> int:
         """How many more tasks may request containers now."""
         counts = self.tally.counts
-        taken = counts[TaskState.ASKED] + sum(counts[state] for state in _LIVE)
-        return (self.job.max_running or self.tally.total) - taken
+        return (self.job.max_running or self.tally.total) - counts[TaskState.ASKED] - self.tally.live
 
     def _ask(self, now: float) -> None:
         self._make_tasks()
@@ -455,7 +450,7 @@ class JobMaster:
                 self._waiting.add((task,))
             return
         was, container = task.state, task.container
-        if was in _LIVE and container is not None:
+        if was in LIVE and container is not None:
             del self._by_container[container.id]
             self._rm.releases.append(container.id)
         elif was is TaskState.WAITING:
@@ -538,7 +533,7 @@ class JobMaster:
             if halt.now:
                 self._stop(reason, None, FinalApplicationStatus.FAILED, now)
             else:
-                self._reason, self._halted = reason, True
+                self._outcome.reason, self._halted = reason, True
                 self._withdraw(frozenset({TaskState.QUEUED}))
 
     def _close(self, task: Task, state: TaskState) -> None:
@@ -587,7 +582,7 @@ class JobMaster:
             self._expelled(error)
             return
         if not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
-            self._error = error
+            self._outcome.error = error
             self._stop(error.message, error.exit_code, FinalApplicationStatus.FAILED, now)
         elif self._rm.loss.worth_telling(now):
             self._notice(retrying(error, self._rm.loss.patience))
@@ -596,7 +591,7 @@ class JobMaster:
         """The RM was not told of the job's end, or its answer was lost: tell it again, which is harmless. A
         job that was stopped does not wait for that.
         """
-        if self._reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
+        if self._outcome.reason or not isinstance(error, ConnectionFailedError) or not self._rm.lost(now):
             self._notice(f"the job's end could not be reported to the ResourceManager: {error.message}")
             self._end(told=False)
         elif self._rm.loss.worth_telling(now):
@@ -606,11 +601,7 @@ class JobMaster:
 
     def _expelled(self, error: YoppError) -> None:
         """End, since the RM no longer knows this master: there is nothing to unregister."""
-        self._error = self._error or error
-        if self._exit_code is None:
-            self._exit_code = error.exit_code
-            self._final_status = FinalApplicationStatus.KILLED
-            self._reason = error.message
+        self._outcome.expelled(error)
         self._end()
 
     # --- the end
@@ -621,7 +612,7 @@ class JobMaster:
             self._end(told=False)  # the RM cannot be reached, and no container runs any more
         if self.stage in (Stage.STOPPING, Stage.FINISHING, Stage.ENDED):
             return
-        self._reason, self._exit_code, self._final_status = reason, exit_code, status
+        self._outcome.decide(reason, exit_code, status)
         if self.stage is Stage.NEW:
             self.stage = Stage.STOPPING
             self._finish()
@@ -629,7 +620,7 @@ class JobMaster:
         self.stage = Stage.STOPPING
         self._stop_at = now + STOP_PATIENCE_SECONDS
         self._starts.clear()
-        self._withdraw(_LIVE)
+        self._withdraw(LIVE)
 
     def _withdraw(self, states: frozenset[TaskState]) -> None:
         """Withdraw all requests, and stop the live containers of tasks in these states."""
@@ -637,7 +628,7 @@ class JobMaster:
         self._waiting.clear()
         nodes: dict[tuple[str, str], list[str]] = {}
         for task in self._tasks:
-            if task.state in _LIVE and task.container is not None:
+            if task.state in LIVE and task.container is not None:
                 container = task.container
                 if task.state not in states:
                     continue
@@ -654,48 +645,21 @@ class JobMaster:
         self._out.append(m.CallNode(node_id, address, StopContainersRequest(ids), ids))
 
     def _finish(self) -> None:
-        if self._exit_code is None:
-            self._exit_code = self.tally.exit_code(self.job.exit_rule)
-        if self._final_status is FinalApplicationStatus.UNDEFINED:
-            failed = self.tally.counts[TaskState.FAILED] > 0
-            self._final_status = FinalApplicationStatus.FAILED if failed else FinalApplicationStatus.SUCCEEDED
         self.stage = Stage.FINISHING
         self._rm.retry_at = None
-        summary = self.tally.summary(self._exit_code)
-        if self._final_status is FinalApplicationStatus.KILLED:
+        if self._outcome.status is FinalApplicationStatus.KILLED:
             if self._rm.registered:
-                self._out.append(self._rm.last_word(summary))
-            self._out.append(self._rm.kill(self._reason))
+                self._out.append(self._rm.last_word(self._outcome.summary))
+            self._out.append(self._rm.kill(self._outcome.reason))
             return
         self._out.append(self._farewell())
 
     def _farewell(self) -> m.CallRM:
-        code = self._exit_code if self._exit_code is not None else 1
-        return self._rm.finish(self._final_status, self._diagnostics(), self.tally.summary(code))
-
-    def _diagnostics(self) -> str:
-        """YARN's diagnostics (``ApplicationMaster.finish``), with the first failure."""
-        if self._reason:
-            return self._reason
-        failures = self.tally.failures
-        if not failures:
-            return ""
-        summary = self.tally.summary()
-        allocated = summary.completed + len(self._by_container)
-        first = failures[0]
-        why = first.diagnostics or f"exit code {first.exit_code}"
-        return (
-            f"Diagnostics., total={summary.total}, completed={summary.completed}, allocated={allocated}, "
-            f"failed={summary.failed}; task {first.number}: {why}"
-        )
+        outcome = self._outcome
+        return self._rm.finish(outcome.status, outcome.diagnostics, outcome.summary)
 
     def _end(self, *, told: bool = True) -> None:
         if self.stage is Stage.ENDED:
             return
         self.stage = Stage.ENDED
-        code = self._exit_code if self._exit_code is not None else 1
-        self._out.append(
-            m.EndMaster(
-                code, self._final_status, self._diagnostics(), self.tally.summary(code), self._error, told
-            )
-        )
+        self._out.append(self._outcome.end(told=told))

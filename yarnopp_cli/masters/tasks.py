@@ -25,6 +25,9 @@ NOTICEABLE_WAIT_MS = 250
 that was granted this long after its request counts as having waited for its grant.
 """
 
+LIVE = frozenset({TaskState.STARTING, TaskState.QUEUED, TaskState.RUNNING})
+"""The states of a task that has a container."""
+
 _CODES = {
     ContainerExitStatus.ABORTED: EXIT_TRY_AGAIN,
     ContainerExitStatus.PREEMPTED: EXIT_TRY_AGAIN,
@@ -224,6 +227,11 @@ class Tally:
         self.worst_code = 0
         self.failures: list[TaskReport] = []
         self._paused_ms: Counter[str] = Counter()
+
+    @property
+    def live(self) -> int:
+        """How many tasks have a container."""
+        return sum(self.counts[state] for state in LIVE)
 
     def move(self, task: Task, state: TaskState) -> None:
         """Set a task's state; the only way to do so."""

@@ -1,0 +1,71 @@
+"""How a job ends: as whatever stopped it says, otherwise as its tasks have ended. Pure."""
+
+from __future__ import annotations
+
+from ..errors import YoppError
+from ..records.jobs import TaskState
+from ..records.reports import FinalApplicationStatus, JobSummary
+from .ends import EndMaster
+from .tasks import Tally
+
+
+class Outcome:
+    """The outcome of one job. ``reason``: why something other than its tasks ended it, "" if nothing did; ``error``
+    is the fatal one."""
+
+    def __init__(self, tally: Tally, exit_rule: str) -> None:
+        self._tally = tally
+        self._exit_rule = exit_rule
+        self._exit_code: int | None = None
+        self._status = FinalApplicationStatus.UNDEFINED
+        self.reason = ""
+        self.error: YoppError | None = None
+
+    def decide(self, reason: str, exit_code: int | None, status: FinalApplicationStatus) -> None:
+        """Something other than its tasks ends the job. ``exit_code`` None means that of the failed tasks."""
+        self.reason, self._exit_code, self._status = reason, exit_code, status
+
+    def expelled(self, error: YoppError) -> None:
+        """The RM does not know the job any more. An exit code that was decided before stays."""
+        self.error = self.error or error
+        if self._exit_code is None:
+            self.decide(error.message, error.exit_code, FinalApplicationStatus.KILLED)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of the job."""
+        return self._tally.exit_code(self._exit_rule) if self._exit_code is None else self._exit_code
+
+    @property
+    def status(self) -> FinalApplicationStatus:
+        """The final status of its application."""
+        if self._status is not FinalApplicationStatus.UNDEFINED:
+            return self._status
+        failed = self._tally.counts[TaskState.FAILED] > 0
+        return FinalApplicationStatus.FAILED if failed else FinalApplicationStatus.SUCCEEDED
+
+    @property
+    def summary(self) -> JobSummary:
+        """The final counts."""
+        return self._tally.summary(self.exit_code)
+
+    @property
+    def diagnostics(self) -> str:
+        """YARN's diagnostics (``ApplicationMaster.finish``), with the first failure."""
+        if self.reason:
+            return self.reason
+        failures = self._tally.failures
+        if not failures:
+            return ""
+        summary = self._tally.summary()
+        first = failures[0]
+        why = first.diagnostics or f"exit code {first.exit_code}"
+        return (
+            f"Diagnostics., total={summary.total}, completed={summary.completed}, "
+            f"allocated={summary.completed + self._tally.live}, "
+            f"failed={summary.failed}; task {first.number}: {why}"
+        )
+
+    def end(self, *, told: bool) -> EndMaster:
+        """The command that ends the master; ``told``: whether the RM knows of it."""
+        return EndMaster(self.exit_code, self.status, self.diagnostics, self.summary, self.error, told)
