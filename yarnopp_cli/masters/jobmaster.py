@@ -9,8 +9,6 @@ has news. It never sleeps: it waits only for events and deadlines.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
-from itertools import islice
 
 from executor.causes import CauseKind, of_kind
 from executor.core.machine import earliest
@@ -60,11 +58,6 @@ STOP_PATIENCE_SECONDS = 5.0
 START_FAILURES = 3
 """How often a node may refuse to start one task's container before the task has failed."""
 
-MOST_ASKED = 5_000
-"""How many tasks may wait for containers at once; a larger phase creates its other tasks when these have
-containers. So no step of the machine takes long, however large the job is.
-"""
-
 
 class Stage(enum.Enum):
     """The stages of a master."""
@@ -102,8 +95,6 @@ class JobMaster:
         self._phase_index = -1
         self._earlier = EarlierAttempts()
         self._tasks: list[Task] = []
-        self._ahead: Iterator[Task] = iter(())
-        self._unmade = 0
         self._unfinished = 0
         self._waiting = Waiting()
         self._by_container: dict[str, Task] = {}
@@ -189,7 +180,7 @@ class JobMaster:
             if task.state in LIVE:
                 assert task.container is not None and self._by_container[task.container.id] is task
         ended = sum(counts[state] for state in ENDED)
-        assert self._unfinished == len(self._tasks) + self._unmade - ended
+        assert self._unfinished == len(self._tasks) + self._waiting.planned - ended
         assert len(self._by_container) == sum(counts[state] for state in LIVE)
         for state in (*LIVE, TaskState.ASKED):
             assert self.tally.counts[state] == counts[state], state
@@ -229,11 +220,10 @@ class JobMaster:
     def _begin_phase(self, now: float) -> None:
         self._phase_index += 1
         phase = self.job.phases[self._phase_index]
-        known, self._ahead = self._earlier.begin(self._phase_index, phase, self.tally)
+        known, planned = self._earlier.begin(self._phase_index, phase, self.tally)
         self._unfinished = phase.size
-        self._unmade = phase.size - len(known)
         self._tasks = [task for task, _ in known]
-        self._waiting.clear()
+        self._waiting.begin(planned, phase.size - len(known))
         self._launches = 0
         held = self._earlier.held()
         for task, state in known:
@@ -250,24 +240,14 @@ class JobMaster:
         if failed is not None:
             self._mind_failure(failed, now)
 
-    def _make_tasks(self) -> None:
-        """Create further tasks, if few others wait for containers."""
-        counts = self.tally.counts
-        open_asks = counts[TaskState.ASKED] + len(self._waiting)
-        if self._unmade and open_asks <= MOST_ASKED // 2:
-            made = list(islice(self._ahead, MOST_ASKED - open_asks))
-            self._unmade -= len(made)
-            self._tasks += made
-            self._waiting.add(made)
-
     @property
     def _room(self) -> int:
         """How many more tasks may request containers now."""
-        counts = self.tally.counts
-        return (self.job.max_running or self.tally.total) - counts[TaskState.ASKED] - self.tally.live
+        having = self.tally.counts[TaskState.ASKED] + self.tally.live
+        return (self.job.max_running or self.tally.total) - having
 
     def _ask(self, now: float) -> None:
-        self._make_tasks()
+        self._tasks += self._waiting.make(self.tally.counts[TaskState.ASKED])
         due = self._waiting.take(now, self._room)
         if not due:
             return
@@ -625,19 +605,15 @@ class JobMaster:
     def _withdraw(self, states: frozenset[TaskState]) -> None:
         """Withdraw all requests, and stop the live containers of tasks in these states."""
         self._rm.asks.withdraw_all()
-        self._waiting.clear()
+        unmade = self._waiting.clear()
+        self.tally.drop(unmade)
+        self._unfinished -= unmade
         nodes: dict[tuple[str, str], list[str]] = {}
         for task in self._tasks:
-            if task.state in LIVE and task.container is not None:
-                container = task.container
-                if task.state not in states:
-                    continue
+            if task.state in states and (container := task.container) is not None:
                 nodes.setdefault((container.node_id, container.node_address), []).append(container.id)
-            elif task.state not in ENDED:
+            elif task.state in (TaskState.WAITING, TaskState.ASKED):
                 self._close(task, TaskState.KILLED)
-        self.tally.drop(self._unmade)
-        self._unfinished -= self._unmade
-        self._unmade = 0
         for (node_id, address), ids in nodes.items():
             self._stop_containers(node_id, address, tuple(ids))
 
