@@ -279,6 +279,24 @@ def test_a_watcher_without_rows_hears_of_the_end_alone() -> None:
     assert told.end is not None and not told.tasks.state
 
 
+def test_each_of_two_watchers_hears_of_a_pause() -> None:
+    cluster, (node,) = cluster_with()
+    job = Job(cluster)
+    (start,) = node.beat().tasks_to_start
+    node.beat(said(start))
+    heard = job.hear(job.watch())
+    watches = [
+        cluster.send(WatchJobRequest(job.id, heard.position, paused=heard.paused), cluster.connection())
+        for _ in range(2)
+    ]
+    cluster.at(1)
+    node.beat(said(start, ContainerState.PAUSED))
+    cluster.at(2)
+    for watch in watches:
+        told = cluster.take(watch)
+        assert told is not None and told.paused == 1
+
+
 def test_a_watch_is_answered_when_its_time_is_over() -> None:
     cluster, _ = cluster_with()
     job = Job(cluster)

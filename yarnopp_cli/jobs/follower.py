@@ -50,6 +50,7 @@ class JobFollower:
         self._stops = Stops(observer, signals)
         self._rows = rows
         self._position = self._notices = self._attempt = 0
+        self._paused = -1
         self._watch = -1
         self._stop: StopRequested | None = None
         self._retry_at: float | None = None
@@ -121,7 +122,14 @@ class JobFollower:
 
     def _ask(self) -> None:
         self._watch = self._send(
-            WatchJobRequest(self._id, self._position, self._notices, tasks=self._rows, attempt=self._attempt)
+            WatchJobRequest(
+                self._id,
+                self._position,
+                self._notices,
+                tasks=self._rows,
+                attempt=self._attempt,
+                paused=self._paused,
+            )
         )
 
     def _ask_to_stop(self, stop: StopRequested) -> None:
@@ -144,7 +152,7 @@ class JobFollower:
                     self._hear(answer)
 
     def _hear(self, news: WatchJobResponse) -> None:
-        self._position, self._notices = news.position, news.notices
+        self._position, self._notices, self._paused = news.position, news.notices, news.paused
         tally = self._tally
         if news.attempt != self._attempt and self._rows:
             tally.failures.clear()  # a restarted ResourceManager sends everything again

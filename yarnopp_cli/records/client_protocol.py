@@ -71,10 +71,10 @@ class WatchJobRequest(Request["WatchJobResponse"]):
     """The changes of a job whose master the ResourceManager hosts. The answer is held for up to ``wait_ms``
     until there are any.
 
-    ``position``, ``notices`` and ``attempt`` are those of the last answer, 0 at first. After the connection
-    of an attached job's client was lost, a call over another connection takes the job over. Without ``tasks``
-    no rows are sent: the answer comes when the job ends, has a notice, or the time has passed. In another
-    attempt, after a restart of the ResourceManager, everything is sent again.
+    ``position``, ``notices``, ``attempt`` and ``paused`` are those of the last answer; the first call has none.
+    After the connection of an attached job's client was lost, a call over another connection takes the job over.
+    Without ``tasks`` no rows are sent: the answer comes when the job ends, has a notice, or the time has passed. In
+    another attempt, after a restart of the ResourceManager, everything is sent again.
     """
 
     application_id: str
@@ -83,6 +83,7 @@ class WatchJobRequest(Request["WatchJobResponse"]):
     wait_ms: int = 60_000
     tasks: bool = True
     attempt: int = 0
+    paused: int = -1
 
 
 class JobEnd(Record):

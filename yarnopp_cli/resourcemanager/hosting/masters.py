@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from math import inf
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from executor.causes import Cause, CauseKind
@@ -55,14 +54,9 @@ from ..context import Due, DueKind, KeepCrash, RMContext
 from ..entities import HOSTED, HeldCall, RMApp
 from ..services.application_master_service import ApplicationMasterService
 from ..services.client_rm_service import ClientRMService
-from .news import MOST_ROWS, TaskNews, why_paused, why_queued
+from .news import Audience
 from .past import MOST_PAST_JOBS, MOST_PAST_TASKS, PastJobs, as_submitted, rows_of, said_of
 
-NEWS_SECONDS = 0.1
-"""How long an answer to a watcher collects changes."""
-SMALL_JOB = 16
-"""The start of a task is reported at once for a job of at most this many tasks, because its user waits for the first
-output."""
 KEPT_SECONDS = 60.0
 """How long the tasks of an ended job are kept for watchers that have not received all of them. They are kept for its
 own client as long as it is connected.
@@ -76,40 +70,26 @@ STOPPED = "Container killed by the ApplicationMaster."
 _NOT_SOON = 2**31 - 1
 
 
-@dataclass(slots=True)
-class Watcher:
-    """A held watchJob call: it is answered at ``until`` at the latest."""
-
-    call: CallReceived
-    request: client.WatchJobRequest
-    until: float
-
-
 @dataclass(slots=True, eq=False)
 class HostedJob:
     """One job. ``client_connection`` is that of the client on which the job depends: -1 if it was lost, None if there
     is none.
-
-    ``told_at`` is when its watchers were answered last; ``urgent``: they are not to wait.
     """
 
     app: RMApp
     master: JobMaster
     client_connection: int | None
-    told_at: float
+    began_at: InitVar[float]
     cell: Cell[m.Event, m.Command] = field(init=False)
+    audience: Audience = field(init=False)
     events: deque[m.Event] = field(default_factory=deque)
     busy: bool = False
-    news: TaskNews = field(default_factory=TaskNews)
-    notices: list[str] = field(default_factory=list)
-    watchers: list[Watcher] = field(default_factory=list)
-    urgent: bool = False
-    paused_told: int = 0
     templates: set[str] = field(default_factory=set)
     end: client.JobEnd | None = None
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, began_at: float) -> None:
         self.cell = Cell(self.master)
+        self.audience = Audience(self.app, self.master.tally, began_at)
 
     @property
     def id(self) -> str:
@@ -203,8 +183,7 @@ class HostedMasters:
             self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, job.id))
         if request.attempt not in (0, len(job.app.attempts)):  # its position is one in an earlier life
             request = replace(request, position=0, notices=0)
-        watcher = Watcher(call, request, self._rm.now + min(max(0, request.wait_ms), _NOT_SOON) / 1000)
-        job.watchers.append(watcher)
+        job.audience.add(call, request, self._rm.now)
         self._show(job)
         return None
 
@@ -257,8 +236,8 @@ class HostedMasters:
 
     def postponed(self, app: RMApp) -> None:
         """A postponed job waits: its watchers learn the reason."""
-        if (job := self._jobs.get(app.id)) is not None and job.notices[-1:] != [app.diagnostics]:
-            job.notices.append(app.diagnostics)
+        if (job := self._jobs.get(app.id)) is not None:
+            job.audience.notice(app.diagnostics)
             self._show(job)
 
     def begin(self, app: RMApp) -> None:
@@ -288,7 +267,7 @@ class HostedMasters:
         the grace period.
         """
         for job in list(self._jobs.values()):
-            job.watchers = [one for one in job.watchers if one.call.connection_id != connection_id]
+            job.audience.leave(connection_id)
             if job.client_connection != connection_id:
                 continue
             job.client_connection = -1
@@ -352,7 +331,7 @@ class HostedMasters:
             self._rm.await_client(job.id)
         if app.postponed:
             return
-        job.notices.append(notice)
+        job.audience.notice(notice)
         self._tell(job, started)
         self._rm.changes.tasks.clear()  # that is what is written
         if life.stop is not None:
@@ -408,14 +387,10 @@ class HostedMasters:
     def _perform(self, job: HostedJob, commands: list[m.Command]) -> None:
         for command in commands:
             match command:
-                case m.TaskChanged(task, report):
+                case m.TaskChanged(task):
                     if is_written(task):
                         self._rm.changes.tasks[task] = job.id
-                    if report is not None:
-                        job.news.left(task, report, followed=job.client_connection is not None)
-                    else:
-                        job.news.changed(task)
-                        job.urgent |= task.state is TaskState.RUNNING and job.master.tally.total <= SMALL_JOB
+                    job.audience.changed(command, followed=job.client_connection is not None)
                 case m.CallRM():
                     self._call(job, command)
                 case m.StartTasks():
@@ -423,7 +398,7 @@ class HostedMasters:
                 case m.CallNode():
                     self._change(job, command)
                 case m.Notice(text):
-                    job.notices.append(text)
+                    job.audience.notice(text)
                 case m.EndMaster():
                     self._end(job, command)
 
@@ -514,58 +489,20 @@ class HostedMasters:
 
     def _show(self, job: HostedJob) -> None:
         """Answer those who have something to hear or have waited for long enough, and see to the others later."""
-        if not job.watchers:
+        if not job.audience:
             if job.end is not None and job.client_connection is None:
                 self._forget(job)
             return
-        now, due = self._rm.now, inf
-        at_once = job.end is not None or job.urgent or now >= job.told_at + NEWS_SECONDS
-        waiting: list[Watcher] = []
-        finished = False
-        for watcher in job.watchers:
-            more = self._knows_more(job, watcher)
-            many = watcher.request.tasks and len(job.news) - watcher.request.position >= MOST_ROWS
-            if (more and (at_once or many)) or now >= watcher.until:
-                finished |= self._answer(job, watcher)
-            else:
-                waiting.append(watcher)
-                due = min(due, watcher.until, job.told_at + NEWS_SECONDS if more else inf)
-        job.watchers = waiting
-        if due < inf:
-            self._rm.deadlines.set(Due(DueKind.HOSTED_NEWS, job.id), max(now, due))
+        key, finished = Due(DueKind.HOSTED_NEWS, job.id), False
+        for call_id, response in job.audience.tell(job.end, self._rm.now):
+            finished |= response.end is not None
+            self._rm.reply(call_id, response)
+        if (due := job.audience.next_time(job.end)) is not None:
+            self._rm.deadlines.set(key, max(due, self._rm.now))
         else:
-            self._rm.deadlines.clear(Due(DueKind.HOSTED_NEWS, job.id))
-        if finished and not waiting:
+            self._rm.deadlines.clear(key)
+        if finished and not job.audience:
             self._forget(job)
-
-    def _knows_more(self, job: HostedJob, watcher: Watcher) -> bool:
-        asked = watcher.request
-        if job.end is not None or len(job.notices) > asked.notices:
-            return True
-        return asked.tasks and (len(job.news) > asked.position or job.master.tally.paused != job.paused_told)
-
-    def _answer(self, job: HostedJob, watcher: Watcher) -> bool:
-        """Tell a watcher what is new; whether that was the end."""
-        asked, tally = watcher.request, job.master.tally
-        reports, position = job.news.since(asked.position) if asked.tasks else ([], asked.position)
-        complete = not asked.tasks or position >= len(job.news)
-        job.told_at, job.urgent, job.paused_told = self._rm.now, False, tally.paused
-        response = client.WatchJobResponse(
-            position,
-            len(job.notices),
-            as_rows(reports),
-            tuple(job.notices[max(0, asked.notices) :]),
-            {state.value: count for state, count in tally.counts.items() if count},
-            tally.paused,
-            tally.noted["preempted"],
-            tally.noted["shed"],
-            job.end if complete else None,
-            why_paused(job.app) if tally.paused else "",
-            len(job.app.attempts),
-            why_queued(job.app) if tally.counts[TaskState.QUEUED] else "",
-        )
-        self._rm.reply(watcher.call.call_id, response)
-        return response.end is not None
 
     # -- ends ------------------------------------------------------------------------------------------------
 
@@ -633,8 +570,7 @@ class HostedMasters:
             )
             if job.end is not None:
                 assert job.id in self._rm.unheard or Due(DueKind.HOSTED_MASTER, job.id) in self._rm.deadlines
-            for watcher in job.watchers:
-                assert Due(DueKind.HOSTED_NEWS, job.id) in self._rm.deadlines, watcher
+            assert not job.audience or Due(DueKind.HOSTED_NEWS, job.id) in self._rm.deadlines
         for number, (job, call) in self._calls.items():
             if isinstance(call, m.CallNode):
                 found = [self._rm.live_containers.get(one) for one in call.container_ids]

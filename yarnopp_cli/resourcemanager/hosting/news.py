@@ -1,18 +1,29 @@
-"""The changes of a job's tasks, in order, for any number of watchers, each with its own position."""
+"""What those hear who watch a job: the changes of its tasks, notices, and its end, each from its own position. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from math import inf
 
 from executor.causes import paused_for
 from executor.records import ContainerState, ExecutionType
 
-from ...masters.tasks import Task
-from ...records.jobs import TaskReport
+from ...machine.calls import CallReceived
+from ...masters.messages import TaskChanged
+from ...masters.tasks import Tally, Task
+from ...records.client_protocol import JobEnd, WatchJobRequest, WatchJobResponse
+from ...records.jobs import TaskReport, TaskState, as_rows
 from ..entities import RMApp
 
 MOST_ROWS = 1000
 """The maximum number of tasks in one answer."""
+NEWS_SECONDS = 0.1
+"""How long an answer to a watcher collects changes."""
+SMALL_JOB = 16
+"""The start of a task is reported at once for a job of at most this many tasks, because its user waits for the first
+output."""
+LONGEST_WAIT_MS = 2**31 - 1
 
 
 class TaskNews:
@@ -59,6 +70,100 @@ class TaskNews:
             place += 1
         self._heard = max(self._heard, place)
         return found, place
+
+
+@dataclass(slots=True)
+class _Watcher:
+    """A held watchJob call: it is answered at ``until`` at the latest."""
+
+    call: CallReceived
+    request: WatchJobRequest
+    until: float
+
+
+class Audience:
+    """The watchers of a job, and all that there is to tell them."""
+
+    def __init__(self, app: RMApp, tally: Tally, now: float) -> None:
+        self._app = app
+        self._tally = tally
+        self._news = TaskNews()
+        self._notices: list[str] = []
+        self._watchers: list[_Watcher] = []
+        self._told_at = now
+        self._urgent = False
+
+    def __len__(self) -> int:
+        return len(self._watchers)
+
+    def changed(self, change: TaskChanged, *, followed: bool) -> None:
+        """A task has changed; ``followed``: as in ``TaskNews.left``."""
+        if change.report is not None:
+            self._news.left(change.task, change.report, followed=followed)
+        else:
+            self._news.changed(change.task)
+            self._urgent |= change.task.state is TaskState.RUNNING and self._tally.total <= SMALL_JOB
+
+    def notice(self, text: str) -> None:
+        """One sentence for all of them, which is not repeated."""
+        if self._notices[-1:] != [text]:
+            self._notices.append(text)
+
+    def add(self, call: CallReceived, request: WatchJobRequest, now: float) -> None:
+        """Hold a call."""
+        wait_ms = min(max(0, request.wait_ms), LONGEST_WAIT_MS)
+        self._watchers.append(_Watcher(call, request, now + wait_ms / 1000))
+
+    def leave(self, connection_id: int) -> None:
+        """The calls of a lost connection are not answered."""
+        self._watchers = [one for one in self._watchers if one.call.connection_id != connection_id]
+
+    def tell(self, end: JobEnd | None, now: float) -> list[tuple[int, WatchJobResponse]]:
+        """The answers to those who have something to hear, or have waited for long enough, by call."""
+        at_once = end is not None or self._urgent or now >= self._told_at + NEWS_SECONDS
+        told, waiting = list[_Watcher](), list[_Watcher]()
+        for one in self._watchers:
+            many = one.request.tasks and len(self._news) - one.request.position >= MOST_ROWS
+            answered = now >= one.until or (self._knows_more(one, end) and (at_once or many))
+            (told if answered else waiting).append(one)
+        if told:
+            self._told_at, self._urgent = now, False
+        self._watchers = waiting
+        return [(one.call.call_id, self._answer(one.request, end)) for one in told]
+
+    def next_time(self, end: JobEnd | None) -> float | None:
+        """When the next of them is to be answered; None without any."""
+        soon = self._told_at + NEWS_SECONDS
+        return min(
+            (min(one.until, soon if self._knows_more(one, end) else inf) for one in self._watchers),
+            default=None,
+        )
+
+    def _knows_more(self, watcher: _Watcher, end: JobEnd | None) -> bool:
+        heard = watcher.request
+        if end is not None or len(self._notices) > heard.notices:
+            return True
+        paused = heard.paused >= 0 and heard.paused != self._tally.paused
+        return heard.tasks and (len(self._news) > heard.position or paused)
+
+    def _answer(self, heard: WatchJobRequest, end: JobEnd | None) -> WatchJobResponse:
+        app, tally = self._app, self._tally
+        reports, position = self._news.since(heard.position) if heard.tasks else ([], heard.position)
+        complete = not heard.tasks or position >= len(self._news)
+        return WatchJobResponse(
+            position,
+            len(self._notices),
+            as_rows(reports),
+            tuple(self._notices[max(0, heard.notices) :]),
+            {state.value: count for state, count in tally.counts.items() if count},
+            tally.paused,
+            tally.noted["preempted"],
+            tally.noted["shed"],
+            end if complete else None,
+            why_paused(app) if tally.paused else "",
+            len(app.attempts),
+            why_queued(app) if tally.counts[TaskState.QUEUED] else "",
+        )
 
 
 def why_paused(app: RMApp) -> str:
