@@ -12,48 +12,32 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field
-from typing import Any
 
-from executor.causes import Cause, CauseKind
 from executor.core.cell import Cell, MachineCrashed
 from executor.light import replace
-from executor.records import ContainerExitStatus
 
-from ...allocation.asks import larger_than_all
 from ...errors import (
     EXIT_FAILURE,
     ApplicationNotFoundError,
-    InvalidResourceRequestError,
     MastersNotHostedError,
-    UsageError,
-    YoppError,
 )
 from ...machine.calls import CallReceived
 from ...masters import messages as m
 from ...masters.jobmaster import JobMaster
 from ...masters.resuming import is_written
 from ...records import client_protocol as client
-from ...records.container_protocol import (
-    StopContainersRequest,
-    StopContainersResponse,
-    UpdateContainersRequest,
-)
 from ...records.ids import ApplicationId
-from ...records.jobs import ENDED, JOB_FILE, JobSpec, PhaseSpec, TaskState, as_rows
-from ...records.master_protocol import (
-    AllocateRequest,
-    FinishApplicationMasterRequest,
-    RegisterApplicationMasterRequest,
-)
+from ...records.jobs import ENDED, JOB_FILE, JobSpec, TaskState, as_rows
 from ...records.reports import FinalApplicationStatus
 from ...records.state import StoredApplication, StoredLife
-from ...records.tracker_protocol import LaunchTemplate, TaskToStart
 from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
 from ..context import Due, DueKind, KeepCrash, RMContext
-from ..entities import HOSTED, HeldCall, RMApp
+from ..entities import RMApp
 from ..services.application_master_service import ApplicationMasterService
 from ..services.client_rm_service import ClientRMService
+from .calls import HostedCalls
+from .checking import check_job, check_sizes
 from .news import Audience
 from .past import MOST_PAST_JOBS, MOST_PAST_TASKS, PastJobs, as_submitted, rows_of, said_of
 
@@ -61,12 +45,8 @@ KEPT_SECONDS = 60.0
 """How long the tasks of an ended job are kept for watchers that have not received all of them. They are kept for its
 own client as long as it is connected.
 """
-MOST_TASKS = 1_000_000
-HIGHEST_NUMBER = 2**53
-"""Of a task: numbers up to it are the same in every JSON reader."""
 EXIT_ENDED = 143
 """The exit code of a job that was killed: as by SIGTERM."""
-STOPPED = "Container killed by the ApplicationMaster."
 _NOT_SOON = 2**31 - 1
 
 
@@ -84,7 +64,6 @@ class HostedJob:
     audience: Audience = field(init=False)
     events: deque[m.Event] = field(default_factory=deque)
     busy: bool = False
-    templates: set[str] = field(default_factory=set)
     end: client.JobEnd | None = None
 
     def __post_init__(self, began_at: float) -> None:
@@ -109,17 +88,14 @@ class HostedMasters:
         clients: ClientRMService,
     ) -> None:
         self._rm = context
-        self._ledger = ledger
         self._manager = manager
-        self._masters = masters
         self._clients = clients
         self._jobs: dict[str, HostedJob] = {}
         self._stops: dict[str, client.StopJobRequest] = {}
         self._ends: dict[str, client.JobEnd] = {}
         #: what jobs have run whose tasks are not kept any more
         self._past = PastJobs()
-        self._calls: dict[int, tuple[HostedJob, m.Call]] = {}
-        self._last_call = 0
+        self._calls = HostedCalls(context, ledger, masters, clients)
 
     # -- what clients ask ------------------------------------------------------------------------------------
 
@@ -136,7 +112,7 @@ class HostedMasters:
             )
         check_job(request.job)
         if not request.attached:
-            self._check_sizes(request.job)
+            check_sizes(request.job, self._rm.scheduler.node_sizes)
         context = replace(request.context, unmanaged=True, am_container_spec=None)
         app = self._clients.take_in(call, context, hosted=True)
         if app.id not in self._jobs and not app.ended:
@@ -148,17 +124,6 @@ class HostedMasters:
             if not app.postponed:
                 self._tell(hosted, m.MasterStarted())
         return self._clients.submitted(app)
-
-    def _check_sizes(self, job: JobSpec) -> None:
-        """Refuse a job whose user would not see later that a container of it is larger than any node."""
-        sizes = self._rm.scheduler.node_sizes
-        for size in dict.fromkeys(task.resource for phase in job.phases for task in phase.tasks):
-            if sizes and not any(size.fits_in(total) for total in sizes):
-                raise InvalidResourceRequestError(
-                    f"a container of {size} is larger than any node",
-                    because=larger_than_all(size, sizes),
-                    hint="request less, or start a larger node",
-                )
 
     def watch(self, call: CallReceived, request: client.WatchJobRequest) -> client.WatchJobResponse | None:
         """The news about a job; None if it is reported later."""
@@ -341,11 +306,9 @@ class HostedMasters:
 
     def hear(self) -> None:
         """Masters whose calls were answered in this step hear of it."""
-        answers, self._rm.changes.hosted = self._rm.changes.hosted, []
-        for number, answer in answers:
-            job, call = self._calls.pop(number)
-            failed = isinstance(answer, YoppError)
-            self._tell(job, m.CallFailed(call, answer) if failed else m.Answered(call, answer))
+        for application_id, event in self._calls.answered():
+            if (job := self._jobs.get(application_id)) is not None:
+                self._tell(job, event)
 
     def due(self, application_id: str) -> None:
         """A master's deadline has come, or an ended job was kept for long enough."""
@@ -391,94 +354,15 @@ class HostedMasters:
                     if is_written(task):
                         self._rm.changes.tasks[task] = job.id
                     job.audience.changed(command, followed=job.client_connection is not None)
-                case m.CallRM():
-                    self._call(job, command)
+                case m.CallRM() | m.CallNode():
+                    if (event := self._calls.call(job.app, command)) is not None:
+                        job.events.append(event)
                 case m.StartTasks():
-                    self._start(job, command)
-                case m.CallNode():
-                    self._change(job, command)
+                    self._calls.start(job.app, command)
                 case m.Notice(text):
                     job.audience.notice(text)
                 case m.EndMaster():
                     self._end(job, command)
-
-    def _call(self, job: HostedJob, call: m.CallRM) -> None:
-        attempt, request = job.app.attempt, call.request
-        asked = CallReceived(-1, HOSTED, request, user=job.app.user)
-        response: Any
-        try:
-            match request:
-                case AllocateRequest():
-                    number = self._number(job, call)
-                    try:
-                        self._masters.serve(attempt, HeldCall(number, request.response_id), request)
-                    except YoppError:
-                        del self._calls[number]
-                        raise
-                    return  # it is answered when there is news
-                case RegisterApplicationMasterRequest():
-                    response = self._masters.register(asked, request)
-                case FinishApplicationMasterRequest():
-                    response = self._masters.finish(request)
-                case _:
-                    response = self._clients.kill(asked, request)
-        except YoppError as error:
-            job.events.append(m.CallFailed(call, error))
-        else:
-            job.events.append(m.Answered(call, response))
-
-    def _number(self, job: HostedJob, call: m.Call) -> int:
-        """The number by which a call is answered later."""
-        self._last_call -= 1
-        self._calls[self._last_call] = (job, call)
-        return self._last_call
-
-    def _start(self, job: HostedJob, command: m.StartTasks) -> None:
-        """Tell a node what to run in containers that were granted, with its next heartbeat."""
-        node = self._rm.nodes.get(command.node_id)
-        for task in command.tasks:
-            container = task.container and self._rm.live_containers.get(task.container.id)
-            if not container or container.node is not node:
-                continue  # it has ended, and its master hears of that
-            template_id = f"{job.id}/{task.phase_index}"
-            if template_id not in job.templates:
-                job.templates.add(template_id)
-                self._rm.templates[template_id] = _template(template_id, job, task.phase_index)
-            arguments, variables = task.launch
-            start = TaskToStart(
-                container.id,
-                template_id,
-                task.shown_number,
-                container.resource,
-                container.execution_type,
-                container.priority,
-                container.version,
-                container.waiting_since_ms,
-                task.spec.duration_hint_ms,
-                arguments,
-                variables,
-                job.app.context.priority,
-            )
-            node.tasks_to_start.put(container.id, start)
-            job.app.note_task(container.id, task.shown_number)
-        if node is not None:
-            self._rm.news_for_node(node)
-
-    def _change(self, job: HostedJob, call: m.CallNode) -> None:
-        """Stop or update containers through the RM's own word to their node."""
-        found = [self._rm.live_containers.get(one) for one in call.container_ids]
-        live = [one for one in found if one is not None]
-        if isinstance(call.request, StopContainersRequest):
-            cause = Cause(CauseKind.MASTER, text=STOPPED)
-            for container in live:
-                status = ContainerExitStatus.KILLED_BY_APPMASTER
-                self._ledger.end_at_node(container, cause, STOPPED, status)
-            job.events.append(m.Answered(call, StopContainersResponse(call.container_ids)))
-        elif isinstance(call.request, UpdateContainersRequest):
-            for container in live:
-                # The node may refuse it: the call is answered when that has spoken.
-                container.update_calls += ((container.version, self._number(job, call)),)
-                self._ledger.deliver_update(container)
 
     # -- what watchers hear ----------------------------------------------------------------------------------
 
@@ -534,11 +418,7 @@ class HostedMasters:
         job.end = end
         self._rm.changes.lives[job.id] = job.app
         job.events.clear()
-        for template_id in job.templates:
-            self._rm.templates.pop(template_id, None)
-            for node_id in job.app.nodes:
-                if (node := self._rm.nodes.get(node_id)) is not None:
-                    node.templates_told.discard(template_id)
+        self._calls.ended(job.app)
         if job.client_connection is not None and job.client_connection >= 0:
             self._rm.unheard.add(job.id)  # it may be suspended, and hears of it when it is back
             self._rm.deadlines.clear(Due(DueKind.HOSTED_MASTER, job.id))
@@ -571,47 +451,4 @@ class HostedMasters:
             if job.end is not None:
                 assert job.id in self._rm.unheard or Due(DueKind.HOSTED_MASTER, job.id) in self._rm.deadlines
             assert not job.audience or Due(DueKind.HOSTED_NEWS, job.id) in self._rm.deadlines
-        for number, (job, call) in self._calls.items():
-            if isinstance(call, m.CallNode):
-                found = [self._rm.live_containers.get(one) for one in call.container_ids]
-                told = {one for live in found if live is not None for _, one in live.update_calls}
-                assert number in told, f"nobody will answer an update of {job.id}"
-                continue
-            held = job.app.attempt.held
-            assert held is not None and held.call_id == number, f"a call of {job.id} is held by nobody"
-
-
-def check_job(job: JobSpec) -> None:
-    """Raise UsageError for a job that no master could see through."""
-    problem = ""
-    if not job.phases or not all(phase.tasks for phase in job.phases):
-        problem = "it has no tasks"
-    elif any(task.count < 1 or task.step < 1 for phase in job.phases for task in phase.tasks):
-        problem = "a number of equal tasks is less than 1"
-    elif any(task.numbers[-1] > HIGHEST_NUMBER for phase in job.phases for task in phase.tasks):
-        problem = f"a task's number is above {HIGHEST_NUMBER:,}"
-    elif job.max_running < 0:
-        problem = "the limit of running containers is below 0"
-    elif job.size > MOST_TASKS:
-        problem = f"it has {job.size:,} tasks, and the limit is {MOST_TASKS:,}"
-    else:
-        problem = next(filter(None, map(_misfit, job.phases)), "")
-    if problem:
-        raise UsageError("this job cannot be run", because=problem)
-
-
-def _misfit(phase: PhaseSpec) -> str:
-    """Why a phase's template cannot be filled in, "" if it can."""
-    if phase.sweep is None:
-        return ""
-    size = phase.sweep.size
-    if not all(task.number >= 1 and task.numbers[-1] <= size for task in phase.tasks):
-        return "a task's number is not in its sweep"
-    from ...masters.sweeps import problem_of  # only for sweeps, as in masters/tasks.py
-
-    return problem_of(phase.command, phase.sweep)
-
-
-def _template(template_id: str, job: HostedJob, phase_index: int) -> LaunchTemplate:
-    phase = job.master.job.phases[phase_index]
-    return LaunchTemplate(template_id, job.id, job.app.user, phase.context, phase.number_variable)
+        self._calls.validate()

@@ -1,0 +1,57 @@
+"""What is refused when a job is submitted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from executor.records import Resource
+
+from ...allocation.asks import larger_than_all
+from ...errors import InvalidResourceRequestError, UsageError
+from ...records.jobs import JobSpec, PhaseSpec
+
+MOST_TASKS = 1_000_000
+HIGHEST_NUMBER = 2**53
+"""Of a task: numbers up to it are the same in every JSON reader."""
+
+
+def check_sizes(job: JobSpec, sizes: Collection[Resource]) -> None:
+    """Refuse a job whose user would not see later that a container of it is larger than any node."""
+    for size in dict.fromkeys(task.resource for phase in job.phases for task in phase.tasks):
+        if sizes and not any(size.fits_in(total) for total in sizes):
+            raise InvalidResourceRequestError(
+                f"a container of {size} is larger than any node",
+                because=larger_than_all(size, sizes),
+                hint="request less, or start a larger node",
+            )
+
+
+def check_job(job: JobSpec) -> None:
+    """Raise UsageError for a job that no master could see through."""
+    problem = ""
+    if not job.phases or not all(phase.tasks for phase in job.phases):
+        problem = "it has no tasks"
+    elif any(task.count < 1 or task.step < 1 for phase in job.phases for task in phase.tasks):
+        problem = "a number of equal tasks is less than 1"
+    elif any(task.numbers[-1] > HIGHEST_NUMBER for phase in job.phases for task in phase.tasks):
+        problem = f"a task's number is above {HIGHEST_NUMBER:,}"
+    elif job.max_running < 0:
+        problem = "the limit of running containers is below 0"
+    elif job.size > MOST_TASKS:
+        problem = f"it has {job.size:,} tasks, and the limit is {MOST_TASKS:,}"
+    else:
+        problem = next(filter(None, map(_misfit, job.phases)), "")
+    if problem:
+        raise UsageError("this job cannot be run", because=problem)
+
+
+def _misfit(phase: PhaseSpec) -> str:
+    """Why a phase's template cannot be filled in, "" if it can."""
+    if phase.sweep is None:
+        return ""
+    size = phase.sweep.size
+    if not all(task.number >= 1 and task.numbers[-1] <= size for task in phase.tasks):
+        return "a task's number is not in its sweep"
+    from ...masters.sweeps import problem_of  # only for sweeps, as in masters/tasks.py
+
+    return problem_of(phase.command, phase.sweep)
