@@ -52,7 +52,7 @@ from yarnopp_cli.records.state import (
     key_of,
 )
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse, TaskToStart
-from yarnopp_cli.resourcemanager.container_ledger import BY_DISTRIBUTED_SCHEDULER, REMOTE_ID_START
+from yarnopp_cli.resourcemanager.adoption import BY_DISTRIBUTED_SCHEDULER, REMOTE_ID_START
 from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHistory, RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues

@@ -67,7 +67,7 @@ Where YARN's classes are
     NodeQueueLoadMonitor             yarnopp_cli/allocation/load_monitor.py
     QueueLimitCalculator             yarnopp_cli/allocation/rebalancing.py
     OpportunisticContainer-
-    AllocatorAMService               allocation.py, container_ledger.py (containers allocated at nodes)
+    AllocatorAMService               allocation.py, adoption.py (containers allocated at nodes)
     RMServerUtils,
     ContainerUpdateContext           container_updates.py
     RMAppLifetimeMonitor,

@@ -23,6 +23,7 @@ from ..records import master_protocol as master
 from ..records import scheduler_protocol as scheduling
 from ..records import tracker_protocol as tracker
 from ..records.state import Stored
+from .adoption import Adoption
 from .allocation import ContainerAllocation
 from .app_manager import RMAppManager
 from .container_ledger import ContainerLedger
@@ -63,12 +64,13 @@ class ResourceManager:
     def __init__(self, context: RMContext, read_queues: QueueReader | None = None) -> None:
         self._rm = context
         ledger = ContainerLedger(context)
+        adoption = Adoption(context, ledger)
         self._manager = manager = RMAppManager(context, ledger)
         updates = ContainerUpdates(context, ledger)
         self._allocation = ContainerAllocation(context, ledger, manager, updates)
         self._preemption = preemption = PreemptionMonitor(context, ledger)
-        self._tracker = tracking = ResourceTrackerService(context, ledger)
-        self._masters = masters = ApplicationMasterService(context, ledger, manager, updates)
+        self._tracker = tracking = ResourceTrackerService(context, ledger, adoption)
+        self._masters = masters = ApplicationMasterService(context, ledger, adoption, manager, updates)
         self._queues = queues = QueueService(context, read_queues)
         self._clients = clients = ClientRMService(context, ledger, manager, queues)
         self._hosting = hosting = HostedMasters(context, ledger, manager, masters, clients)
@@ -77,7 +79,7 @@ class ResourceManager:
         self._admin = administration = AdminService(context, ledger)
         self._lifetime = lifetime = Lifetime(context, manager, tracking, clients)
         self._store = RMStateStore(context, hosting)
-        self._recovery = recovery = Recovery(context, manager, ledger, hosting, queues, self._store)
+        self._recovery = recovery = Recovery(context, manager, ledger, adoption, hosting, queues, self._store)
         explaining = ExplainService(context, hosting.held_back)
         #: requests that are answered at once, whoever asks
         self._answers: dict[type, Callable[[Any], Any]] = {

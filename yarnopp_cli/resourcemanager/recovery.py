@@ -30,6 +30,7 @@ from ..records.state import (
     StoredTask,
     StoredTaskAttempt,
 )
+from .adoption import Adoption
 from .app_manager import RMAppManager
 from .container_ledger import ContainerLedger
 from .context import Due, DueKind, Expected, RMContext
@@ -86,6 +87,7 @@ class Recovery:
         context: RMContext,
         manager: RMAppManager,
         ledger: ContainerLedger,
+        adoption: Adoption,
         hosting: HostedMasters,
         queues: QueueService,
         store: RMStateStore,
@@ -93,6 +95,7 @@ class Recovery:
         self._rm = context
         self._manager = manager
         self._ledger = ledger
+        self._adoption = adoption
         self._hosting = hosting
         self._queues = queues
         self._store = store
@@ -250,7 +253,7 @@ class Recovery:
                 self._ledger.ended_untold(attempt.app, self._lost(container_id, attempt, text))
                 continue
             if expected.reported is not None:
-                self._ledger.adopt_reported(attempt, expected.reported)
+                self._adoption.reported(attempt, expected.reported)
                 continue
             if expected.is_am:
                 self._manager.fail_attempt(attempt, f"AM {text[0].lower()}{text[1:]}", counted=False)

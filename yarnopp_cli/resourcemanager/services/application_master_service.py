@@ -32,8 +32,9 @@ from ...records import distributed_protocol as distributed
 from ...records import master_protocol as master
 from ...records.ids import ApplicationAttemptId, ContainerId
 from ...records.requests import ANY, Container, ResourceRequest, TaskAssignment, Token
+from ..adoption import REMOTE_ID_START, Adoption
 from ..app_manager import RMAppManager
-from ..container_ledger import RELEASED, REMOTE_ID_START, ContainerLedger
+from ..container_ledger import RELEASED, ContainerLedger
 from ..container_updates import ContainerUpdates
 from ..context import Due, DueKind, RMContext
 from ..entities import HOSTED, MOST_NUMBERED, HeldCall, RMApp, RMAppAttempt
@@ -50,11 +51,13 @@ class ApplicationMasterService:
         self,
         context: RMContext,
         ledger: ContainerLedger,
+        adoption: Adoption,
         manager: RMAppManager,
         updates: ContainerUpdates,
     ) -> None:
         self._rm = context
         self._ledger = ledger
+        self._adoption = adoption
         self._manager = manager
         self._updates = updates
         #: attempts whose masters have shown the token that was made for them, which is not verified each time
@@ -91,7 +94,7 @@ class ApplicationMasterService:
                 container.container() for container in attempt.containers.values() if not container.is_am
             ),
             ended_well=self._ended_well(attempt),
-            ending=self._ledger.ending(attempt, earlier),
+            ending=self._adoption.ending(attempt, earlier),
         )
 
     def _ended_well(self, attempt: RMAppAttempt) -> tuple[str, ...]:
@@ -199,7 +202,7 @@ class ApplicationMasterService:
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
         for container in remote or ():
-            self._ledger.adopt_reported(attempt, container)
+            self._adoption.reported(attempt, container)
         if attempt.refusal is not None:
             refusal, attempt.refusal = attempt.refusal, None
             raise refusal
@@ -243,7 +246,7 @@ class ApplicationMasterService:
             attempt.connection_id = -1
             self._rm.forget_held(attempt)
             attempt.send_again()
-            self._ledger.tell_of_remote(attempt)
+            self._adoption.tell_of_remote(attempt)
             if app.unmanaged and not app.ended:
                 self._rm.await_client(app.id)
 

@@ -23,6 +23,7 @@ from ...records import tracker_protocol as tracker
 from ...records.history import EventKind
 from ...records.reports import DRAINED, GONE, NodeState
 from ...settings.declarations import ResourceManagerSettings
+from ..adoption import Adoption
 from ..container_ledger import LOST, ContainerLedger
 from ..context import Due, DueKind, RMContext
 from ..entities import HeldCall, RMNode, new_node
@@ -36,9 +37,10 @@ SILENT_INTERVALS = 3
 class ResourceTrackerService:
     """``keep_containers`` is what nodes are told about their containers when the cluster ends."""
 
-    def __init__(self, context: RMContext, ledger: ContainerLedger) -> None:
+    def __init__(self, context: RMContext, ledger: ContainerLedger, adoption: Adoption) -> None:
         self._rm = context
         self._ledger = ledger
+        self._adoption = adoption
         self._sorted_at = -math.inf
         self._registrations = 0
         self.keep_containers = False
@@ -126,7 +128,7 @@ class ResourceTrackerService:
             self._rm.draining[node.node_id] = node
         if self._rm.recovered_applications:
             for status in request.containers:
-                self._ledger.adopt_expected(node, status)
+                self._adoption.expected(node, status)
             self._rm.changes.arrived.append(node.node_id)
 
     def _reconcile(self, node: RMNode, request: tracker.RegisterNodeManagerRequest) -> list[str]:
@@ -199,11 +201,11 @@ class ResourceTrackerService:
 
     def _take(self, node: RMNode, status: ContainerStatus) -> bool:
         """One container's news; False if it belongs to nobody."""
-        container = node.containers.get(status.container_id) or self._ledger.adopt_observed(node, status)
+        container = node.containers.get(status.container_id) or self._adoption.observed(node, status)
         if container is None:  # granted by an earlier life, started in this one, or of an earlier attempt
-            container = self._ledger.adopt_expected(node, status)
+            container = self._adoption.expected(node, status)
         if container is None:
-            self._ledger.ended_unknown(status)
+            self._adoption.ended_unknown(status)
             return False
         if status.state is ContainerState.DONE:
             self._ledger.complete(container, status)
