@@ -58,7 +58,7 @@ def test_bad_registrations_are_refused() -> None:
 
 
 def test_a_second_process_of_the_same_name_is_sent_away_while_the_first_lives() -> None:
-    cluster = Cluster(heartbeat_interval_ms=1000)
+    cluster = Cluster(heard=False)
     first = cluster.node(pid=12)
     second = cluster.node()
     assert second.registered is not None and second.registered.action == "SHUTDOWN"

@@ -30,8 +30,6 @@ from ..entities import HeldCall, RMNode, new_node
 from ..lives import NodeEvent
 
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
-SILENT_INTERVALS = 3
-"""After so many heartbeat intervals of silence another process may take a connected node's name over."""
 
 
 class ResourceTrackerService:
@@ -114,11 +112,8 @@ class ResourceTrackerService:
             known.registration.address,
         ):
             return ""  # the same process: it knows that its last connection has ended before this end does
-        silence = self._rm.now - known.last_contact
-        if known.held or silence < SILENT_INTERVALS * self._rm.settings.heartbeat_interval_ms / 1000:
-            pid = f" (pid {known.registration.pid})" if known.registration.pid else ""
-            return f"another NodeManager{pid} is registered as {request.node_id} and alive"
-        return ""
+        pid = f" (pid {known.registration.pid})" if known.registration.pid else ""
+        return f"another NodeManager{pid} is registered as {request.node_id} and alive"
 
     def _recall(self, node: RMNode, request: tracker.RegisterNodeManagerRequest) -> None:
         """A node comes for the first time in this life of the RM: what it has of an earlier one is taken in."""
