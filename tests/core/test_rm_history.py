@@ -70,7 +70,7 @@ def test_the_life_of_a_container_that_waits_runs_pauses_and_ends() -> None:
 @pytest.mark.parametrize(
     ("exit_status", "kind"),
     [(-102, "ContainerPreempted"), (-108, "ContainerPreempted"), (-100, "ContainerAborted"), (0, "ContainerCompleted"),
-     (-104, "ContainerCompleted")],
+     (-104, "ContainerCompleted"), (-4711, "ContainerCompleted")],
 )  # fmt: skip
 def test_ends_are_told_apart_and_a_run_between_two_beats_is_not_lost(exit_status: int, kind: str) -> None:
     cluster = Cluster()

@@ -29,12 +29,10 @@ that was granted this long after its request counts as having waited for its gra
 LIVE = frozenset({TaskState.STARTING, TaskState.QUEUED, TaskState.RUNNING})
 """The states of a task that has a container."""
 
-_CODES = {
+_CODES: dict[int, int] = {
     ContainerExitStatus.ABORTED: EXIT_TRY_AGAIN,
     ContainerExitStatus.PREEMPTED: EXIT_TRY_AGAIN,
     ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER: EXIT_TRY_AGAIN,
-    ContainerExitStatus.DISKS_FAILED: EXIT_CANNOT_START,
-    ContainerExitStatus.INVALID: EXIT_CANNOT_START,
     ContainerExitStatus.KILLED_EXCEEDED_VMEM: 137,
     ContainerExitStatus.KILLED_EXCEEDED_PMEM: 137,
     ContainerExitStatus.KILLED_FOR_EXCESS_LOGS: 137,
@@ -56,10 +54,7 @@ def exit_code_of(status: ContainerStatus) -> int:
         return EXIT_TRY_AGAIN
     if status.exit_code:
         return status.exit_code
-    try:
-        return _CODES[ContainerExitStatus(status.exit_status)]
-    except (KeyError, ValueError):
-        return EXIT_CANNOT_START
+    return _CODES.get(status.exit_status, EXIT_CANNOT_START)
 
 
 class Task(Record, frozen=False):

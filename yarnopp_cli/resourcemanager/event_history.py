@@ -18,7 +18,7 @@ from executor.records import ContainerExitStatus, ContainerState, ContainerStatu
 
 from ..records.history import EventKind, GetEventsRequest, HistoryEvent
 
-_ENDS = {
+_ENDS: dict[int, EventKind] = {
     ContainerExitStatus.PREEMPTED: EventKind.CONTAINER_PREEMPTED,
     ContainerExitStatus.KILLED_BY_CONTAINER_SCHEDULER: EventKind.CONTAINER_SHED,
     ContainerExitStatus.ABORTED: EventKind.CONTAINER_ABORTED,
@@ -165,9 +165,8 @@ class EventHistory:
                 numbers["pausedMs"] = status.stood_ms
             numbers["cpuMs"] = round(status.usage.cpu_seconds * 1000)
             numbers["peakMB"] = status.usage.memory_peak_bytes >> 20
-        kind = EventKind.CONTAINER_COMPLETED
-        if status.exit_status < 0:
-            kind = _ENDS.get(ContainerExitStatus(status.exit_status), kind)
+        # a master may stop its containers with a status of its own
+        kind = _ENDS.get(status.exit_status, EventKind.CONTAINER_COMPLETED)
         if kind is EventKind.CONTAINER_SHED and not status.was_shed:
             kind = EventKind.CONTAINER_PREEMPTED
         self._tell(subject, kind, why=_line(status.diagnostics), numbers=numbers, cause=status.cause)
