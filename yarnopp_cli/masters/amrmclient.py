@@ -26,6 +26,7 @@ from ..records.master_protocol import (
     AllocateResponse,
     FinishApplicationMasterRequest,
     RegisterApplicationMasterRequest,
+    RegisterApplicationMasterResponse,
 )
 from ..records.reports import FinalApplicationStatus, JobSummary
 from ..records.requests import (
@@ -212,16 +213,27 @@ class AMRMClient:
         self.updates.clear()
         return m.CallRM(request)
 
-    def take_token(self, token: Token | None) -> None:
+    def answered(self, response: object) -> None:
+        """The RM has answered a call: it is there."""
+        self.loss.over()
+        self.in_flight -= isinstance(response, AllocateResponse)
+        if isinstance(response, RegisterApplicationMasterResponse):
+            self.registered = True
+            self._take_token(response.token)
+
+    def failed(self, call: m.CallRM) -> None:
+        """A call has failed."""
+        self.in_flight -= isinstance(call.request, AllocateRequest)
+
+    def _take_token(self, token: Token | None) -> None:
         """Use this token from now on, if there is one: it is for the AMRMProxy that the master now calls."""
         if token is not None:
             self._token = token
 
     def acknowledge(self, response: AllocateResponse) -> None:
-        """Note that an answer has arrived; the next call acknowledges it."""
+        """Note what an answer says; the next call acknowledges it."""
         self._response_id = max(self._response_id, response.response_id)
-        if response.token is not None:
-            self._token = response.token
+        self._take_token(response.token)
         for status in response.completed:
             self._released.pop(status.container_id, None)
             self._updating.pop(status.container_id, None)
@@ -256,8 +268,16 @@ class AMRMClient:
         self.retry_at = now + RETRY_SECONDS
         return self.loss.lasts(now)
 
+    def retry_due(self, now: float) -> bool:
+        """Whether it is time to try a lost RM again: once for each loss."""
+        due = self.retry_at is not None and now >= self.retry_at
+        if due:
+            self.retry_at = None
+        return due
+
     def finish(self, status: FinalApplicationStatus, diagnostics: str, summary: JobSummary) -> m.CallRM:
         """Unregister with the job's final status."""
+        self.retry_at = None
         return m.CallRM(
             FinishApplicationMasterRequest(
                 self._attempt_id, self._token, status, diagnostics, summary=summary
@@ -266,6 +286,7 @@ class AMRMClient:
 
     def kill(self, reason: str) -> m.CallRM:
         """Ask the RM to end the application as KILLED: after unregistering, it would end as FINISHED."""
+        self.retry_at = None
         application_id = str(ApplicationAttemptId.parse(self._attempt_id).application_id)
         return m.CallRM(KillApplicationRequest(application_id, reason))
 

@@ -36,7 +36,6 @@ from ..records.jobs import ENDED, JobSpec, TaskState
 from ..records.master_protocol import (
     AM_RESYNC,
     AM_SHUTDOWN,
-    AllocateRequest,
     AllocateResponse,
     FinishApplicationMasterRequest,
     RegisterApplicationMasterResponse,
@@ -160,8 +159,7 @@ class JobMaster:
                 FinalApplicationStatus.KILLED,
                 now,
             )
-        if self._rm.retry_at is not None and now >= self._rm.retry_at:
-            self._rm.retry_at = None
+        if self._rm.retry_due(now):
             if self.stage is Stage.FINISHING:
                 self._out.append(self._farewell())
             elif not self._rm.registered:
@@ -265,19 +263,16 @@ class JobMaster:
         self._out.append(self._rm.register(self._earlier.awaited()))
 
     def _on_rm_answered(self, response: object, now: float) -> None:
-        self._rm.loss.over()
+        self._rm.answered(response)
         match response:
             case RegisterApplicationMasterResponse():
                 self._on_registered(response)
             case AllocateResponse():
-                self._rm.in_flight -= 1
                 self._on_allocated(response, now)
             case _:  # the RM has accepted the job's end
                 self._end()
 
     def _on_registered(self, response: RegisterApplicationMasterResponse) -> None:
-        self._rm.registered = True
-        self._rm.take_token(response.token)
         # containers of earlier attempts: which tasks they run is unknown, unless records name them
         self._rm.releases += [
             container.id
@@ -540,6 +535,8 @@ class JobMaster:
             lost = isinstance(error, ConnectionFailedError) and self.stage is Stage.WORKING
             if lost and self._starts.unreachable(call, now):
                 return  # it is repeated
+        else:
+            self._rm.failed(call)
         match call.request:
             case StartContainersRequest():
                 for container_id in call.container_ids:
@@ -551,8 +548,6 @@ class JobMaster:
             case FinishApplicationMasterRequest() | KillApplicationRequest():
                 self._on_end_untold(error, now)
             case _:
-                if isinstance(call.request, AllocateRequest):
-                    self._rm.in_flight -= 1
                 self._on_rm_failed(error, now)
 
     def _on_rm_failed(self, error: YoppError, now: float) -> None:
@@ -622,7 +617,6 @@ class JobMaster:
 
     def _finish(self) -> None:
         self.stage = Stage.FINISHING
-        self._rm.retry_at = None
         if self._outcome.status is FinalApplicationStatus.KILLED:
             if self._rm.registered:
                 self._out.append(self._rm.last_word(self._outcome.summary))
