@@ -23,7 +23,8 @@ from tests.strangers import HANG_UPS, NOBODY_UID, OWN_UID, Stranger, http_reques
 from yarnopp_cli.errors import ConnectionFailedError
 from yarnopp_cli.machine.calls import CallReceived
 from yarnopp_cli.records.client_protocol import GetClusterNodesRequest
-from yarnopp_cli.rpc import server, tcp_peers
+from yarnopp_cli.rpc import connection as connection_module
+from yarnopp_cli.rpc import tcp_peers
 from yarnopp_cli.rpc.blocking import Connection
 from yarnopp_cli.rpc.tcp import TcpCaller
 from yarnopp_cli.rpc.tcp_peers import NOBODY, Peer, peer_in
@@ -172,10 +173,10 @@ def test_whether_a_uid_stands_for_many_is_not_known_where_that_cannot_be_read(
 
 
 def test_a_name_that_could_not_be_read_is_read_later() -> None:
-    server._name_of.cache_clear()
+    connection_module._name_of.cache_clear()
     with none_free():
-        assert server.user_name(OWN_UID) == str(OWN_UID)
-    assert server.user_name(OWN_UID) == pwd.getpwuid(OWN_UID).pw_name
+        assert connection_module.user_name(OWN_UID) == str(OWN_UID)
+    assert connection_module.user_name(OWN_UID) == pwd.getpwuid(OWN_UID).pw_name
 
 
 def test_addresses_of_this_host_are_told_from_others() -> None:

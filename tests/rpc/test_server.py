@@ -26,6 +26,7 @@ from yarnopp_cli.records.client_protocol import (
     GetClusterNodesResponse,
     KillApplicationRequest,
 )
+from yarnopp_cli.rpc import connection as connection_module
 from yarnopp_cli.rpc import server as server_module
 from yarnopp_cli.rpc import tcp
 from yarnopp_cli.rpc.client import RpcClient
@@ -154,7 +155,7 @@ def test_a_caller_whose_name_cannot_be_read_now_is_refused_and_served_later(
     async def test() -> None:
         async with serving(tmp_path) as world:
             with monkeypatch.context() as patched:
-                patched.setattr(server_module, "_name_of", short)
+                patched.setattr(connection_module, "_name_of", short)
                 async with calling(world.path) as caller:
                     refusal = await caller.hear()
                     assert refusal["error"]["message"] == "the users of this host cannot be read now"
@@ -322,7 +323,7 @@ def test_unanswered_calls_are_bounded(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_other_users_are_turned_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server_module, "_credentials", lambda connection: (1, 12345))
+    monkeypatch.setattr(connection_module, "_credentials", lambda connection: (1, 12345))
 
     async def test() -> None:
         async with serving(tmp_path) as world, calling(world.path) as caller:

@@ -24,7 +24,7 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from ..errors import EXIT_NO_SUCH, EXIT_NOT_PERMITTED, EXIT_UNREACHABLE, YoppError
-from ..rpc.server import user_name
+from ..rpc.connection import user_name
 from ..rpc.tcp import TcpCaller
 from ..views.cluster import error_document
 from ..views.rest.xml import to_xml

@@ -25,7 +25,7 @@ from ..records.ids import ApplicationAttemptId, ApplicationId, ContainerId
 from ..records.methods import Request, ResponseT
 from ..records.reports import ApplicationReport, NodeState, YarnApplicationState
 from ..records.scheduler_protocol import GetActivitiesRequest
-from ..rpc.server import user_name
+from ..rpc.connection import user_name
 from ..settings.declarations import ApplicationSettings
 from ..settings.loading import Configuration
 from ..views import applications as application_view

@@ -9,7 +9,7 @@ from executor.linux.owners.accounts import Account, Accounts, refuse_unreachable
 from executor.linux.shim import CannotLaunchError
 from executor.settings import ExecutorSettings
 
-from ...rpc.server import user_name
+from ...rpc.connection import user_name
 from ...settings.declarations import NodeManagerSettings
 from .check import OK, WARN, Check, Examined
 from .cluster import existing
