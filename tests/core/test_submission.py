@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from executor.records import ExecutionType, Resource, counted
 from yarnopp_cli.errors import UsageError
-from yarnopp_cli.masters.submission import SHELL_MASTER, Submission, expand, read
+from yarnopp_cli.masters.commands import MASTER
+from yarnopp_cli.masters.submission import Submission, expand, read
 
 ID = "application_1_0001"
 
@@ -23,7 +24,7 @@ def parsed(command: str, **more: Any) -> Submission:
 
 def master(options: str, before: str = "printf '%s' 'sleep 1' > shellCommands; ") -> Submission:
     return parsed(
-        f"{before}{{{{JAVA_HOME}}}}/bin/java -Xmx10m {SHELL_MASTER} {options} 1><LOG_DIR>/o 2><LOG_DIR>/e"
+        f"{before}{{{{JAVA_HOME}}}}/bin/java -Xmx10m {MASTER} {options} 1><LOG_DIR>/o 2><LOG_DIR>/e"
     )
 
 

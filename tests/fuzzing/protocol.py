@@ -16,6 +16,7 @@ from yarnopp_cli.errors import InvalidTokenError, UsageError
 from yarnopp_cli.machine import tokens
 from yarnopp_cli.machine.tokens import CONTAINER_TOKEN
 from yarnopp_cli.masters import submission
+from yarnopp_cli.masters.commands import MASTER
 from yarnopp_cli.records.requests import Token
 from yarnopp_cli.rpc import codec, plain
 from yarnopp_cli.rpc.methods import NM_METHODS, PROXY_METHODS, RM_METHODS
@@ -165,7 +166,7 @@ COMMAND = {"application-id": "application_1765400000000_0001", "application-name
     "application-timeouts": {"timeout": [{"type": "LIFETIME", "value": "60"}]}}  # fmt: skip
 SHELL = {"application-id": "application_1765400000000_0001", "am-container-spec": {"commands": {"command":
     "printf '%b' '\\0000\\0002ls' > shellCommands; printf '%s' -l > shellArgs && {{JAVA_HOME}}/bin/java "
-    f"{submission.SHELL_MASTER} --container_type OPPORTUNISTIC --container_memory 32 --num_containers 4 --priority 5 "
+    f"{MASTER} --container_type OPPORTUNISTIC --container_memory 32 --num_containers 4 --priority 5 "
     "--container_resources memory-mb=1,gpu=1 --shell_env A=1 --container_retry_policy 2 "
     "--container_retry_error_codes 1,75 1><LOG_DIR>/o 2><LOG_DIR>/e"}}}  # fmt: skip
 
@@ -236,7 +237,7 @@ TARGETS = {
             "shellCommands",
             "\\0355\\0240",
             "--container_retry_error_codes ",
-            submission.SHELL_MASTER,
+            MASTER,
         ),
     ),
     "document": of_document(document, [one for one, _ in READERS]),

@@ -20,11 +20,10 @@ from typing import Any, Final
 from executor.records import Resource
 
 from ..errors import UsageError
-from ..masters.commands import FOR_EVER
+from ..masters.commands import FOR_EVER, MASTER
 from ..records.jobs import JobSpec, PhaseSpec
 from ..records.requests import ApplicationSubmissionContext
 
-MASTER: Final = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 CLASSPATH: Final = "<CPS>".join(
     (
         "{{CLASSPATH}}",

@@ -12,15 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
 from ..errors import UsageError, YoppError
-from ..masters.sweeps import words_of
+from ..masters.sweeps import LONGEST_WORD, words_of
 from ..records.jobs import ARGS_VARIABLE
 from ..views.text import number_of
 
 MOST_TASKS = 100_000
-LONGEST = 131_071 - len(f"{ARGS_VARIABLE}=")
-"""The longest line in bytes: Linux accepts no longer argument or variable of a command (MAX_ARG_STRLEN,
-execve(2)).
-"""
+LONGEST = LONGEST_WORD - len(f"{ARGS_VARIABLE}=")
+"""The longest line in bytes: a task has it in a variable."""
 
 STDIN = "-"
 _CHUNK = 1 << 16

@@ -15,15 +15,14 @@ from executor.light import replace
 from executor.records import ContainerExitStatus
 from executor.regular import NotRegularError, read_regular
 
-from ..masters.resuming import stored_task
+from ..masters.resuming import WRITTEN, stored_task
 from ..masters.tasks import Task
-from ..records.jobs import ENDED, TaskState
+from ..records.jobs import TaskState
 from ..records.state import StoredTask
 from ..rpc.plain import MessageError, decode, encode
 
 FILE_NAME = ".tasks"
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-_WRITTEN = ENDED | {TaskState.WAITING, TaskState.STARTING}
 
 
 class TaskRecords:
@@ -50,7 +49,7 @@ class TaskRecords:
         for line in lines:
             with contextlib.suppress(ValueError, RecursionError, MessageError):
                 record = decode(StoredTask, json.loads(line))
-                if record.application_id == self._application_id and record.state in _WRITTEN:
+                if record.application_id == self._application_id and record.state in WRITTEN:
                     if record.state is TaskState.STARTING:  # containers end with the attempt that owns them
                         record = replace(record, state=TaskState.WAITING)
                     key = record.phase_index, record.number, record.container_id
@@ -61,7 +60,7 @@ class TaskRecords:
     def note(self, task: Task) -> None:
         """Record a changed task."""
         untouched = task.state is TaskState.WAITING and task.exit_status == ContainerExitStatus.INVALID
-        if task.state not in _WRITTEN or untouched:
+        if task.state not in WRITTEN or untouched:
             return
         record = stored_task(self._application_id, task)
         # The line begins with a newline, since a full disk may have cut off the line before it.

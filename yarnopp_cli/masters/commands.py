@@ -18,6 +18,8 @@ from ..settings.declarations import ApplicationSettings
 
 APPLICATION_TYPE = "YARN"
 NAME = "DistributedShell"
+MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
+"""The class of Hadoop's own master of a distributed shell."""
 SHELL_ID = "YARN_SHELL_ID"
 SCRIPT_NAME = "ExecScript.sh"
 NUMBER_VARIABLE = "YOPP_TASK"

@@ -19,7 +19,6 @@ from ..records.jobs import JobSpec, TaskSpec
 from ..records.requests import ApplicationSubmissionContext
 from . import commands as shell
 
-SHELL_MASTER = "org.apache.hadoop.yarn.applications.distributedshell.ApplicationMaster"
 LARGEST = 2**31 - 1
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\{\{([A-Za-z_][A-Za-z0-9_]*)\}\}", re.ASCII)
@@ -64,7 +63,7 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
     command = _command(spec)
     name = _text(body, "application-name")
     job = None
-    if SHELL_MASTER in command:
+    if shell.MASTER in command:
         job = _shell_job(command, environment, name, shell_program, max_preemptions)
     label = _text(body, "am-container-node-label-expression") or _text(body, "app-node-label-expression")
     context = ApplicationSubmissionContext(
@@ -199,8 +198,8 @@ def _master_line(command: str) -> tuple[dict[str, str], list[str]]:
         else:
             statements[-1].append(word)
     for statement in statements:
-        if SHELL_MASTER in statement:
-            after = statement[statement.index(SHELL_MASTER) + 1 :]
+        if shell.MASTER in statement:
+            after = statement[statement.index(shell.MASTER) + 1 :]
             for at, word in enumerate(after):
                 if word and set(word) <= set("<>"):
                     # The number of a file descriptor precedes its redirection.
