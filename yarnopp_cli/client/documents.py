@@ -380,10 +380,7 @@ def _user(document: Document) -> QueueUserReport:
 
 def _entries(document: Document, key: str) -> Others:
     """The entries of YARN's map by resource, except memory and vcores."""
-    entries = _table(document, key).get("entry")
-    rows = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
-    named = {_text(one, "key"): _whole(one, "value") for one in rows}
-    return counted({name: value for name, value in named.items() if name not in ("", MEMORY_MB, VCORES)})
+    return _named(_table(document, key).get("entry"), "key")
 
 
 def _size(document: Document) -> Resource:
@@ -392,9 +389,13 @@ def _size(document: Document) -> Resource:
 
 def _others(document: Document) -> Others:
     """The resource types of a ResourceInfo except memory and vcores; none before Hadoop 3.1."""
-    told = _table(document, "resourceInformations").get("resourceInformation")
-    each = told if isinstance(told, list) else [told] if isinstance(told, dict) else []
-    named = {_text(one, "name"): _whole(one, "value") for one in each if isinstance(one, dict)}
+    return _named(_table(document, "resourceInformations").get("resourceInformation"), "name")
+
+
+def _named(told: object, key: str) -> Others:
+    """The amounts in a list of objects, or in the only one, whose names are under ``key``."""
+    each = told if isinstance(told, list) else [told]
+    named = {_text(one, key): _whole(one, "value") for one in each if isinstance(one, dict)}
     return counted({name: value for name, value in named.items() if name not in ("", MEMORY_MB, VCORES)})
 
 
