@@ -7,7 +7,6 @@ the RM ends an attached job whose client does not return.
 from __future__ import annotations
 
 import math
-import select
 import time
 
 from ..errors import ConnectionFailedError, TimedOutError, YoppError
@@ -17,7 +16,7 @@ from ..records.client_protocol import JobEnd, StopJobRequest, WatchJobRequest, W
 from ..records.jobs import TaskState, from_rows
 from ..records.reports import FinalApplicationStatus, JobSummary
 from ..rpc.blocking import Connection
-from .watching import Observer, SignalWatch, Stops
+from .watching import Observer, SignalWatch, Stops, readable
 
 _LONGEST_WAIT = 2.0
 """The longest wait in seconds before a check whether the RM's process is stopped."""
@@ -96,13 +95,11 @@ class JobFollower:
             )
 
     def _wait(self, seconds: float) -> None:
-        poller = select.poll()
+        descriptors = [self._signals.fileno()]
         if self.rm is not None:
-            poller.register(self.rm, select.POLLIN)
+            descriptors.append(self.rm.fileno())
             seconds = 0 if self.rm.has_answers else seconds
-        poller.register(self._signals, select.POLLIN)
-        # rounded up: a wait that ends a little early would be a busy loop until the deadline
-        ready = {descriptor for descriptor, _ in poller.poll(int(seconds * 1000) + (seconds > 0))}
+        ready = readable(descriptors, seconds)
         if self._signals.fileno() in ready:
             for stop in self._stops.received():
                 self._ask_to_stop(stop)

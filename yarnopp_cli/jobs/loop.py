@@ -7,7 +7,6 @@ the deadlines, and the record of a crash.
 
 from __future__ import annotations
 
-import select
 import time
 from collections import deque
 
@@ -20,7 +19,7 @@ from ..records.client_protocol import KillApplicationRequest
 from ..records.jobs import TaskReport
 from ..rpc.blocking import Connection
 from .taskrecords import TaskRecords
-from .watching import Observer, SignalWatch, Stops
+from .watching import Observer, SignalWatch, Stops, readable
 
 _LONGEST_WAIT = 60.0
 _PROXY = "yopp -D yarn.nodemanager.distributed-scheduling.enabled=true up"
@@ -104,15 +103,9 @@ class MasterLoop:
         connections = [c for c in (self.rm, self._scheduler, *self._nodes.values()) if c is not None]
         if any(connection.has_answers for connection in connections):
             seconds = 0
-        poller = select.poll()
         by_descriptor = {connection.fileno(): connection for connection in connections}
-        for descriptor in by_descriptor:
-            poller.register(descriptor, select.POLLIN)
-        if self._signals is not None:
-            poller.register(self._signals.fileno(), select.POLLIN)
-        # rounded up: a wait that ends a little early would be a busy loop until the deadline
-        ready = poller.poll(int(seconds * 1000) + (seconds > 0))
-        for descriptor, _ in ready:
+        signals = () if self._signals is None else (self._signals.fileno(),)
+        for descriptor in readable((*by_descriptor, *signals), seconds):
             if descriptor in by_descriptor:
                 self._receive(by_descriptor[descriptor])
             else:

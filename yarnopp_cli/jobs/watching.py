@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from executor.hints import Protocol
 
@@ -14,6 +15,15 @@ from ..records.jobs import TaskReport
 from ..records.reports import FinalApplicationStatus
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def readable(descriptors: Iterable[int], seconds: float) -> list[int]:
+    """Those of the descriptors that can be read, after waiting up to ``seconds`` for one."""
+    poller = select.poll()
+    for descriptor in descriptors:
+        poller.register(descriptor, select.POLLIN)
+    # rounded up: a wait that ends a little early would be a busy loop until the deadline
+    return [descriptor for descriptor, _ in poller.poll(int(seconds * 1000) + (seconds > 0))]
 
 
 class Observer(Protocol):
