@@ -165,6 +165,11 @@ def test_what_a_job_runs_is_kept_when_its_tasks_are_not(monkeypatch: pytest.Monk
     cluster.at(300)
     with pytest.raises(ApplicationNotFoundError, match="no longer known"):
         cluster.ask(GetJobRequest(first.id))
+    large = ran(10)
+    cluster.lose(large.connection)
+    cluster.at(400)
+    with pytest.raises(ApplicationNotFoundError, match="no longer known"):
+        cluster.ask(GetJobRequest(large.id))
     assert cluster.ask(GetJobRequest(second.id)).succeeded == (1, 5)
 
 

@@ -25,7 +25,9 @@ class PastJobs:
         self._tasks = 0
 
     def keep(self, application_id: str, said: GetJobResponse) -> None:
-        """Remember one, and forget the oldest that are too many."""
+        """Remember one, and forget the oldest that are too many. One that is too large by itself displaces no other."""
+        if _size(said) > MOST_PAST_TASKS:
+            return
         self._jobs[application_id] = said
         self._tasks += _size(said)
         while len(self._jobs) > MOST_PAST_JOBS or self._tasks > MOST_PAST_TASKS:
