@@ -47,7 +47,8 @@ from yarnopp_cli.records.tracker_protocol import (
     RegisterNodeManagerResponse,
     UnRegisterNodeManagerRequest,
 )
-from yarnopp_cli.resourcemanager.context import KeepCrash, KeepHistory, RMContext
+from yarnopp_cli.resourcemanager.commands import KeepCrash, KeepHistory
+from yarnopp_cli.resourcemanager.context import RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.declarations import ResourceManagerSettings
 from yarnopp_cli.settings.loading import read_queues

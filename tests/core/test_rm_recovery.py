@@ -53,7 +53,8 @@ from yarnopp_cli.records.state import (
 )
 from yarnopp_cli.records.tracker_protocol import NodeHeartbeatResponse, TaskToStart
 from yarnopp_cli.resourcemanager.adoption import BY_DISTRIBUTED_SCHEDULER, REMOTE_ID_START
-from yarnopp_cli.resourcemanager.context import ForgetState, KeepEvents, KeepHistory, RMContext
+from yarnopp_cli.resourcemanager.commands import ForgetState, KeepEvents, KeepHistory
+from yarnopp_cli.resourcemanager.context import RMContext
 from yarnopp_cli.resourcemanager.machine import ResourceManager
 from yarnopp_cli.settings.loading import read_queues
 

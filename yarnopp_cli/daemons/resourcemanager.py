@@ -31,15 +31,8 @@ from ..records.client_protocol import SetLifetimeResponse
 from ..records.lifetimes import STAY
 from ..records.state import StoreCommand, StoredCluster, latest
 from ..records.tracker_protocol import RegisterNodeManagerRequest
-from ..resourcemanager.context import (
-    Command,
-    ForgetState,
-    Identity,
-    KeepCrash,
-    KeepEvents,
-    KeepHistory,
-    RMContext,
-)
+from ..resourcemanager.commands import Command, ForgetState, KeepCrash, KeepEvents, KeepHistory
+from ..resourcemanager.context import Identity, RMContext
 from ..resourcemanager.machine import Event, ResourceManager
 from ..rpc.methods import RM_METHODS
 from ..rpc.server import RpcServer

@@ -33,7 +33,7 @@ or when a newer call of the same caller comes. Answers are numbered, and news ar
 an answer that had them: so neither a lost connection nor a restarted node loses any. Clients' calls that wait are in
 ``waits.py``.
 
-What is due when (``DueKind`` in ``context.py``)
+What is due when (``due.py``)
 
 Deadlines are a closed set of kinds. Liveness costs nothing per contact: a deadline that expires checks the last
 contact and sets itself again.
@@ -71,7 +71,7 @@ Where YARN's classes are
     RMServerUtils,
     ContainerUpdateContext           container_updates.py
     RMAppLifetimeMonitor,
-    AMLivelinessMonitor, ...         context.py (``DueKind``)
+    AMLivelinessMonitor, ...         due.py
 
 ``invariants.py`` asserts the invariants; tests call it after each step.
 """

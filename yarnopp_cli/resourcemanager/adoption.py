@@ -20,7 +20,8 @@ from ..records.ids import ContainerId
 from ..records.reports import GONE
 from ..records.requests import Container
 from .container_ledger import LOST, ContainerLedger
-from .context import Due, DueKind, Expected, RMContext
+from .context import Expected, RMContext
+from .due import Due, DueKind
 from .entities import RMAppAttempt, RMContainer, RMNode
 from .lives import AttemptState
 

@@ -28,7 +28,8 @@ from ..records.reports import FinalApplicationStatus, JobSummary, YarnApplicatio
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
 from ..records.tracker_protocol import ContainerToStart
 from .container_ledger import ContainerLedger
-from .context import Due, DueKind, RMContext
+from .context import RMContext
+from .due import Due, DueKind
 from .entities import RMApp, RMAppAttempt, RMContainer
 from .lives import AppEvent, AttemptEvent, AttemptState
 from .mapreduce import TaskBook

@@ -24,7 +24,8 @@ from ..machine.tokens import container_token, machine_ms
 from ..records.container_protocol import FailedContainer, UpdateContainersResponse
 from ..records.ids import ContainerId
 from ..records.tracker_protocol import ContainerToUpdate
-from .context import Due, DueKind, RMContext
+from .context import RMContext
+from .due import Due, DueKind
 from .entities import RMApp, RMAppAttempt, RMContainer, RMNode
 from .lives import CONTAINERS, AttemptEvent, AttemptState, ContainerEvent, Phase
 from .metrics import PerSecond

@@ -6,14 +6,12 @@ Holds state; the decisions are in the services around it.
 from __future__ import annotations
 
 import dataclasses
-import enum
 import random
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from executor.core.cell import MachineCrashed
 from executor.core.machine import Deadlines
 from executor.light import replace
 from executor.records import Resource
@@ -29,20 +27,20 @@ from ..errors import (
     NodeNotFoundError,
     YoppError,
 )
-from ..machine.calls import Reply, ReplyError, StopDaemon
+from ..machine.calls import Reply, ReplyError
 from ..machine.tokens import AMRM_TOKEN, CONTAINER_TOKEN, derive_key
 from ..masters.tasks import Task
 from ..records.client_protocol import ApplicationResponse
 from ..records.distributed_protocol import DistributedSchedulingAllocateResponse, RemoteNode
-from ..records.history import ApplicationHistory, HistoryEvent
 from ..records.ids import ApplicationId
 from ..records.master_protocol import AllocateResponse
 from ..records.reports import GONE, NodeReport
 from ..records.requests import Container
-from ..records.state import RemoveRecords, StoreRecord
 from ..records.tracker_protocol import ApplicationPriority, LaunchTemplate
 from ..settings.declarations import ResourceManagerSettings
 from ..settings.queues import DEFAULT_QUEUES, CapacitySchedulerSettings, QueueSettings, weights_of
+from .commands import Command
+from .due import Due, DueKind
 from .entities import HeldCall, RMApp, RMAppAttempt, RMContainer, RMNode
 from .event_history import EventHistory
 from .lives import Phase
@@ -57,100 +55,8 @@ NODES_SETTLE = 3.0
 """Seconds that a larger node may take to come after a smaller one, or after a large one went."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeepHistory:
-    """What is remembered of an ended application is to be written down, and the oldest of these may go. This comes
-    before the record that says so. ``if_missing``: it ended in an earlier life of the RM, which remembered more of it.
-    """
-
-    history: ApplicationHistory
-    if_missing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class KeepEvents:
-    """These are to be written down before anybody is told of them, where the RM keeps its state."""
-
-    events: tuple[HistoryEvent, ...]
-
-
 SILENT_HEARTBEATS = 3
 """The number of intervals without a heartbeat after which a node counts as silent, long before it expires."""
-
-
-class DueKind(enum.Enum):
-    """What is due. Each says whose id goes with it, where one does."""
-
-    __hash__ = object.__hash__  # enum's own is a call in Python
-
-    #: a node's heartbeat was held as long as it may be (node)
-    HELD_HEARTBEAT = "HELD_HEARTBEAT"
-    #: a master's allocate call was held as long as it may be (attempt)
-    HELD_ALLOCATE = "HELD_ALLOCATE"
-    #: a client's wait for applications or nodes is over (call)
-    WAIT = "WAIT"
-    #: a client's wait for events is over (call)
-    EVENTS = "EVENTS"
-    #: a node may have been silent for too long (node)
-    NODE_LIVENESS = "NODE_LIVENESS"
-    #: a node may be silent: until it speaks again it gets nothing new (node)
-    NODE_SILENCE = "NODE_SILENCE"
-    #: a master may have been silent for too long (attempt)
-    MASTER_LIVENESS = "MASTER_LIVENESS"
-    #: the client in which a master ran did not come again (application)
-    CLIENT_GONE = "CLIENT_GONE"
-    #: the application has lived as long as it may (application)
-    LIFETIME = "LIFETIME"
-    #: the time at which it is to begin has come (application)
-    BEGIN = "BEGIN"
-    #: it was to have ended by now (application)
-    DEADLINE = "DEADLINE"
-    #: a master that has unregistered had its time to end (application)
-    FINISHING = "FINISHING"
-    #: a container was allocated, and its node has not spoken of it (container)
-    UNCLAIMED = "UNCLAIMED"
-    #: a container was to end, and its node has not said that it did (container)
-    UNENDED = "UNENDED"
-    #: a container that gives way to another queue had its time to end by itself (container)
-    PREEMPTED = "PREEMPTED"
-    #: a drained node's containers had their time (node)
-    DRAIN = "DRAIN"
-    #: nodes are to be sorted by load, and their queues' limits derived anew
-    SORT = "SORT"
-    #: queues below their capacity are to be looked at
-    PREEMPT = "PREEMPT"
-    #: nodes came or went a while ago: asks that none can serve are refused
-    HOPELESS = "HOPELESS"
-    #: an on-demand cluster had no job for long enough
-    IDLE = "IDLE"
-    #: the nodes had their time to unregister
-    ENDING = "ENDING"
-    #: a hosted master has something to do (application)
-    HOSTED_MASTER = "HOSTED_MASTER"
-    #: those who watch a hosted master's job are to hear of it (application)
-    HOSTED_NEWS = "HOSTED_NEWS"
-    #: nodes of an earlier life of the RM had their time to come
-    RECOVERY = "RECOVERY"
-
-
-class Due(NamedTuple):
-    """One deadline. ``of`` is the id of whose it is, "" where there is only one of the kind."""
-
-    kind: DueKind
-    of: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class KeepCrash:
-    """A hosted master has ended by a bug of its own: the story is to be written down."""
-
-    application_id: str
-    crash: MachineCrashed
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetState:
-    """The cluster has ended in order: the next RM begins with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,17 +71,6 @@ class Expected:
     reported: Container | None = None
 
 
-Command = (
-    Reply
-    | ReplyError
-    | StopDaemon
-    | KeepHistory
-    | KeepEvents
-    | KeepCrash
-    | StoreRecord
-    | RemoveRecords
-    | ForgetState
-)
 EventT = TypeVar("EventT", contravariant=True)
 
 

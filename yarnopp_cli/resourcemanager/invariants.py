@@ -8,7 +8,8 @@ from executor.records import Resource
 
 from ..allocation.cluster_node import Claim
 from ..records.reports import GONE, NodeState
-from .context import Due, DueKind, RMContext
+from .context import RMContext
+from .due import Due, DueKind
 from .entities import ENDED_ATTEMPT_STATES, RMApp, RMNode
 from .lives import AttemptState, Phase
 from .scheduler.queues import total_of

@@ -16,7 +16,9 @@ from ..records.client_protocol import (
 )
 from ..records.lifetimes import ON_DEMAND, STAY
 from .app_manager import RMAppManager
-from .context import Due, DueKind, ForgetState, RMContext
+from .commands import ForgetState
+from .context import RMContext
+from .due import Due, DueKind
 from .services.client_rm_service import ClientRMService
 from .services.resource_tracker_service import ResourceTrackerService
 

@@ -26,9 +26,11 @@ from ..records.state import Stored
 from .adoption import Adoption
 from .allocation import ContainerAllocation
 from .app_manager import RMAppManager
+from .commands import Command
 from .container_ledger import ContainerLedger
 from .container_updates import ContainerUpdates
-from .context import Command, DueKind, RMContext
+from .context import RMContext
+from .due import DueKind
 from .hosting.masters import HostedMasters
 from .invariants import check_invariants
 from .lifetime import Lifetime

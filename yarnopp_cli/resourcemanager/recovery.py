@@ -33,7 +33,8 @@ from ..records.state import (
 from .adoption import Adoption
 from .app_manager import RMAppManager
 from .container_ledger import ContainerLedger
-from .context import Due, DueKind, Expected, RMContext
+from .context import Expected, RMContext
+from .due import Due, DueKind
 from .entities import RMApp, RMAppAttempt
 from .hosting.masters import HostedMasters
 from .lives import AppEvent, AttemptEvent

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from ..machine.calls import CallReceived
-from .context import Due, DueKind, RMContext
+from .context import RMContext
+from .due import Due, DueKind
 
 ResponseT = TypeVar("ResponseT")
 Answer = Callable[[bool], ResponseT | None]

@@ -31,8 +31,10 @@ from ...records.jobs import ENDED, JOB_FILE, JobSpec, TaskState, as_rows
 from ...records.reports import FinalApplicationStatus
 from ...records.state import StoredApplication, StoredLife
 from ..app_manager import RMAppManager
+from ..commands import KeepCrash
 from ..container_ledger import ContainerLedger
-from ..context import Due, DueKind, KeepCrash, RMContext
+from ..context import RMContext
+from ..due import Due, DueKind
 from ..entities import RMApp
 from ..services.application_master_service import ApplicationMasterService
 from ..services.client_rm_service import ClientRMService

@@ -18,7 +18,8 @@ from executor.records import MEMORY_MB, VCORES, ContainerExitStatus, Resource
 
 from ...allocation.asks import Ask, could_serve
 from ..container_ledger import ContainerLedger
-from ..context import Due, DueKind, RMContext
+from ..context import RMContext
+from ..due import Due, DueKind
 from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
 from .queues import QUEUE_CAPACITY, LeafQueue, dominant_share, with_more
 

@@ -17,7 +17,8 @@ from ...records import admin_protocol as admin
 from ...records.history import EventKind
 from ...records.reports import DRAINED, GONE, NodeState
 from ..container_ledger import ContainerLedger
-from ..context import Due, DueKind, RMContext
+from ..context import RMContext
+from ..due import Due, DueKind
 from ..entities import RMNode
 from ..lives import NodeEvent
 

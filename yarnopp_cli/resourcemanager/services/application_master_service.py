@@ -36,7 +36,8 @@ from ..adoption import REMOTE_ID_START, Adoption
 from ..app_manager import RMAppManager
 from ..container_ledger import RELEASED, ContainerLedger
 from ..container_updates import ContainerUpdates
-from ..context import Due, DueKind, RMContext
+from ..context import RMContext
+from ..due import Due, DueKind
 from ..entities import HOSTED, MOST_NUMBERED, HeldCall, RMApp, RMAppAttempt
 from ..lives import AttemptState, Phase
 

@@ -20,7 +20,8 @@ from ...records.requests import MOST_TAGS, ApplicationSubmissionContext, Token
 from ...records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
 from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
-from ..context import Due, DueKind, RMContext
+from ..context import RMContext
+from ..due import Due, DueKind
 from ..entities import HOSTED, RMApp
 from ..lives import Phase
 from ..mapreduce import map_reduce_report

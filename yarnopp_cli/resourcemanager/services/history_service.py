@@ -11,7 +11,9 @@ from executor.light import replace
 from ...machine.calls import CallReceived
 from ...machine.restarts import DaemonGivenUp, DaemonRestarted
 from ...records.history import ApplicationHistory, EventKind, GetEventsRequest, GetEventsResponse
-from ..context import DueKind, KeepEvents, KeepHistory, RMContext
+from ..commands import KeepEvents, KeepHistory
+from ..context import RMContext
+from ..due import DueKind
 from ..entities import RMApp
 from ..mapreduce import map_reduce_report
 from ..reports import application_report

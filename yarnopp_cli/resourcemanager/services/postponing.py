@@ -8,7 +8,8 @@ from ...errors import EXIT_CANNOT_START, EXIT_TIMEOUT
 from ...records.client_protocol import StopJobRequest
 from ...records.reports import FinalApplicationStatus
 from ..app_manager import RMAppManager
-from ..context import Due, DueKind, RMContext
+from ..context import RMContext
+from ..due import Due, DueKind
 from ..entities import RMApp
 from ..hosting.masters import HostedMasters
 from ..postponed import FAILED, OK, UNKNOWN, judge, waiting_text

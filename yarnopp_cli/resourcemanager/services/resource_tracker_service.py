@@ -25,7 +25,8 @@ from ...records.reports import DRAINED, GONE, NodeState
 from ...settings.declarations import ResourceManagerSettings
 from ..adoption import Adoption
 from ..container_ledger import LOST, ContainerLedger
-from ..context import Due, DueKind, RMContext
+from ..context import RMContext
+from ..due import Due, DueKind
 from ..entities import HeldCall, RMNode, new_node
 from ..lives import NodeEvent
 
