@@ -36,6 +36,8 @@ from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationS
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart
 from yarnopp_cli.resourcemanager.hosting import past
+from yarnopp_cli.rpc.codec import encode_response
+from yarnopp_cli.rpc.wire import MAX_LINE_BYTES
 from yarnopp_cli.views.explain.explanations import sentences
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC, SMALL, Cluster, Node
@@ -193,6 +195,19 @@ def test_a_template_goes_to_a_node_once_on_a_connection() -> None:
     assert not again.tasks_to_start
     Job(cluster, 4, kind=GUARANTEED)
     assert len(node.beat().templates) == 1, "another job's is another one"
+
+
+def test_tasks_with_very_long_values_come_in_as_many_answers_as_they_need() -> None:
+    cluster = Cluster()
+    node = cluster.node("h1:1", Resource(100_000, 100))
+    values = tuple(f"{number}" * 60_000 for number in range(1, 81))
+    job = Job(cluster, 80, kind=GUARANTEED, sweep=Sweep((values,)))
+    started: list[int] = []
+    while (beat := node.beat()).tasks_to_start:
+        assert len(encode_response(1, beat)) < MAX_LINE_BYTES
+        started += [task.number for task in beat.tasks_to_start]
+    assert started == list(range(1, 81)), "each once"
+    assert job.state() is YarnApplicationState.RUNNING
 
 
 def test_what_was_sent_over_a_lost_connection_is_sent_again_until_the_node_speaks_of_it() -> None:

@@ -8,6 +8,7 @@ an item that was sent on it is no reason to answer early; but each answer repeat
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Generic, TypeVar
 
 ItemT = TypeVar("ItemT")
@@ -93,18 +94,22 @@ class Mailbox(Generic[ItemT]):
         self._fresh.clear()
         return tuple(self._items.values())
 
-    def take_fresh(self, response_id: int) -> tuple[ItemT, ...]:
-        """Only the fresh items, now marked as sent with answer ``response_id``. For items that are many, and
-        to which the receiver soon refers itself. On one connection, all that is sent arrives, in order.
+    def take_fresh(self, response_id: int, size_of: Callable[[ItemT], int], room: int) -> tuple[ItemT, ...]:
+        """The first fresh items, at least one and no more than there is ``room`` for, now marked as sent with answer
+        ``response_id``. For items that are many, and to which the receiver soon refers itself. On one connection, all
+        that is sent arrives, in order.
         """
-        if not self._fresh:
-            return ()
-        items = self._items
-        fresh = items if len(self._fresh) == len(items) else [key for key in items if key in self._fresh]
-        for key in fresh:
+        taken: list[ItemT] = []
+        for key, item in self._items.items() if self._fresh else ():
+            if key not in self._fresh:
+                continue
+            room -= size_of(item)
+            if taken and room < 0:
+                break
+            taken.append(item)
             self._sent.setdefault(key, response_id)
-        self._fresh.clear()
-        return tuple([items[key] for key in fresh])
+            self._fresh.discard(key)
+        return tuple(taken)
 
     def validate(self) -> None:
         """Assert that every item is fresh or was sent, and that nothing else is remembered."""

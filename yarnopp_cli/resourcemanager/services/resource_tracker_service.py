@@ -30,6 +30,8 @@ from ..due import Due, DueKind
 from ..entities import HeldCall, RMNode, new_node
 from ..lives import NodeEvent
 
+MOST_OF_TASKS = 2_000_000
+"""How many characters the tasks in one answer may have: with all escapes, a line of the protocol has room for them."""
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
 
 
@@ -311,8 +313,9 @@ class ResourceTrackerService:
     def _tasks(
         self, node: RMNode, number: int
     ) -> tuple[tuple[tracker.TaskToStart, ...], tuple[tracker.LaunchTemplate, ...]]:
-        """The hosted masters' tasks that ``node`` is to start, with the templates that it lacks."""
-        tasks = node.tasks_to_start.take_fresh(number)
+        """The hosted masters' tasks that ``node`` is to start, as many as one answer has room for, with the templates
+        that it lacks."""
+        tasks = node.tasks_to_start.take_fresh(number, _size_of, MOST_OF_TASKS)
         new = {task.template_id for task in tasks} - node.templates_told
         node.templates_told |= new
         return tasks, tuple(self._rm.templates[one] for one in sorted(new) if one in self._rm.templates)
@@ -441,6 +444,11 @@ class ResourceTrackerService:
     def _note(self, node: RMNode, kind: EventKind, why: str = "") -> None:
         numbers = {"memoryMB": node.total.memory, "vcores": node.total.vcores}
         self._rm.history.add(kind, node=node.node_id, why=why, numbers=numbers)
+
+
+def _size_of(task: tracker.TaskToStart) -> int:
+    """About how many characters a task has."""
+    return 500 + sum(map(len, task.arguments)) + sum(map(len, task.variables.values()))
 
 
 # -- how often nodes beat (YARN-10475, ``RMNodeImpl``) ---------------------------------------------------------
