@@ -326,7 +326,8 @@ class ContainerFacts(Record, kw_only=True):
     if it never was. ``cause`` is why it is paused or being paused, has ended or is being ended; None while it queues
     or runs, or if it ended by itself. ``refusal`` is why the last request was not fulfilled. ``diagnostics`` states
     both for people. ``devices`` are the GPUs that it has or had (``index:minor``). ``stood_for`` is the category of
-    its last pause (``causes.paused_for``); "" if it was never paused, or if that is no longer known.
+    its last pause (``causes.paused_for``); "" if it was never paused, or if that is no longer known. ``command`` is the
+    beginning of what it runs, if that is very long.
     """
 
     exit_status: int = int(ContainerExitStatus.INVALID)

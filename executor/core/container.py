@@ -36,6 +36,9 @@ from .events import (
 )
 from .transitions import StoryEntry, TransitionTable
 
+SHOWN_COMMAND = 4096
+"""How many characters of a command a status has."""
+
 SCHEDULED = ContainerState.SCHEDULED
 LAUNCHING = ContainerState.LAUNCHING
 RUNNING = ContainerState.RUNNING
@@ -350,6 +353,7 @@ class Container:
             position,
             spec.log_directory or "",
             spec.waiting_since_ms or self.queued_at_ms,
+            _shown(spec.command),
             "" if self.paused_for is None else paused_for(self.paused_for),
         )
 
@@ -364,11 +368,21 @@ class Container:
         )
 
 
+def _shown(command: tuple[str, ...]) -> tuple[str, ...]:
+    """The beginning of a command, for people: reports repeat it, and have room for those of all containers."""
+    left = SHOWN_COMMAND
+    for at, word in enumerate(command):
+        if len(word) > left:
+            return (*command[:at], f"{word[:left]}…")
+        left -= len(word)
+    return command
+
+
 _status = maker(
     ContainerStatus,
     Container,
     ContainerSpec,
-    given=("position", "log_directory", "waiting_since_ms", "stood_for"),
+    given=("position", "log_directory", "waiting_since_ms", "command", "stood_for"),
 )
 _record = maker(
     ContainerRecord, Container, given=("exit_status", "ran_ms", "paused_memory", "passing_diagnostics")

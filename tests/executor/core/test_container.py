@@ -10,6 +10,7 @@ from executor.core import commands, events
 from executor.core.container import TRANSITIONS, Container
 from executor.core.transitions import STORY_LENGTH
 from executor.errors import InvalidTransitionError
+from executor.light import replace
 from executor.records import ContainerState, ExecutionType, Resource
 
 from .world import a_spec
@@ -142,6 +143,14 @@ def test_diagnostics_keep_their_end() -> None:
     container.say("x" * 95, 100)
     assert len(container.diagnostics) == 100
     assert container.diagnostics == "cond\n" + "x" * 95
+
+
+def test_a_status_has_the_beginning_of_a_very_long_command() -> None:
+    for command, shown in (
+        (("echo", "x" * 4092), ("echo", "x" * 4092)),
+        (("echo", "x" * 4093, "y"), ("echo", "x" * 4092 + "…")),
+    ):
+        assert Container(replace(a_spec("c"), command=command), sequence=1).status().command == shown
 
 
 def test_a_change_of_type_is_in_the_record() -> None:
