@@ -18,14 +18,14 @@ from ..records.container_protocol import (
     UpdateContainersRequest,
 )
 from ..records.jobs import PhaseSpec
+from ..records.methods import MOST_TEXT
 from ..records.reports import DRAINED, NodeReport, NodeState
 from ..records.requests import ContainerLaunchContext
 from .messages import CallNode, StartTasks
 from .tasks import Task
 
 BATCH = 100
-BATCH_BYTES = 4_000_000
-"""The most containers, and roughly the most bytes, of one startContainers call."""
+"""The most containers of one startContainers call."""
 
 RETRY_SECONDS = 0.2
 PATIENCE_SECONDS = 10.0
@@ -75,7 +75,7 @@ class Starts:
         if self._hosted:
             return [StartTasks(node_id, tuple(tasks)) for (node_id, _), tasks in by_node.items()]
         for (node_id, address), tasks in by_node.items():
-            size = max(1, min(BATCH, BATCH_BYTES // max(self._size_of(task) for task in tasks)))
+            size = max(1, min(BATCH, MOST_TEXT // max(self._size_of(task) for task in tasks)))
             calls += [
                 _call(node_id, address, tasks[start : start + size]) for start in range(0, len(tasks), size)
             ]
@@ -116,7 +116,10 @@ class Starts:
     def _size_of(self, task: Task) -> int:
         if task.phase_index not in self._sizes:
             self._sizes[task.phase_index] = _phase_size(task.phase)
-        return self._sizes[task.phase_index] + sum(len(argument) + 6 for argument in task.spec.arguments)
+        arguments, variables = task.launch
+        return self._sizes[task.phase_index] + sum(
+            len(text) + 6 for text in (*arguments, *variables.values())
+        )
 
 
 def _phase_size(phase: PhaseSpec) -> int:

@@ -7,6 +7,11 @@ from executor.light import Record
 
 ResponseT = TypeVar("ResponseT")
 
+MOST_TEXT = 2_000_000
+"""How many characters of text a message may have that could be several: even if each of them has to be escaped, a line
+of the protocol has room for them (``rpc.wire.MAX_LINE_BYTES``).
+"""
+
 
 class Request(Record, Generic[ResponseT]):
     """The base of all requests: ``class GetThingRequest(Request["GetThingResponse"])`` calls ``getThing``.

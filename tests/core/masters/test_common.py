@@ -15,6 +15,7 @@ from yarnopp_cli.errors import (
     InvalidResourceRequestError,
 )
 from yarnopp_cli.masters import messages as m
+from yarnopp_cli.masters.commands import plan_run
 from yarnopp_cli.masters.ends import PATIENCE_SECONDS, retrying
 from yarnopp_cli.masters.jobmaster import JobMaster
 from yarnopp_cli.masters.resuming import stored_task
@@ -29,7 +30,7 @@ from yarnopp_cli.records.container_protocol import (
     UpdateContainersRequest,
     UpdateContainersResponse,
 )
-from yarnopp_cli.records.jobs import Halt, JobSpec, PhaseSpec, TaskState
+from yarnopp_cli.records.jobs import Halt, JobSpec, PhaseSpec, Sweep, TaskSpec, TaskState
 from yarnopp_cli.records.master_protocol import (
     AM_RESYNC,
     AllocateRequest,
@@ -41,6 +42,8 @@ from yarnopp_cli.records.master_protocol import (
 from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
 from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, UpdatedContainer
 from yarnopp_cli.records.state import StoredTask
+from yarnopp_cli.rpc.codec import encode_call
+from yarnopp_cli.rpc.wire import MAX_LINE_BYTES
 
 from ...steps import steps
 from .driver import ATTEMPT, TOKEN, container, ended, job, only, registered, rm_answered, tasks
@@ -116,6 +119,15 @@ def test_equal_tasks_are_one_ask_and_unequal_ones_are_not() -> None:
     mixed = (*tasks(2), *tasks(1, ExecutionType.GUARANTEED))
     spec = JobSpec("job", "YARN", (PhaseSpec("run", mixed, ("true",)),))
     assert [ask.num_containers for ask in asks_of(Script(spec).first)] == [2, 1]
+
+
+def test_tasks_with_very_long_values_are_started_in_as_many_calls_as_they_need() -> None:
+    values = tuple(f"{number}" * 60_000 for number in range(1, 81))
+    script = Script(plan_run(("true",), TaskSpec(1, Resource(10, 1)), 80, sweep=Sweep((values,))))
+    ids, commands = script.grant(asks_of(script.first))
+    starts = only(StartContainersRequest, commands)
+    assert [one for start in starts for one in start.container_ids] == ids
+    assert all(len(encode_call(1, start.request)) < MAX_LINE_BYTES for start in starts)
 
 
 def test_what_is_granted_is_started_in_one_call_a_node() -> None:

@@ -21,6 +21,7 @@ from ...machine.calls import CallReceived
 from ...machine.tokens import derive_key
 from ...records import tracker_protocol as tracker
 from ...records.history import EventKind
+from ...records.methods import MOST_TEXT
 from ...records.reports import DRAINED, GONE, NodeState
 from ...settings.declarations import ResourceManagerSettings
 from ..adoption import Adoption
@@ -30,8 +31,6 @@ from ..due import Due, DueKind
 from ..entities import HeldCall, RMNode, new_node
 from ..lives import NodeEvent
 
-MOST_OF_TASKS = 2_000_000
-"""How many characters the tasks in one answer may have: with all escapes, a line of the protocol has room for them."""
 NORMAL, RESYNC, SHUTDOWN = "NORMAL", "RESYNC", "SHUTDOWN"
 
 
@@ -315,7 +314,7 @@ class ResourceTrackerService:
     ) -> tuple[tuple[tracker.TaskToStart, ...], tuple[tracker.LaunchTemplate, ...]]:
         """The hosted masters' tasks that ``node`` is to start, as many as one answer has room for, with the templates
         that it lacks."""
-        tasks = node.tasks_to_start.take_fresh(number, _size_of, MOST_OF_TASKS)
+        tasks = node.tasks_to_start.take_fresh(number, _size_of, MOST_TEXT)
         new = {task.template_id for task in tasks} - node.templates_told
         node.templates_told |= new
         return tasks, tuple(self._rm.templates[one] for one in sorted(new) if one in self._rm.templates)
