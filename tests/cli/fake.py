@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from executor.light import made_of
 from executor.records import (
     ContainerState,
     ContainerStatus,
@@ -29,6 +30,7 @@ from yarnopp_cli.records.reports import (
     ApplicationAttemptReport,
     ApplicationReport,
     ClusterInfo,
+    ContainerGrant,
     ContainerReport,
     FinalApplicationStatus,
     JobSummary,
@@ -173,15 +175,7 @@ class Cluster:
                 )
             ),
             "getApplicationAttempts": lambda _: rm.GetApplicationAttemptsResponse(tuple(self.attempts)),
-            "getContainers": lambda request: rm.GetContainersResponse(
-                tuple(
-                    one
-                    for one in self.containers
-                    if (not request.application_id or one.application_id == request.application_id)
-                    and (not request.container_ids or one.container_id in request.container_ids)
-                    and (request.finished or one.state is not ContainerState.DONE)
-                )
-            ),
+            "getContainers": self._get_containers,
             "getQueueInfo": lambda _: rm.GetQueueInfoResponse(tuple(self.queues)),
             "waitForApplications": self._wait,
             "forceKillApplication": self._kill,
@@ -192,6 +186,18 @@ class Cluster:
                 replace_app(self.app(request.application_id), priority=request.priority)
             ),
         }
+
+    def _get_containers(self, request: rm.GetContainersRequest) -> rm.GetContainersResponse:
+        found = tuple(
+            one
+            for one in self.containers
+            if (not request.application_id or one.application_id == request.application_id)
+            and (not request.container_ids or one.container_id in request.container_ids)
+            and (request.finished or one.state is not ContainerState.DONE)
+        )
+        if not request.grants_only:
+            return rm.GetContainersResponse(found)
+        return rm.GetContainersResponse((), tuple(made_of(ContainerGrant, one) for one in found))
 
     def _wait(self, request: rm.WaitForApplicationsRequest) -> rm.WaitForApplicationsResponse:
         found = tuple(one for one in self.applications if one.application_id in request.application_ids)

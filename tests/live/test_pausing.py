@@ -13,10 +13,12 @@ from typing import Any
 import psutil
 import pytest
 
+from executor.light import replace
 from executor.linux.procfs import standing
 from executor.records import ContainerUsage
 from yarnopp_cli.client.local import LocalClient
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
+from yarnopp_cli.records.reports import ContainerReport
 
 from .conftest import ROOT, Yopp, processes_of, wait_until
 
@@ -85,6 +87,24 @@ def reports(process: subprocess.Popen[str]) -> dict[str, Any]:
     out, error = process.communicate(timeout=60)
     assert process.returncode == 0, error
     return dict(json.loads(out)["app"])
+
+
+def test_a_list_of_all_has_what_the_rm_granted_and_what_nodes_know(
+    pausing: Yopp, client: LocalClient
+) -> None:
+    """It is put together of both, without what only their nodes know being sent twice."""
+    job = pausing.start("run", "-q", "-O", "-n", "3", "--memory", "100", "--priority", "2", "sleep", "60")
+    wait_until(lambda: sorted(states(pausing).values()) == ["QUEUED", "RUNNING", "RUNNING"], what="two run")
+
+    def settled(reports: tuple[ContainerReport, ...]) -> list[ContainerReport]:
+        return [replace(one, usage=ContainerUsage()) for one in reports]
+
+    together = client.containers(nodes=client.nodes())
+    assert settled(together) == settled(client.containers()) and len(together) == 3
+    assert [one.task for one in together] == [1, 2, 3] and all(one.command for one in together)
+    assert all(report.submitted_at_ms for report in together) and together[0].pid
+    job.send_signal(signal.SIGINT)
+    job.communicate(timeout=20)
 
 
 def test_a_full_node_of_spinners_pauses_for_a_guaranteed_one_and_goes_on(pausing: Yopp) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 
 from executor.hints import TYPE_CHECKING
+from executor.light import replace
 from executor.records import ContainerState, ContainerStatus
 
 from ..errors import (
@@ -30,6 +31,7 @@ from ..records.reports import (
     ApplicationAttemptReport,
     ApplicationReport,
     ClusterInfo,
+    ContainerGrant,
     ContainerReport,
     NodeReport,
     NodeState,
@@ -255,20 +257,26 @@ class LocalClient:
         """
         request = request or rm.GetContainersRequest()
         asked = self._ask_ahead(request, nodes or ())
-        reports = self.container_reports(request)
+        answer = self.ask(replace(request, grants_only=bool(asked) and not request.finished))
+        live: list[ContainerGrant | ContainerReport] = list(answer.grants)
+        live += [one for one in answer.containers if one.state is not ContainerState.DONE]
         wanted: dict[str, list[str]] = {}
-        for report in reports:
-            if report.state is not ContainerState.DONE:
-                wanted.setdefault(report.node_id, []).append(report.container_id)
+        for one in live:
+            wanted.setdefault(one.node_id, []).append(one.container_id)
         if not wanted:
-            return reports
+            return answer.containers
         found: dict[str, ContainerStatus] = {}
         for node in self.nodes() if nodes is None else nodes:
             if node.node_id in wanted and _answers(node):
                 found.update(self._statuses(node, wanted[node.node_id], asked.get(node.node_id)))
+        reports = {report.container_id: report for report in answer.containers}
+        grants = {grant.container_id: grant for grant in answer.grants}
+        if untold := tuple(name for name in grants if name not in found or not found[name].command):
+            in_full = self.container_reports(rm.GetContainersRequest(container_ids=untold))
+            reports |= {report.container_id: report for report in in_full}
         return tuple(
-            report.merged(found[report.container_id]) if report.container_id in found else report
-            for report in reports
+            reports.get(name, one).merged(found[name]) if name in found else reports[name]
+            for name, one in (grants or reports).items()
         )
 
     def _ask_ahead(self, request: rm.GetContainersRequest, nodes: Iterable[NodeReport]) -> dict[str, int]:

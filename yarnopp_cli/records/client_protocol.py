@@ -12,6 +12,7 @@ from .reports import (
     ApplicationAttemptReport,
     ApplicationReport,
     ClusterInfo,
+    ContainerGrant,
     ContainerReport,
     FinalApplicationStatus,
     JobSummary,
@@ -285,18 +286,21 @@ class GetClusterNodesResponse(Record):
 
 
 class GetContainersRequest(Request["GetContainersResponse"]):
-    """Containers of an application, on a node, or all; ``finished`` adds those that have ended."""
+    """Containers of an application, on a node, or all; ``finished`` adds those that have ended. ``grants_only``: the
+    caller asks their nodes, too."""
 
     application_id: str = ""
     node_id: str = ""
     container_ids: tuple[str, ...] = ()
     finished: bool = False
+    grants_only: bool = False
 
 
 class GetContainersResponse(Record):
-    """In order of allocation."""
+    """In order of allocation; ``grants`` only, if only these are requested."""
 
     containers: tuple[ContainerReport, ...]
+    grants: tuple[ContainerGrant, ...] = ()
 
 
 class ChangeContainerRequest(Request["ChangeContainerResponse"], method="updateContainer"):

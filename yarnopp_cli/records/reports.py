@@ -293,6 +293,35 @@ class ContainerReport(ContainerFacts):
         )
 
 
+class ContainerGrant(Record):
+    """What the RM alone knows of a live container; its node knows the rest of its report, and more precisely."""
+
+    container_id: str
+    application_id: str
+    node_id: str
+    user: str = ""
+    diagnostics: str = ""
+    priority: int = 0
+    allocated_at_ms: int = 0
+    is_am: bool = False
+    promoted_at_ms: int = 0
+    preemptions: int = 0
+    submitted_at_ms: int = 0
+    eligible_at_ms: int = 0
+    task: int | None = None
+
+    def merged(self, status: ContainerStatus) -> ContainerReport:
+        """The report, of this and what its node knows."""
+        return made_of(
+            ContainerReport,
+            self,
+            status,
+            application_id=self.application_id,
+            user=status.user or self.user,
+            diagnostics=status.diagnostics or self.diagnostics,
+        )
+
+
 class QueueAcl(Record):
     """Who has an access type: ``names``, "*" for all."""
 

@@ -10,6 +10,7 @@ from ..records.reports import (
     ApplicationAttemptReport,
     ApplicationReport,
     ApplicationResourceUsage,
+    ContainerGrant,
     ContainerReport,
     NodeReport,
 )
@@ -35,6 +36,22 @@ def container_report(container: RMContainer) -> ContainerReport:
         user=app.user,
         submitted_at_ms=app.submitted_at_ms,
         finished_at_ms=told.finished_at_ms or container.finished_at_ms,
+        task=app.task_of(container.id),
+    )
+
+
+def container_grant(container: RMContainer) -> ContainerGrant:
+    """What its node does not know of a container."""
+    app = container.app
+    return made_of(
+        ContainerGrant,
+        container,
+        container.status or _NOTHING_TOLD,
+        container_id=container.id,
+        application_id=app.id,
+        node_id=container.node.node_id,
+        user=app.user,
+        submitted_at_ms=app.submitted_at_ms,
         task=app.task_of(container.id),
     )
 

@@ -26,7 +26,7 @@ from ..entities import HOSTED, RMApp
 from ..lives import Phase
 from ..mapreduce import map_reduce_report
 from ..postponed import check_postponed
-from ..reports import application_report, attempt_report, container_report
+from ..reports import application_report, attempt_report, container_grant, container_report
 from ..scheduler.queues import total_of
 from ..waits import Waits
 from .queue_service import QueueService
@@ -257,6 +257,8 @@ class ClientRMService:
             self._rm.node(request.node_id)
             found = [container for container in found if container.node.node_id == request.node_id]
         found.sort(key=lambda container: container.sequence)
+        if request.grants_only:
+            return client.GetContainersResponse((), tuple(map(container_grant, found)))
         return client.GetContainersResponse(tuple(map(container_report, found)))
 
     def get_figures(self, _: GetSchedulerFiguresRequest) -> GetSchedulerFiguresResponse:
