@@ -109,7 +109,8 @@ class MasterLoop:
             if descriptor in by_descriptor:
                 self._receive(by_descriptor[descriptor])
             else:
-                self._on_signals()
+                for stop in self._stops.received():
+                    self._runner.post(stop)
         for connection in connections:
             if connection.has_answers:
                 self._receive(connection)
@@ -139,10 +140,6 @@ class MasterLoop:
         lost = [key for key in self._calls if key[0] is connection]
         for command in [self._calls.pop(key) for key in lost]:
             self._runner.post(m.CallFailed(command, error))
-
-    def _on_signals(self) -> None:
-        for stop in self._stops.received():
-            self._runner.post(stop)
 
     def _perform(self, command: m.Command) -> None:
         match command:

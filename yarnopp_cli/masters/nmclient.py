@@ -7,7 +7,7 @@ makes notices about changes of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from executor.light import replace
 
@@ -17,7 +17,6 @@ from ..records.container_protocol import (
     StopContainersRequest,
     UpdateContainersRequest,
 )
-from ..records.jobs import PhaseSpec
 from ..records.methods import MOST_TEXT
 from ..records.reports import DRAINED, NodeReport, NodeState
 from ..records.requests import ContainerLaunchContext
@@ -114,17 +113,15 @@ class Starts:
         return replace(call, request=requests, container_ids=tuple(name for name, _ in pairs))
 
     def _size_of(self, task: Task) -> int:
+        phase, (arguments, variables) = task.phase, task.launch
         if task.phase_index not in self._sizes:
-            self._sizes[task.phase_index] = _phase_size(task.phase)
-        arguments, variables = task.launch
-        return self._sizes[task.phase_index] + sum(
-            len(text) + 6 for text in (*arguments, *variables.values())
-        )
+            texts = (*phase.command, *phase.environment, *phase.environment.values(), *phase.files.values())
+            self._sizes[task.phase_index] = 2000 + _size(texts)
+        return self._sizes[task.phase_index] + _size((*arguments, *variables.values()))
 
 
-def _phase_size(phase: PhaseSpec) -> int:
-    texts = [*phase.command, *phase.environment, *phase.environment.values(), *phase.files.values()]
-    return 2000 + sum(len(text) + 6 for text in texts)
+def _size(texts: Iterable[str]) -> int:
+    return sum(len(text) + 6 for text in texts)
 
 
 def _call(node_id: str, address: str, tasks: list[Task]) -> CallNode:

@@ -74,7 +74,7 @@ def read(body: Mapping[str, Any], *, shell_program: str, max_preemptions: int) -
         application_type=_text(body, "application-type") or "YARN",
         am_resource=_resource(_table(body, "resource")),
         max_attempts=max(0, _whole(body, "max-app-attempts", 0)),
-        tags=_tags(body),
+        tags=tuple(dict.fromkeys(_entries(body, "application-tags", "tag", str, "{tag: [texts]}"))),
         timeout_ms=_timeout_ms(body),
         keep_containers_across_attempts=_flag(body, "keep-containers-across-application-attempts"),
         node_label_expression=label,
@@ -351,10 +351,6 @@ def _command(spec: Mapping[str, Any]) -> str:
     if "\0" in command:
         raise UsageError("the command has a NUL byte, which a shell cannot read")
     return command
-
-
-def _tags(body: Mapping[str, Any]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_entries(body, "application-tags", "tag", str, "{tag: [texts]}")))
 
 
 def _timeout_ms(body: Mapping[str, Any]) -> int:

@@ -92,7 +92,7 @@ class ResourceManager:
             client.GetApplicationAttemptsRequest: clients.get_attempts,
             client.GetClusterNodesRequest: clients.get_nodes,
             client.GetContainersRequest: clients.get_containers,
-            client.GetClusterInfoRequest: clients.get_info,
+            client.GetClusterInfoRequest: clients.info,
             client.GetQueueInfoRequest: queues.get_queues,
             client.UpdateApplicationTimeoutsRequest: clients.limit_lifetime,
             client.UpdateApplicationTagsRequest: clients.set_tags,

@@ -271,11 +271,7 @@ class ClientRMService:
         )
         return self._rm.metrics.figures(pending, self._ledger.assigned.last(self._rm.now))
 
-    def get_info(self, _: client.GetClusterInfoRequest) -> ClusterInfo:
-        """The cluster in short."""
-        return self.info()
-
-    def info(self) -> ClusterInfo:
+    def info(self, _: client.GetClusterInfoRequest | None = None) -> ClusterInfo:
         """The cluster in short."""
         identity, scheduler = self._rm.identity, self._rm.scheduler
         nodes = self._rm.nodes.values()

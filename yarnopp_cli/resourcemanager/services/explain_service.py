@@ -58,13 +58,11 @@ class ExplainService:
         """Explain one id. Raises the error of its kind if it does not exist."""
         name = request.id
         if name.startswith("container_"):
-            explanation = self._container(name)
-        elif name.startswith(("application_", "appattempt_")):
-            explanation = self._application(self._rm.application(name))
-        else:
-            node = self._snapshot(self._rm.node(name), self._finished())
-            explanation = explanations.explain_node(node, self._rm.now_ms)
-        return explanation
+            return self._container(name)
+        if name.startswith(("application_", "appattempt_")):
+            return self._application(self._rm.application(name))
+        node = self._snapshot(self._rm.node(name), self._finished())
+        return explanations.explain_node(node, self._rm.now_ms)
 
     def _finished(self, app: RMApp | None = None) -> list[ContainerReport]:
         """Ended containers that estimates learn from: the latest, and the latest of ``app``."""

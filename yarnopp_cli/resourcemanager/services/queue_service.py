@@ -123,7 +123,8 @@ class QueueService:
                 hint="name another queue (--queue), or ask the administrator of the cluster",
             )
         limit, in_all = self._maximum_applications(leaf), self._rm.capacity.maximum_applications
-        here, living = len(leaf.attempts), sum(map(len, self._attempts_by_queue()))
+        here = len(leaf.attempts)
+        living = sum(len(one.attempts) for one in self._rm.scheduler.queues.leaves.values())
         if here >= limit or living >= in_all:
             raise InvalidStateError(
                 f"Queue {leaf.path} already has {here} applications, cannot accept submission of another",
@@ -132,9 +133,6 @@ class QueueService:
                 else f"the cluster's maximum is {in_all}",
                 hint="wait for one to end",
             )
-
-    def _attempts_by_queue(self) -> list[dict[str, RMAppAttempt]]:
-        return [leaf.attempts for leaf in self._rm.scheduler.queues.leaves.values()]
 
     def _maximum_applications(self, leaf: LeafQueue[RMAppAttempt]) -> int:
         """How many applications may live in a queue: its own number, or its share of the scheduler's."""
