@@ -31,6 +31,7 @@ from .container_ledger import ContainerLedger
 from .container_updates import ContainerUpdates
 from .context import RMContext
 from .due import DueKind
+from .hosting.calls import HostedCalls
 from .hosting.masters import HostedMasters
 from .invariants import check_invariants
 from .lifetime import Lifetime
@@ -75,7 +76,8 @@ class ResourceManager:
         self._masters = masters = ApplicationMasterService(context, ledger, adoption, manager, updates)
         self._queues = queues = QueueService(context, read_queues)
         self._clients = clients = ClientRMService(context, ledger, manager, queues)
-        self._hosting = hosting = HostedMasters(context, ledger, manager, masters, clients)
+        hosted_calls = HostedCalls(context, ledger, masters, clients)
+        self._hosting = hosting = HostedMasters(context, manager, clients, hosted_calls)
         self._postponed = postponed = Postponed(context, manager, hosting)
         self._history = HistoryService(context)
         self._admin = administration = AdminService(context, ledger)

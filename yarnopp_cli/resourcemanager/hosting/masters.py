@@ -16,11 +16,7 @@ from dataclasses import InitVar, dataclass, field
 from executor.core.cell import Cell, MachineCrashed
 from executor.light import replace
 
-from ...errors import (
-    EXIT_FAILURE,
-    ApplicationNotFoundError,
-    MastersNotHostedError,
-)
+from ...errors import EXIT_FAILURE, ApplicationNotFoundError, MastersNotHostedError
 from ...machine.calls import CallReceived
 from ...masters import messages as m
 from ...masters.jobmaster import JobMaster
@@ -32,11 +28,9 @@ from ...records.reports import FinalApplicationStatus
 from ...records.state import StoredApplication, StoredLife
 from ..app_manager import RMAppManager
 from ..commands import KeepCrash
-from ..container_ledger import ContainerLedger
 from ..context import RMContext
 from ..due import Due, DueKind
 from ..entities import RMApp
-from ..services.application_master_service import ApplicationMasterService
 from ..services.client_rm_service import ClientRMService
 from .calls import HostedCalls
 from .checking import check_job, check_sizes
@@ -82,22 +76,17 @@ class HostedMasters:
     """All of them, by application."""
 
     def __init__(
-        self,
-        context: RMContext,
-        ledger: ContainerLedger,
-        manager: RMAppManager,
-        masters: ApplicationMasterService,
-        clients: ClientRMService,
+        self, context: RMContext, manager: RMAppManager, clients: ClientRMService, calls: HostedCalls
     ) -> None:
         self._rm = context
         self._manager = manager
         self._clients = clients
+        self._calls = calls
         self._jobs: dict[str, HostedJob] = {}
         self._stops: dict[str, client.StopJobRequest] = {}
         self._ends: dict[str, client.JobEnd] = {}
         #: what jobs have run whose tasks are not kept any more
         self._past = PastJobs()
-        self._calls = HostedCalls(context, ledger, masters, clients)
 
     # -- what clients ask ------------------------------------------------------------------------------------
 
