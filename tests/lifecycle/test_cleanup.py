@@ -206,3 +206,14 @@ def test_groups_go_with_all_that_runs_in_them(
             driver.thaw("container_1_0001_01_000002")
             process.kill()
         process.communicate()
+
+
+@pytest.mark.cgroup
+def test_the_level_of_a_node_that_was_killed_while_it_removed_its_groups_goes(
+    run_dir: RunDir, where: cleanup.Places, driver: CgroupDriver
+) -> None:
+    one, *others = sorted({os.path.dirname(place) for place in driver.describe().locations.values()})
+    os.rmdir(os.path.join(one, "nm-45454"))
+    assert all(f"{parent}/nm-45454" in cleanup.groups(run_dir, HIERARCHY) for parent in others)
+    assert cleanup.clear(run_dir, where).problems == ()
+    assert not any(map(os.path.exists, (one, *others)))

@@ -18,7 +18,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from executor.errors import CgroupError, StateStoreError
 from executor.hints import TYPE_CHECKING
@@ -151,7 +151,7 @@ def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
     """
     found: dict[str, None] = {}
     for base in _bases(run_dir):
-        parent = os.path.join(base, hierarchy.strip("/"), run_dir.key)
+        parent = os.path.join(base, _level(run_dir, hierarchy))
         with contextlib.suppress(OSError):
             found.update(
                 (os.path.join(parent, entry), None)
@@ -159,6 +159,11 @@ def groups(run_dir: RunDir, hierarchy: str) -> tuple[str, ...]:
                 if _NODE.fullmatch(entry)
             )
     return tuple(found)
+
+
+def _level(run_dir: RunDir, hierarchy: str) -> str:
+    """The path, below a base, of the cgroup that holds those of this run directory's nodes."""
+    return os.path.join(hierarchy.strip("/"), run_dir.key)
 
 
 def _bases(run_dir: RunDir) -> Iterator[str]:
@@ -197,6 +202,7 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
     ended: list[str] = []
     problems: list[str] = []
     deadline = time.monotonic() + KILL_SECONDS
+    bases = tuple(dict.fromkeys(_bases(run_dir)))
     removed = [group for group in groups(run_dir, where.hierarchy) if ports is None or _port(group) in ports]
     unreadable: set[int] = set()
     _end_pools(run_dir, ports)  # before anything else, so that no zygote starts further launchers
@@ -211,7 +217,8 @@ def clear(run_dir: RunDir, where: Places, *, ports: frozenset[int] | None = None
             if record.state is not ContainerState.DONE and _end(record, deadline, problems):
                 ended.append(record.spec.container_id)
     for group in removed:
-        _remove_group(group, deadline, where.hierarchy, problems)
+        _remove_group(group, deadline, problems)
+    _remove_levels(bases, _level(run_dir, where.hierarchy))
     for port in _node_ports(run_dir, ports):
         if port in unreadable:
             continue  # without the records, its containers could not be found any more
@@ -258,8 +265,8 @@ def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:
     return True
 
 
-def _remove_group(group: str, deadline: float, hierarchy: str, problems: list[str]) -> None:
-    from executor.linux.cgroups.groups import kill_until_empty, remove_groups, remove_upwards
+def _remove_group(group: str, deadline: float, problems: list[str]) -> None:
+    from executor.linux.cgroups.groups import kill_until_empty, remove_groups
 
     begun = time.monotonic()
     try:
@@ -269,7 +276,13 @@ def _remove_group(group: str, deadline: float, hierarchy: str, problems: list[st
         return
     if not remove_groups((group,), REMOVE_SECONDS):
         problems.append(f"the cgroup {group} cannot be removed")
-        return
-    key = os.path.dirname(group)
-    relative = os.path.join(hierarchy.strip("/"), os.path.basename(key))
-    remove_upwards(key[: -len(relative) - 1], relative)
+
+
+def _remove_levels(bases: Iterable[str], level: str) -> None:
+    """Remove the cgroup that held those of the nodes, and empty ones above it, also where none of a node is left: one
+    that was killed at its end may have removed its own and not yet this one."""
+    from executor.linux.cgroups.groups import remove_upwards
+
+    for base in bases:
+        if os.path.isdir(os.path.join(base, level)):
+            remove_upwards(base, level)
