@@ -16,7 +16,7 @@ from executor.linux.cgroups import CgroupDriver, discover
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 
-from .check import FAIL, OK, WARN, Check, Examined
+from .check import FAIL, OK, WARN, Check, Examined, failed
 
 PROBE = "probe"
 DEADLINE_SECONDS = 3.0
@@ -36,7 +36,7 @@ def limits(examined: Examined) -> Iterator[Check]:
     try:
         driver = discover(settings, group=f"{examined.run_dir.key}/doctor-{os.getpid()}")
     except ExecutorError as error:
-        yield Check("cgroups", FAIL, error.message, error.because, error.hint)
+        yield failed("cgroups", error)
         return
     report = driver.describe()
     found = report.mode + (f" ({', '.join(report.controllers)})" if report.controllers else "")

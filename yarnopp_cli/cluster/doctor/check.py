@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from executor.errors import ExplainedError
 from executor.light import Record
 
 from ...settings.loading import Configuration, Findings
@@ -23,6 +24,11 @@ class Check(Record):
     found: str
     why: str = ""
     fix: str = ""
+
+
+def failed(name: str, error: ExplainedError) -> Check:
+    """What an error says as a finding."""
+    return Check(name, FAIL, error.message, error.because, error.hint)
 
 
 class Examined(Record):

@@ -16,7 +16,7 @@ from ...web.listening import parse, port_problem
 from .. import cleanup
 from ..inspection import inspect_cluster, other_version
 from ..plan import running_configuration
-from .check import FAIL, OK, WARN, Check, Examined
+from .check import FAIL, OK, WARN, Check, Examined, failed
 
 FREE_WARN_MB = 500
 FREE_FAIL_MB = 10
@@ -53,7 +53,7 @@ def run_directory(examined: Examined) -> Iterator[Check]:
     try:
         run_dir.check()
     except YoppError as error:
-        yield Check("run directory", FAIL, error.message, error.because, error.hint)
+        yield failed("run directory", error)
         return
     above = existing(run_dir.path)
     if not os.access(above, os.W_OK | os.X_OK):
@@ -158,7 +158,7 @@ def _page_port(examined: Examined, what: str, name: str, address: str) -> Check:
     try:
         host, ip, port = parse(address, name, loopback_only=loopback_only)
     except YoppError as error:
-        return Check(what, FAIL, error.message, error.because, error.hint)
+        return failed(what, error)
     problem = port_problem(ip, port)
     if not problem:
         return Check(

@@ -18,7 +18,7 @@ from ...errors import YoppError
 from ...settings.declarations import NodeManagerSettings
 from ..capacity import Wish, plan_capacity, reserve_mb
 from ..rundir import RunDir
-from .check import FAIL, OK, WARN, Check, Examined
+from .check import FAIL, OK, WARN, Check, Examined, failed
 
 FILES_LEAST = 1024
 PROCESSES_LEAST = 1024
@@ -85,7 +85,7 @@ def machine(examined: Examined) -> Iterator[Check]:
     try:
         planned = plan_capacity(examined.configuration, Wish())
     except YoppError as error:
-        yield Check("node size", FAIL, error.message, error.because, error.hint)
+        yield failed("node size", error)
         return
     size = f"{planned.nodes[0].vcores} vcores, {planned.nodes[0].memory} MB for a single node"
     yield Check("node size", WARN if planned.warnings else OK, size, "; ".join(planned.warnings))
