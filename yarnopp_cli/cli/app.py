@@ -16,6 +16,7 @@ from ..errors import (
     EXIT_FAILURE,
     EXIT_HADOOP_USAGE,
     EXIT_NOT_PERMITTED,
+    EXIT_READER_GONE,
     EXIT_USAGE,
     UsageError,
     YoppError,
@@ -27,7 +28,6 @@ from .frame.options import BadValueError
 from .words import given, own_words, understood
 
 EXIT_BUG = 70
-EXIT_BROKEN_PIPE = 141
 
 
 def run(argv: Sequence[str]) -> int:
@@ -121,7 +121,7 @@ def _closed(error: output.OutputClosedError) -> int:
     output.abandon(sys.stdout)
     if not error.broken_pipe:
         output.error(error)
-    return EXIT_BROKEN_PIPE if error.broken_pipe else error.exit_code
+    return EXIT_READER_GONE if error.broken_pipe else error.exit_code
 
 
 def _refused(error: OSError, argv: Sequence[str]) -> int:

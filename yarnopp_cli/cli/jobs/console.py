@@ -10,7 +10,7 @@ import time
 from executor.hints import TYPE_CHECKING
 from executor.light import Record
 
-from ...errors import EXIT_FAILURE, YoppError
+from ...errors import EXIT_FAILURE, EXIT_READER_GONE, YoppError
 from ...jobs import progress
 from ...jobs.output import OutputFollower, Sink
 from ...jobs.watching import SignalWatch
@@ -32,7 +32,6 @@ LINE_SECONDS = 10.0
 CLOCK_SECONDS = 1.0
 """How often the progress line of several tasks is drawn anew on a terminal where none did."""
 BAR_CELLS = 24
-EXIT_READER_GONE = 141
 _LEFT_CONTAINER = frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.KILLED, TaskState.WAITING})
 
 

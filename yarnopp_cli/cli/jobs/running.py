@@ -12,7 +12,14 @@ from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, replace
 from executor.records import Resource
 
-from ...errors import EXIT_FAILURE, EXIT_INTERRUPTED, ConnectionFailedError, YoppError, one_line
+from ...errors import (
+    EXIT_FAILURE,
+    EXIT_INTERRUPTED,
+    EXIT_READER_GONE,
+    ConnectionFailedError,
+    YoppError,
+    one_line,
+)
 from ...jobs import progress
 from ...jobs.client import JobClient
 from ...jobs.commands import without_values
@@ -34,7 +41,7 @@ from ...rpc.blocking import Connection
 from ...settings.declarations import ResourceManagerSettings
 from ..frame.output import Printer
 from ..frame.session import Session
-from .console import EXIT_READER_GONE, JobConsole, Shown
+from .console import JobConsole, Shown
 
 if TYPE_CHECKING:
     from ...jobs.loop import MasterLoop
