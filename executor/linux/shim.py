@@ -382,28 +382,15 @@ class ExitWatcher:
         ``is_child``: it is our child and was not waited for, so its pid cannot belong to another process.
         """
         try:
-            fd = os.pidfd_open(pid)
-        except ProcessLookupError:
-            self._loop.call_soon(ended, Ended())
-            return
+            fd = _pidfd_of(pid, None if is_child else start)
         except OSError as error:
             LOG.warning("cannot watch %d yet: %s", pid, error.strerror)
             again = partial(self.watch, pid, start, ended, is_child=is_child)
             self._loop.call_later(RETRY_SECONDS, again)
             return
-        if not is_child:
-            try:
-                same = is_alive(pid, start)
-            except OSError as error:
-                LOG.warning("cannot watch %d yet: %s", pid, error.strerror)
-                os.close(fd)
-                self._loop.call_later(RETRY_SECONDS, self.watch, pid, start, ended)
-                return
-            if not same:
-                # It has ended, or the pid belongs to another process by now.
-                os.close(fd)
-                self._loop.call_soon(ended, Ended())
-                return
+        if fd < 0:
+            self._loop.call_soon(ended, Ended())
+            return
         self._fds[pid] = fd
         self._loop.add_reader(fd, self._readable, pid, ended)
 
@@ -421,6 +408,22 @@ class ExitWatcher:
         """Stop watching; the processes continue."""
         for pid in list(self._fds):
             self._forget(pid)
+
+
+def _pidfd_of(pid: int, start: int | None) -> int:
+    """A pidfd of exactly that process, or of whichever has that pid if ``start`` is None; -1 if it has ended. Raises
+    OSError if that cannot be known now."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return -1
+    same = False
+    try:
+        same = start is None or is_alive(pid, start)
+    finally:
+        if not same:
+            os.close(fd)
+    return fd if same else -1
 
 
 def reap(pid: int) -> Ended:
