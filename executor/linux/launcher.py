@@ -366,9 +366,8 @@ class Figures:
             and figures[2] <= self.memory + LEFT_BYTES
             and (self.resets_peak or figures[3] <= LASTING_PEAK_BYTES)
         )
-        self._last = (
-            figures if self.clean else None
-        )  # what is left is ended by the node, and counts until then
+        # What is left is ended by the node, and counts until then.
+        self._last = figures if self.clean else None
         return figures
 
     def _reset(self) -> bool:

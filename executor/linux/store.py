@@ -306,9 +306,8 @@ class StateStore:
             ) from None
         known = self._read_journal(contents, tidy=tidy) if contents is not None else {}
         known = {record.spec.container_id: (record, 0) for record in old} | known
-        if (
-            self.rebooted()
-        ):  # a process of now that has the pid and the start time of one of then is another one
+        if self.rebooted():
+            # A process of now that has the pid and the start time of one of then is another one.
             known = {one: (_without_process(record), number) for one, (record, number) in known.items()}
         if tidy:
             self._known, self._loaded = known, True

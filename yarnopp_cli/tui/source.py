@@ -61,9 +61,8 @@ def in_thread(function: Callable[[], T]) -> asyncio.Future[T]:
 
     def run() -> None:
         settle: Callable[[Any], None] = future.set_exception
-        outcome: object = RuntimeError(
-            "the call ended without an answer"
-        )  # replaced below, except after a bug
+        # Replaced below, except after a bug.
+        outcome: object = RuntimeError("the call ended without an answer")
         try:
             settle, outcome = future.set_result, function()
         except (YoppError, OSError) as error:

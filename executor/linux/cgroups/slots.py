@@ -138,9 +138,8 @@ class SlotGroup:
         cpu, throttled, memory, peak, kills, _ = figures
         baseline = self.baseline
         if peak <= baseline.peak:
-            peak = (
-                0  # an earlier container's, which this kernel cannot reset: the highest sample has to suffice
-            )
+            # It is an earlier container's, which this kernel cannot reset: the highest sample has to suffice.
+            peak = 0
         self._highest = max(self._highest, peak, memory)
         return ContainerUsage(
             cpu_seconds=max(0.0, cpu - baseline.cpu_seconds),

@@ -109,9 +109,8 @@ def _blank(words: list[str]) -> None:
         return
     with contextlib.suppress(OSError, ValueError, IndexError):
         with open("/proc/self/stat", "rb") as file:
-            begin, end = (
-                int(one) for one in file.read().rpartition(b")")[2].split()[45:47]
-            )  # arg_start, arg_end
+            arg_start, arg_end = file.read().rpartition(b")")[2].split()[45:47]
+        begin, end = int(arg_start), int(arg_end)
         with open("/proc/self/mem", "r+b", buffering=0) as memory:
             memory.seek(begin)
             line = memory.read(end - begin)

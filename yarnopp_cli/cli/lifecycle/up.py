@@ -191,7 +191,6 @@ def _split(log: str) -> bool:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(writing, 1)
     os.dup2(writing, 2)
-    os.closerange(
-        3, os.sysconf("SC_OPEN_MAX")
-    )  # whoever waits for the end of a pipe waits for this process alone
+    # Whoever waits for the end of a pipe waits for this process alone.
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     return False
