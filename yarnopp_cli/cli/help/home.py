@@ -6,6 +6,7 @@ from ...errors import ConnectionFailedError, YoppError
 from ...views.text import megabytes, number_of, vcores
 from ..frame.output import Printer
 from ..frame.session import Context
+from ..lifecycle.status import load_text
 
 _KNOW = """
   yopp up                          start a cluster that stays
@@ -36,6 +37,5 @@ def _status() -> str:
         return f"yopp: {problem.message}."
     return (
         f"yopp: {number_of(info.nodes_running, 'node')}, {vcores(info.total.vcores)}, {megabytes(info.total.memory)}; "
-        f"{number_of(info.applications_running, 'application')}; containers: {info.containers_running} running, "
-        f"{info.containers_queued} queued, {info.containers_paused} paused."
+        f"{load_text(info)}."
     )

@@ -15,6 +15,7 @@ from ..frame.session import Session, print_raw
 if TYPE_CHECKING:
     from ...client.yarn import YarnClient
     from ...cluster.inspection import ClusterStatus, NodeStatus
+    from ...records.reports import ClusterInfo
 
 EXIT_PARTLY = 4
 
@@ -107,12 +108,17 @@ def _lines(seen: ClusterStatus) -> list[str]:
     lines.append(f"  rm {rm}{web}")
     lines += [f"  nm {node_line(seen, node)}" for node in seen.nodes]
     if info is not None:
-        lines.append(
-            f"  {number_of(info.applications_running, 'application')}; containers: {info.containers_running} running, "
-            f"{info.containers_queued} queued, {info.containers_paused} paused"
-        )
+        lines.append(f"  {load_text(info)}")
     lines.append(f"  run directory {seen.run_dir.path}")
     return lines
+
+
+def load_text(info: ClusterInfo) -> str:
+    """What runs and waits in the cluster, in words."""
+    return (
+        f"{number_of(info.applications_running, 'application')}; containers: {info.containers_running} running, "
+        f"{info.containers_queued} queued, {info.containers_paused} paused"
+    )
 
 
 def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
