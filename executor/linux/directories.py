@@ -304,9 +304,10 @@ class Directories:
         return found
 
     def remove_exit_files(self, container_id: str) -> None:
-        """Remove all exit files of a container."""
+        """Remove all exit files of a container, the newest first: what an interruption leaves has no gap, behind which
+        the next run would not look."""
         self._barred.discard(container_id)
-        for path in self.exit_files(container_id):
+        for path in reversed(self.exit_files(container_id)):
             try:
                 os.unlink(path)
             except OSError as error:
