@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from yarnopp_cli.report.plots import _sampled, by_node
+import warnings
+
+from yarnopp_cli.report.plots import _sampled, by_node, waits_svg
 from yarnopp_cli.report.timeline import Line
 
 
@@ -17,3 +19,9 @@ def test_lines_of_a_node_stand_together_in_their_order() -> None:
 
 def test_a_step_function_is_read_at_each_moment() -> None:
     assert _sampled([(10, 2), (20, 0), (30, 5)], [5, 10, 15, 20, 29, 30, 99]) == [0, 2, 2, 0, 0, 5, 5]
+
+
+def test_waiting_times_are_drawn_where_no_container_has_run() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # they would be shown above the answer of the command
+        assert "<svg" in waits_svg([])

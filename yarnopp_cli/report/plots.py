@@ -199,7 +199,8 @@ def waits_svg(found: Sequence[Line]) -> str:
         axes.set_ylabel("share of containers")
         axes.set_ylim(0, 1.02)
         axes.set_xlim(left=0)
-        axes.legend(loc="lower right", frameon=False, fontsize=8)
+        if timeline.waits(found):  # without a curve there is nothing to explain
+            axes.legend(loc="lower right", frameon=False, fontsize=8)
 
     return _svg(draw, 2.6)
 
