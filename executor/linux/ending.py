@@ -94,7 +94,7 @@ class Ender:
                 alone_since = None
                 for pid in offspring:
                     send(pid, signal.SIGKILL)
-                await beside(None, self._context.kill, held.container_id)
+                await self._sweep(held)
             else:
                 alone_since = alone_since or self._loop.time()
                 if self._loop.time() - alone_since > SHIM_GRACE_SECONDS:
@@ -114,11 +114,20 @@ class Ender:
                     send(pid, signal.SIGKILL)
             await asyncio.sleep(0.001)
             if not held.ended and self._cgroups.processes(held.container_id):
-                await beside(None, self._context.kill, held.container_id)
+                await self._sweep(held)
             alone_since = alone_since or self._loop.time()
             if self._loop.time() - alone_since > LAUNCHER_GRACE_SECONDS:
                 kill_identified(*held.launcher)
             await asyncio.sleep(0.002)
+
+    async def _sweep(self, held: LiveContainer) -> None:
+        """SIGKILL to everything in its cgroup until nothing is left, beside the loop. Its end is told afterwards: in a
+        slot, a sweep would end the next container as well."""
+        held.sweeps += 1
+        try:
+            await beside(None, self._context.kill, held.container_id)
+        finally:
+            held.sweeps -= 1
 
     def pooled_ended(
         self,
@@ -150,7 +159,7 @@ class Ender:
             self._loop.call_later(RETRY_SECONDS, self.pooled_ended, held, settle, code, following)
             return
         launched, held.launched = held.launched, None
-        if not left:
+        if not left and not held.sweeps:
             tell(launched)
             return
         if launched is not None:
@@ -173,9 +182,9 @@ class Ender:
 
     async def _end_leftovers(self, held: LiveContainer, tell: Callable[[], None]) -> None:
         while not self._context.in_a_hurry:
-            await beside(None, self._context.kill, held.container_id)
+            await self._sweep(held)
             try:
-                if not await beside(None, self._cgroups.processes, held.container_id):
+                if not await beside(None, self._cgroups.processes, held.container_id) and not held.sweeps:
                     tell()
                     return
             except OSError as error:

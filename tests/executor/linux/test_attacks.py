@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from executor.core.commands import CleanUpContainer, KillContainer
-from executor.core.events import ContainerExited
+from executor.core.events import ContainerExited, ContainerLaunched
 from executor.linux import pool
 from executor.linux.cgroups.base import GroupDriver
+from executor.linux.context import LiveContainer
+from executor.linux.ending import Ender
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 
@@ -167,6 +172,53 @@ def test_it_ends_and_the_next_one_starts(
             node.executor.perform(CleanUpContainer("c1"))
             exited = await node.run(a_spec("c2", "sh", "-c", "exit 3"))
             assert exited.exit_code == 3
+
+    asyncio.run(scenario())
+
+
+def test_a_kill_that_is_still_under_way_does_not_end_the_next_one(
+    tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thread that ends what forks without end may be slower than the launcher is with its report."""
+    begun, go_on = threading.Event(), threading.Event()
+    reported: list[str] = []
+    asked: list[str] = []
+    tell_end, listed, kill = Ender.pooled_ended, cgroups.processes, cgroups.kill
+
+    def pooled_ended(self: Ender, held: LiveContainer, *rest: Any) -> None:
+        tell_end(self, held, *rest)
+        reported.append(held.container_id)
+
+    def processes(container_id: str) -> list[int]:
+        asked.append(container_id)
+        return listed(container_id) if len(asked) > 1 else []
+
+    def slow_kill(container_id: str) -> None:
+        begun.set()
+        go_on.wait(20)
+        kill(container_id)
+
+    monkeypatch.setattr(Ender, "pooled_ended", pooled_ended)
+
+    async def scenario() -> None:
+        settings = ExecutorSettings(pooled_groups=1, confined_containers=False)
+        async with a_node(tmp_path, cgroups, settings) as node:
+            try:
+                await node.launch(a_spec("c1", "sleep", "60"))
+                await soon(lambda: node.found(ContainerLaunched, "c1"), "its start")
+                monkeypatch.setattr(cgroups, "processes", processes)
+                monkeypatch.setattr(cgroups, "kill", slow_kill)
+                node.executor.perform(KillContainer("c1", force=True))
+                await soon(begun.is_set, "the kill")
+                for pid in listed("c1"):
+                    os.kill(pid, signal.SIGKILL)
+                await soon(lambda: "c1" in reported, "the launcher's report")
+                assert not node.found(ContainerExited, "c1"), "the next one could be in the slot by now"
+            finally:
+                go_on.set()
+            await soon(lambda: node.found(ContainerExited, "c1"), "its end", ENDS_WITHIN)
+            node.executor.perform(CleanUpContainer("c1"))
+            assert (await node.run(a_spec("c2", "sh", "-c", "exit 3"))).exit_code == 3
 
     asyncio.run(scenario())
 
