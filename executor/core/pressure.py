@@ -172,7 +172,8 @@ class CpuPressure:
 
     def sampled(self, host: HostUtilization, demand: Demand, now: float) -> float:
         """Add a measurement; return the cores that opportunistic containers must give up now, 0.0 for none."""
-        self._add_share(host, demand, now)
+        share = _share(host, demand, now)
+        self._add_share(share, runs=demand.opportunistic + demand.turn > 0)
         if self._kernel_suffices(host):
             self._since = self._too_much_since = None
             if self._sufficed_since is None:
@@ -182,8 +183,8 @@ class CpuPressure:
             return 0.0
         self._sufficed_since = None
         # What they want: also what they wait for in vain.
-        lost = max(host.outside_waiting, _lost([_share(host, demand, now)]) if host.yields else 0.0)
-        outside = min(host.outside_cpu + max(lost, 0.0), float(host.cores))
+        lost = max(0.0, host.outside_waiting, _lost([share]) if host.yields else 0.0)
+        outside = min(host.outside_cpu + lost, float(host.cores))
         waiting = host.runnable - demand.opportunistic - demand.turn
         waiting -= round(demand.rest - demand.elsewhere + demand.others)
         self._readings.append((now, outside, waiting))
@@ -208,16 +209,16 @@ class CpuPressure:
             return 0.0
         return self._insist(host, demand, now)
 
-    def _add_share(self, host: HostUtilization, demand: Demand, now: float) -> None:
-        """While no container runs here, others lose nothing by it: that shows nothing, for a while."""
-        if demand.opportunistic + demand.turn > 0 or host.idle >= LEAST_LEFT:
-            while self._shares and self._shares[0].at < now - RECENT_SECONDS:
+    def _add_share(self, share: _Share, *, runs: bool) -> None:
+        """While none of the containers ``runs``, others lose nothing by them: that shows nothing, for a while."""
+        if runs or share.left >= LEAST_LEFT:
+            while self._shares and self._shares[0].at < share.at - RECENT_SECONDS:
                 self._shares.popleft()
-        elif self._shares and now - self._shares[-1].at < TOLD_SECONDS:
+        elif self._shares and share.at - self._shares[-1].at < TOLD_SECONDS:
             return
         else:
             self._shares.clear()
-        self._shares.append(_share(host, demand, now))
+        self._shares.append(share)
 
     def _kernel_suffices(self, host: HostUtilization) -> bool:
         """Whether opportunistic containers get but what processes outside leave, and these leave something: then

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 
-from executor.hints import TYPE_CHECKING
+from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, field, made_of
 from executor.records import (
     ContainerFacts,
@@ -281,20 +281,13 @@ class ContainerReport(ContainerFacts):
 
     def merged(self, status: ContainerStatus) -> ContainerReport:
         """This report with the node's fresher facts. Texts that the node lacks stay the RM's."""
-        return made_of(
-            ContainerReport,
-            self,
-            status,
-            application_id=self.application_id,
-            command=status.command or self.command,
-            log_directory=status.log_directory or self.log_directory,
-            user=status.user or self.user,
-            diagnostics=status.diagnostics or self.diagnostics,
-        )
+        command = status.command or self.command
+        log_directory = status.log_directory or self.log_directory
+        return _merged(self, status, command=command, log_directory=log_directory)
 
 
 class ContainerGrant(Record):
-    """What the RM alone knows of a live container; its node knows the rest of its report, and more precisely."""
+    """What the RM alone knows of a live container: the fields of its report that the node does not know better."""
 
     container_id: str
     application_id: str
@@ -312,14 +305,20 @@ class ContainerGrant(Record):
 
     def merged(self, status: ContainerStatus) -> ContainerReport:
         """The report, of this and what its node knows."""
-        return made_of(
-            ContainerReport,
-            self,
-            status,
-            application_id=self.application_id,
-            user=status.user or self.user,
-            diagnostics=status.diagnostics or self.diagnostics,
-        )
+        return _merged(self, status)
+
+
+def _merged(told: ContainerReport | ContainerGrant, status: ContainerStatus, **texts: Any) -> ContainerReport:
+    """What the RM has told of a container, with what its node knows. ``texts`` as in a ContainerReport."""
+    return made_of(
+        ContainerReport,
+        told,
+        status,
+        application_id=told.application_id,
+        user=status.user or told.user,
+        diagnostics=status.diagnostics or told.diagnostics,
+        **texts,
+    )
 
 
 class QueueAcl(Record):

@@ -124,9 +124,11 @@ def find(session: Session, word: str) -> ApplicationHistory:
         named = one_application(client, word)
     except ApplicationNotFoundError:
         named = application(kept, word)
-    if all(one.application_id != named for one in client.applications()):
+    try:
+        state = client.application(named).state
+    except ApplicationNotFoundError:
         return read_history(session.run_dir, named)
-    if client.application(named).state in FINAL_STATES and named in kept:
+    if state in FINAL_STATES and named in kept:
         with contextlib.suppress(ApplicationNotFoundError):
             return read_history(session.run_dir, named)
     return _ask(client, named)
