@@ -43,14 +43,16 @@ from ..nodemanager.events import (
     AnnounceReady,
     CallUpstream,
     CloseUpstream,
+    Command,
     ConnectUpstream,
+    Event,
     NodeStopRequested,
     StorePipelines,
     UpstreamConnected,
     UpstreamEvent,
     UpstreamLost,
 )
-from ..nodemanager.machine import Command, Event, NodeManager
+from ..nodemanager.machine import NodeManager
 from ..nodemanager.reports import DEFAULT_RACK, NodeFacts
 from ..records import container_protocol
 from ..records.ids import NodeId

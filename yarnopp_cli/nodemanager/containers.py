@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from executor.causes import Cause
+from executor.core.events import ContainerKillRequested
 from executor.records import ContainerState, ContainerStatus, ContainerUsage, ResourceUtilization
 
 REMEMBERED_ENDS: Final = 2000
@@ -123,14 +125,23 @@ class NodeContainers:
         if status.container_id in self._live:
             self._live[status.container_id] = status
 
-    def waiting_first(self, container_ids: Iterable[str]) -> list[str]:
-        """Those of them that live, in the order in which to end them all.
+    def kills(
+        self,
+        container_ids: Iterable[str],
+        exit_status: int,
+        cause: Cause,
+        diagnostics: str,
+        *,
+        force: bool = False,
+    ) -> list[ContainerKillRequested]:
+        """The events that end those of them that live, in order.
 
         Those that wait come first, else the end of a running one would start them only to be ended too.
         """
         waiting = (ContainerState.SCHEDULED, ContainerState.PAUSED)
         found = [one for one in container_ids if one in self._live]
-        return sorted(found, key=lambda one: self._live[one].state not in waiting)
+        found.sort(key=lambda one: self._live[one].state not in waiting)
+        return [ContainerKillRequested(one, int(exit_status), diagnostics, force, cause) for one in found]
 
     def validate(self) -> None:
         """Assert that every application listed has a live container, and that none is both live and ended."""

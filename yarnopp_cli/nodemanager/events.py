@@ -10,9 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from executor.core import commands as executor_commands
+from executor.core import events as executor_events
 from executor.light import Record
 
 from ..errors import YoppError
+from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..records.distributed_protocol import RegisterDistributedSchedulingAMResponse
 from ..records.requests import Token
 
@@ -106,3 +109,13 @@ class StorePipelines(Record):
 
 ProxyCommand = UpstreamCommand | StorePipelines
 """What an AMRMProxy asks for, beside answers to calls."""
+
+# -- all -------------------------------------------------------------------------------------------------------------
+
+Event = (
+    executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
+)
+"""Everything a NodeManager may be told."""
+
+Command = executor_commands.Command | Reply | ReplyError | StopDaemon | AnnounceReady | ProxyCommand
+"""Everything a NodeManager may answer with."""

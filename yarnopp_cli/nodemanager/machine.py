@@ -3,7 +3,7 @@
 It embeds a ContainerScheduler, passes its commands on, and adds what a cluster needs: the calls of masters and
 users with their tokens, registration and heartbeats, the end of applications, and its own end. Pure:
 it reads no clock, file or socket. ``link`` decides when to speak with the ResourceManager, ``containers`` what to
-tell it, ``service`` what a token grants.
+tell it, ``service`` what a token grants, ``orders`` what follows from the RM's answers, ``ending`` how the node ends.
 
 Decisions: nm-keeps-containers.
 """
@@ -11,38 +11,22 @@ Decisions: nm-keeps-containers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from executor.causes import Cause, CauseKind
-from executor.core import commands as executor_commands
 from executor.core import events as executor_events
+from executor.core.commands import ReportStatus
 from executor.core.machine import earliest
 from executor.core.scheduler import ContainerScheduler
-from executor.records import (
-    ContainerExitStatus,
-    ContainerQueuingLimit,
-    ContainerSpec,
-    ContainerState,
-    ContainerStatus,
-    ExecutionType,
-    Resource,
-)
+from executor.records import ContainerExitStatus, ContainerState, ExecutionType, Resource
 from executor.settings import ExecutorSettings
 
-from ..errors import (
-    ConnectionFailedError,
-    InvalidStateError,
-    NotYetSupportedError,
-    ShuttingDownError,
-    YoppError,
-)
+from ..errors import InvalidStateError, NotYetSupportedError, ShuttingDownError, YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..machine.tokens import machine_ms
 from ..records import container_protocol as protocol
 from ..records import master_protocol
 from ..records.lifetimes import ON_DEMAND, STAY
-from ..records.requests import ContainerLaunchContext
 from ..records.tracker_protocol import (
     NodeHeartbeatRequest,
     NodeHeartbeatResponse,
@@ -52,63 +36,36 @@ from ..records.tracker_protocol import (
 )
 from ..settings.declarations import NodeManagerSettings
 from .containers import NodeContainers
+from .ending import EndingStep, NodeEnding
 from .events import (
     AnnounceReady,
     CallUpstream,
+    Command,
     ConnectUpstream,
+    Event,
     NodeStopRequested,
-    ProxyCommand,
     UpstreamAnswered,
     UpstreamConnected,
-    UpstreamEvent,
     UpstreamLost,
     UpstreamRefused,
 )
 from .link import LinkState, ResourceManagerLink
+from .orders import ResourceManagerOrders
 from .reports import NodeFacts, NodeReporter
-from .service import ContainerService, granted_by, spec_of
-from .templates import LaunchTemplates
+from .service import ContainerService
 
 if TYPE_CHECKING:
     from .proxy.amrmproxy import AMRMProxyService  # few nodes have one, and it imports much
 
-Event = (
-    executor_events.Event | CallReceived | ConnectionLost | PagesServed | UpstreamEvent | NodeStopRequested
-)
-"""Everything a NodeManager may be told."""
-
-Command = executor_commands.Command | Reply | ReplyError | StopDaemon | AnnounceReady | ProxyCommand
-"""Everything a NodeManager may answer with."""
-
 HOLD_SECONDS: Final = 10.0
 """How long masters' calls wait for a node that has not registered yet: it knows no key for tokens."""
-UNREGISTER_SECONDS: Final = 1.0
-"""How long the end waits for the RM to note it."""
-GRACE_SECONDS: Final = 5.0
-"""How long, beyond the time between SIGTERM and SIGKILL, the end waits for containers to end."""
-FORCED_SECONDS: Final = 0.5
-"""How long it waits after that."""
 FIRST_CONTACT_SECONDS: Final = 30.0
 """How long a new node tries to reach an RM that it never spoke with."""
 ON_DEMAND_PATIENCE_SECONDS: Final = 5.0
 """How long a node of an on-demand cluster outlives its RM: nobody will start that one again."""
 
-BY_RESOURCEMANAGER = "Container Killed by ResourceManager"
-NO_LIMIT: Final = ContainerQueuingLimit()
-APPLICATION_ENDED = "Container killed on application-finish event"
 NODE_UNHEALTHY = "Container returned because its node is unhealthy"
 NODE_ENDED = "Container killed because its NodeManager was stopped"
-
-
-@dataclass(slots=True)
-class _Ending:
-    """The node ends: containers first, unless they are kept; then it says so to the RM; then it is done."""
-
-    reason: str
-    keep: bool
-    deadline: float
-    forced: bool = False
-    unregistering: bool = False
 
 
 class NodeManager:
@@ -163,14 +120,14 @@ class NodeManager:
             self._containers,
             (lambda: proxy.applications) if proxy is not None else tuple,
         )
-        self._templates = LaunchTemplates()
+        self._orders = ResourceManagerOrders(
+            log_dir, self._scheduler, self._containers, proxy, self._pass, self._collect
+        )
         self._token_key: bytes | None = None
-        self._lifetime = STAY
-        self._told_to_stay = False
-        self._guaranteed_awaited = False
+        self._lifetime = ""
         self._health_told = ""
         self._held: list[tuple[float, CallReceived]] = []
-        self._ending: _Ending | None = None
+        self._ending: NodeEnding | None = None
         self._stopped = False
         self._now = 0.0
         self._commands: list[Command] = []
@@ -236,7 +193,7 @@ class NodeManager:
     @property
     def cluster_stays(self) -> bool:
         """Whether the RM has said that the cluster does not end with its last job."""
-        return self._told_to_stay
+        return self._lifetime == STAY
 
     def next_deadline(self) -> float | None:
         """When ``advance`` wants to be called, None for never."""
@@ -309,10 +266,10 @@ class NodeManager:
     def _pass(self, event: executor_events.Event) -> None:
         self._collect(self._scheduler.handle(event, self._now))
 
-    def _collect(self, commands: Iterable[executor_commands.Command]) -> None:
-        """Pass the scheduler's commands on; its reports end here."""
+    def _collect(self, commands: Iterable[Command]) -> None:
+        """Pass commands on; the scheduler's reports end here."""
         for command in commands:
-            if isinstance(command, executor_commands.ReportStatus):
+            if isinstance(command, ReportStatus):
                 self._containers.reported(command.status)
                 self._link.changed(
                     self._now, opportunistic=command.status.execution_type is ExecutionType.OPPORTUNISTIC
@@ -328,10 +285,9 @@ class NodeManager:
             self._commands.append(ConnectUpstream())
 
     def _register(self) -> None:
-        if self._ending is not None:
-            return
-        self._link.registering()
-        self._commands.append(CallUpstream("", 0, self._reporter.registration()))
+        if self._ending is None:
+            self._link.registering()
+            self._commands.append(CallUpstream("", 0, self._reporter.registration()))
 
     def _on_answered(self, sequence: int, response: object) -> None:
         match response:
@@ -368,8 +324,7 @@ class NodeManager:
         self._token_key = bytes.fromhex(response.container_token_key)
         if self._proxy is not None:
             self._proxy.registered(self._token_key)
-        self._clean_up_containers(response.containers_to_cleanup)
-        self._clean_up_applications(response.applications_to_cleanup)
+        self._orders.clean_up(response)
         if first:
             self._commands.append(AnnounceReady())
         held, self._held = self._held, []
@@ -385,10 +340,8 @@ class NodeManager:
             self._begin_ending(str(error), keep=True)
 
     def _on_resource_manager_lost(self) -> None:
-        self._await_guaranteed(False)  # nobody comes from there now
+        self._pass(executor_events.GuaranteedAwaited(False))  # nobody comes from there now
         self._link.lost(self._now)
-        if self._ending is not None and self._ending.unregistering:
-            self._link.unregistered()
 
     def _patience_ends(self) -> float | None:
         """When this node gives its RM up; None for never: it keeps its containers and tries again."""
@@ -407,7 +360,6 @@ class NodeManager:
         if self._ending is not None:
             return
         self._lifetime = response.lifetime
-        self._told_to_stay = response.lifetime == STAY
         if response.action == "SHUTDOWN":
             reason = response.diagnostics or "the ResourceManager ended this node"
             self._begin_ending(reason, keep=response.keep_containers, by_resource_manager=True)
@@ -415,171 +367,71 @@ class NodeManager:
         if response.action == "RESYNC":
             self._link.register_again(self._now)
             return
-        acknowledged = self._containers.acknowledged(response.completed_acknowledged)
-        if acknowledged:
-            self._collect(self._scheduler.forget(acknowledged))
-        self._clean_up_containers(response.containers_to_cleanup)
-        self._clean_up_applications(response.applications_to_cleanup)
-        for update in response.containers_to_update:
-            event = executor_events.ContainerUpdated(
-                update.container_id, update.version, update.execution_type, update.resource
-            )
-            self._pass(event)
-        for start in response.containers_to_start:
-            grant = granted_by(start.container, start.application_id, start.user)
-            self._start_master(grant, start.launch_context)
-        if response.tasks_to_start:
-            self._start_tasks(response)
-        for changed in response.application_priorities:
-            self._pass(executor_events.ApplicationPriorityChanged(changed.application_id, changed.priority))
+        self._orders.follow(response, self._epoch_ms)
         if self._proxy is not None and response.nodes_for_scheduling is not None:
-            self._commands += self._proxy.nodes_changed(response.nodes_for_scheduling, self._now)
-        if response.resource is not None and response.resource != self._scheduler.total:
-            self._pass(executor_events.NodeResized(response.resource))
-        if response.guaranteed_awaited is not None:
-            self._await_guaranteed(response.guaranteed_awaited)
-        if response.queuing_limit != NO_LIMIT:
-            self._pass(executor_events.QueuingLimitReceived(response.queuing_limit))
-
-    def _await_guaranteed(self, waiting: bool) -> None:
-        if waiting is not self._guaranteed_awaited:
-            self._guaranteed_awaited = waiting
-            self._pass(executor_events.GuaranteedAwaited(waiting))
+            self._collect(self._proxy.nodes_changed(response.nodes_for_scheduling, self._now))
 
     def _give_back_queued(self, why: str) -> None:
         """Nothing can be started here: what has not begun is asked for again elsewhere."""
-        cause = Cause(CauseKind.NODE_FAULT, text=why)
-        for container_id in list(self._containers.live):
-            status = self._scheduler.status(container_id)
-            if status is not None and status.state is ContainerState.SCHEDULED:
-                self._kill(container_id, ContainerExitStatus.ABORTED, cause, f"{NODE_UNHEALTHY}: {why}")
+        queued = [
+            status.container_id
+            for status in map(self._scheduler.status, self._containers.live)
+            if status is not None and status.state is ContainerState.SCHEDULED
+        ]
+        self._abort(queued, Cause(CauseKind.NODE_FAULT, text=why), f"{NODE_UNHEALTHY}: {why}")
 
-    def _start_master(self, grant: ContainerSpec, context: ContainerLaunchContext) -> None:
-        if self._scheduler.status(grant.container_id) is not None:
-            return  # told twice
-        if self._proxy is not None:
-            context = self._proxy.force_through(context)
-            self._commands += self._proxy.flush()
-        self._start(grant, context)
-
-    def _start_tasks(self, response: NodeHeartbeatResponse) -> None:
-        """Start the tasks of hosted masters."""
-        self._templates.add(response.templates)
-        for task in response.tasks_to_start:
-            if self._scheduler.status(task.container_id) is not None:
-                continue  # told twice
-            template, grant = self._templates.grant(task)
-            if grant.application_id not in self._containers.ended_applications:
-                self._start(grant, template)
-
-    def _start(self, grant: ContainerSpec, context: ContainerLaunchContext) -> None:
-        """Start what the RM itself hands over. What cannot be started ends as any container does that cannot."""
-        try:
-            spec = spec_of(grant, context, self._log_dir)
-        except YoppError as error:
-            self._containers.reported(
-                ContainerStatus(
-                    container_id=grant.container_id,
-                    state=ContainerState.DONE,
-                    execution_type=grant.execution_type,
-                    resource=grant.resource,
-                    exit_status=125,
-                    exit_code=125,
-                    diagnostics=str(error),
-                    cause=Cause(CauseKind.LAUNCH_FAILED, text=str(error)),
-                    application_id=grant.application_id,
-                    user=grant.user,
-                    finished_at_ms=self._epoch_ms,
-                )
-            )
-            self._link.changed(self._now)
-            return
-        self._pass(executor_events.ContainerScheduled(spec))
-
-    def _clean_up_containers(self, container_ids: Iterable[str]) -> None:
-        """The RM wants these no more: they end, and it is told of that as of any end."""
-        wanted_no_more = list(container_ids)
-        for container_id in wanted_no_more:
-            self._containers.withdrawn.add(container_id)
-        for container_id in self._containers.waiting_first(wanted_no_more):
-            status = ContainerExitStatus.KILLED_BY_RESOURCEMANAGER
-            self._kill(container_id, status, Cause(CauseKind.RESOURCEMANAGER), BY_RESOURCEMANAGER)
-
-    def _clean_up_applications(self, application_ids: Iterable[str]) -> None:
-        for application_id in application_ids:
-            self._containers.ended_applications.add(application_id)
-            self._templates.forget(application_id)
-            if self._proxy is not None:
-                self._commands += self._proxy.application_ended(application_id)
-            for container_id in self._containers.waiting_first(
-                self._containers.of_application(application_id)
-            ):
-                status = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
-                self._kill(container_id, status, Cause(CauseKind.APPLICATION_ENDED), APPLICATION_ENDED)
-
-    def _kill(
-        self, container_id: str, exit_status: int, cause: Cause, diagnostics: str, *, force: bool = False
+    def _abort(
+        self,
+        container_ids: Iterable[str],
+        cause: Cause,
+        diagnostics: str,
+        status: ContainerExitStatus = ContainerExitStatus.ABORTED,
+        *,
+        force: bool = False,
     ) -> None:
-        self._pass(
-            executor_events.ContainerKillRequested(container_id, int(exit_status), diagnostics, force, cause)
-        )
+        """The node is what is at fault, unless ``status`` says otherwise: the work is asked for again elsewhere."""
+        for event in self._containers.kills(container_ids, status, cause, diagnostics, force=force):
+            self._pass(event)
 
     # -- the end ---------------------------------------------------------------------------------------
 
     def _on_stop_requested(self, event: NodeStopRequested) -> None:
         if self._ending is None:
             self._begin_ending(event.reason, keep=event.keep_containers)
-        elif not self._ending.keep and not self._ending.forced:
-            self._ending.deadline = self._now  # asked twice: no more patience
+        else:
+            self._ending.hasten(self._now)
 
     def _begin_ending(self, reason: str, *, keep: bool, by_resource_manager: bool = False) -> None:
         """Begin the end. Containers are kept only where the next life of this node will look for them."""
         keep = keep and self._settings.recovery_enabled
-        patience = self._executor_settings.sleep_delay_before_sigkill_ms / 1000 + GRACE_SECONDS
-        self._ending = _Ending(reason, keep, self._now + patience)
+        patience = self._executor_settings.sleep_delay_before_sigkill_ms / 1000
+        self._ending = NodeEnding(reason, self._now, keeps=keep, patience=patience)
         for _, call in self._held:
-            self._refuse(call, self._is_ending())
+            self._refuse(call, self._ending.refusal(self.node_id))
         self._held.clear()
-        if keep:
-            return
-        # Else the node is what is lost, and says nothing about the work: it is asked for again elsewhere.
-        status = ContainerExitStatus.ABORTED
-        if by_resource_manager:
-            status = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
-        cause = Cause(CauseKind.NODE_STOPPED, text=reason)
-        for container_id in self._containers.waiting_first(list(self._containers.live)):
-            self._kill(container_id, status, cause, f"{NODE_ENDED}: {reason}")
+        if not keep:
+            ended = ContainerExitStatus.KILLED_AFTER_APP_COMPLETION
+            status = ended if by_resource_manager else ContainerExitStatus.ABORTED
+            cause = Cause(CauseKind.NODE_STOPPED, text=reason)
+            self._abort(self._containers.live, cause, f"{NODE_ENDED}: {reason}", status)
 
-    def _go_on_ending(self, ending: _Ending) -> None:
-        late = self._now >= ending.deadline
-        if ending.unregistering:
-            if late or self._link.state is not LinkState.REGISTERED:
+    def _go_on_ending(self, ending: NodeEnding) -> None:
+        live = self._containers.live
+        match ending.next_step(self._now, live=len(live), registered=self._link.is_registered):
+            case EndingStep.KILL:
+                cause = Cause(CauseKind.NODE_STOPPED, text=ending.reason)
+                self._abort(live, cause, NODE_ENDED, force=True)
+            case EndingStep.UNREGISTER:
+                if not ending.keeps:
+                    self._heartbeat()  # what ended, before the RM takes the rest for lost
+                request = UnRegisterNodeManagerRequest(self.node_id, self._link.secret, ending.keeps)
+                self._commands.append(CallUpstream("", 0, request))
+            case EndingStep.STOP:
                 self._stop(ending)
-            return
-        if not ending.keep and self._containers.live:
-            if not late:
-                return
-            if not ending.forced:
-                ending.forced = True
-                ending.deadline = self._now + FORCED_SECONDS
-                for container_id in list(self._containers.live):
-                    cause = Cause(CauseKind.NODE_STOPPED, text=ending.reason)
-                    self._kill(container_id, ContainerExitStatus.ABORTED, cause, NODE_ENDED, force=True)
-                return
-            ending.reason += f"; {len(self._containers.live)} containers did not end"
-        if not self._link.is_registered:
-            self._stop(ending)
-            return
-        if not ending.keep:
-            self._heartbeat()  # what ended, before the RM takes the rest for lost
-        request = UnRegisterNodeManagerRequest(self.node_id, self._link.secret, ending.keep)
-        self._commands.append(CallUpstream("", 0, request))
-        ending.unregistering = True
-        ending.deadline = self._now + UNREGISTER_SECONDS
 
-    def _stop(self, ending: _Ending) -> None:
+    def _stop(self, ending: NodeEnding) -> None:
         self._stopped = True
-        if not ending.keep:
+        if not ending.keeps:
             # Their ends were told, or there is nobody to tell: the next life need not hear of them.
             ended = self._containers.acknowledged(list(self._containers.unacknowledged))
             self._collect(self._scheduler.forget(ended))
@@ -603,7 +455,7 @@ class NodeManager:
         match request:
             case protocol.StartContainersRequest() | protocol.UpdateContainersRequest():
                 if self._ending is not None:
-                    raise self._is_ending()
+                    raise self._ending.refusal(self.node_id)
                 if self._token_key is None:
                     self._held.append((self._now + HOLD_SECONDS, call))
                     return None
@@ -615,8 +467,10 @@ class NodeManager:
                 | master_protocol.AllocateRequest()
                 | master_protocol.FinishApplicationMasterRequest()
             ):
-                if self._ending is not None or self._proxy is None:
-                    raise self._is_ending() if self._ending else NotYetSupportedError("no AMRMProxy here")
+                if self._ending is not None:
+                    raise self._ending.refusal(self.node_id)
+                if self._proxy is None:
+                    raise NotYetSupportedError("no AMRMProxy here")
                 self._commands += self._proxy.handle(call, self._now)
                 return None
             case protocol.StopContainersRequest():
@@ -641,10 +495,3 @@ class NodeManager:
 
     def _refuse(self, call: CallReceived, error: YoppError) -> None:
         self._commands.append(ReplyError(call.call_id, error))
-
-    def _is_ending(self) -> YoppError:
-        """To a master, a node that keeps its containers is away like one that has died: the master waits for its next
-        life. One that ends its containers ends the master, too."""
-        assert self._ending is not None
-        kind = ConnectionFailedError if self._ending.keep else ShuttingDownError
-        return kind(f"node {self.node_id} is ending", because=self._ending.reason)

@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 from executor.causes import Cause, CauseKind, of_kind
 from executor.core.commands import KillContainer
 from executor.core.events import (
-    ContainerKillRequested,
     ContainerPauseRequested,
     ContainerResumeRequested,
     ContainerScheduled,
@@ -22,13 +21,13 @@ from executor.core.events import (
     Event,
 )
 from executor.core.scheduler import ContainerScheduler
-from executor.light import replace
+from executor.light import made_of
 from executor.records import ContainerSpec, ContainerState, ContainerStatus, ExecutionType
 
 from ..errors import ContainerNotFoundError, InvalidStateError, InvalidTokenError, YoppError
 from ..machine import tokens
 from ..records import container_protocol as protocol
-from ..records.requests import Container, ContainerLaunchContext, Token
+from ..records.requests import ContainerLaunchContext, Token
 from .containers import NodeContainers
 
 ItemT = TypeVar("ItemT")
@@ -76,34 +75,16 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Conta
         ) from None
 
 
-def granted_by(container: Container, application_id: str, user: str) -> ContainerSpec:
-    """What a container that the RM itself hands over grants: it needs no token. It is a master, and weighs a vcore."""
-    return ContainerSpec(
-        container_id=container.id,
-        command=(),
-        application_id=application_id,
-        user=user,
-        resource=container.resource,
-        execution_type=container.execution_type,
-        priority=container.priority,
-        version=container.version,
-        least_vcores=1,
-    )
-
-
 def spec_of(grant: ContainerSpec, context: ContainerLaunchContext, log_dir: str) -> ContainerSpec:
     """What the executor is to run. Raises InvalidStateError for a launch context that nothing could run."""
     check_context(context)
-    return replace(
+    return made_of(
+        ContainerSpec,
         grant,
-        command=context.command,
-        environment=context.environment,
-        working_directory=context.working_directory,
-        files=context.files,
+        context,
         log_directory=f"{log_dir}/{grant.application_id}/{grant.container_id}",
         timeout_ms=max(context.timeout_ms, 0),
         duration_hint_ms=max(context.duration_hint_ms, 0),
-        own_account=context.own_account,
     )
 
 
@@ -232,8 +213,8 @@ class ContainerService:
         diagnostics = request.diagnostics or BY_MASTER
         here, missing = _each(request.container_ids, self._status_now)
         known = [status.container_id for status in here]
-        for container_id in self._containers.waiting_first(known):
-            self._pass(ContainerKillRequested(container_id, request.exit_status, diagnostics, cause=cause))
+        for event in self._containers.kills(known, request.exit_status, cause, diagnostics):
+            self._pass(event)
         return protocol.StopContainersResponse(tuple(known), missing)
 
     def container_statuses(
