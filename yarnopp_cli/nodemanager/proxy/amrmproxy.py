@@ -40,7 +40,7 @@ from ..events import (
     UpstreamRefused,
 )
 from .distributed_scheduler import DistributedScheduler, NodeDirectory
-from .interceptors import AttemptFacts, InterceptorFactory, RequestInterceptor
+from .interceptors import AttemptFacts, InterceptorFactory
 from .pipeline import Command, Pipeline, not_initialized
 
 MasterRequest = RegisterApplicationMasterRequest | AllocateRequest | FinishApplicationMasterRequest
@@ -215,20 +215,15 @@ class AMRMProxyService:
             if pipeline.application_id == application_id:
                 self._remove(other)
         facts = AttemptFacts(attempt_id, application_id, self._node_id, self._settings)
-        chain: list[RequestInterceptor] = []
-        distributed: DistributedScheduler | None = None
-        for make in self._interceptors:
-            if make is DistributedScheduler:
-                distributed = DistributedScheduler(facts, self.directory)
-                chain.append(distributed)
-            else:
-                chain.append(make(facts))  # type: ignore[call-arg]
+        distributed = DistributedScheduler(facts, self.directory)
         pipeline = Pipeline(
-            attempt_id,
-            application_id,
+            facts,
             rm_token,
             sign(self._key, AMRM_PROXY_TOKEN, {"attempt_id": attempt_id}),
-            tuple(chain),
+            tuple(
+                distributed if make is DistributedScheduler else make(facts)  # type: ignore[call-arg]
+                for make in self._interceptors
+            ),
             distributed,
             self.directory,
             self._out.append,

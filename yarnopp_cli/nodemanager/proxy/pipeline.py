@@ -1,9 +1,8 @@
-"""One master's way through an AMRMProxy: its held call, the chain, and what goes to and comes from the RM.
+"""One master's way through an AMRMProxy: its held call, the chain, and when the RM is called.
 
 A master's calls and the RM's answers are two conversations. A call is answered when the RM or the chain has news, or
-its time is up; meanwhile at most two calls are with the RM, and what is to be said then goes together in the next.
-While the RM is away nothing is refused: what it has to know waits. The RM hears only what the master itself has
-acknowledged, so nothing is lost with this node.
+its time is up; meanwhile at most two calls are with the RM. While the RM is away nothing is refused: what it has to
+know waits (``upstream``). The RM hears only what the master itself has acknowledged, so nothing is lost with this node.
 """
 
 from __future__ import annotations
@@ -39,11 +38,10 @@ from ...records.master_protocol import (
     RegisterApplicationMasterResponse,
 )
 from ...records.requests import Token
-from ..events import CallUpstream, CloseUpstream, ConnectUpstream, ProxyCommand
-from ..link import Backoff
+from ..events import ProxyCommand
 from .distributed_scheduler import DistributedScheduler, NodeDirectory
-from .interceptors import NotYet, RequestInterceptor
-from .pending import Pending
+from .interceptors import AttemptFacts, NotYet, RequestInterceptor
+from .upstream import Pending, Sent, Upstream
 
 PATIENCE: Final = 5.0
 """Seconds for which a registration or a farewell waits for an RM that is away."""
@@ -73,35 +71,34 @@ class _Held:
 
 
 @dataclass(slots=True)
-class _Sent:
-    """A call that is with the RM. ``reported`` are the containers it told of."""
+class _Handshake:
+    """The master's registration or farewell, which the RM answers. ``sent``: it is with the RM."""
 
-    request: Any
-    reported: tuple[str, ...] = ()
+    call: CallReceived
+    deadline: float
+    sent: bool = False
 
 
 class Pipeline:
-    """``chain`` in the order in which requests pass it; ``distributed`` is that one of it, if it has one.
+    """``chain`` in the order in which requests pass it; ``distributed`` does nothing unless it is part of it.
 
     ``rm_token`` is the attempt's at the RM, ``local_token`` the one its master shows here. ``emit`` takes commands.
     """
 
     def __init__(
         self,
-        attempt_id: str,
-        application_id: str,
+        facts: AttemptFacts,
         rm_token: Token,
         local_token: Token,
         chain: tuple[RequestInterceptor, ...],
-        distributed: DistributedScheduler | None,
+        distributed: DistributedScheduler,
         directory: NodeDirectory,
         emit: Callable[[Command], None],
     ) -> None:
-        self.attempt_id = attempt_id
-        self.application_id = application_id
+        self.attempt_id = facts.attempt_id
+        self.application_id = facts.application_id
         self.rm_token = rm_token
         self.local_token = local_token
-        self.distributed = distributed
         self.terms: RegisterDistributedSchedulingAMResponse | None = None
         self.epoch = 0
         self.registered = False
@@ -114,10 +111,12 @@ class Pipeline:
         """Nothing more will come of it: its owner forgets it."""
         self.connection_id = -1
         self._chain = chain
+        self.distributed = distributed
+        self._distributes = distributed in chain
         self._directory = directory
         self._emit = emit
-        self._handshake: tuple[CallReceived, float] | None = None
-        self._handshake_sent = False
+        self._upstream = Upstream(facts.attempt_id, emit)
+        self._handshake: _Handshake | None = None
         self._held: _Held | None = None
         self._delayed: deque[CallReceived] = deque()
         self._delayed_until = 0.0
@@ -128,18 +127,11 @@ class Pipeline:
         self._error: YoppError | None = None
         self._last = AllocateResponse(0)
         self._latest: AllocateRequest | None = None
-        self._pending = Pending()
-        self._in_flight: dict[int, _Sent] = {}
-        self._sequence = 0
-        self._connecting = False
-        self._connected = False
-        self._retry_at: float | None = None
-        self._backoff = Backoff()
 
     @property
     def takes_leave(self) -> bool:
         """Whether the master's farewell is with the RM."""
-        return self._handshake_sent and self._handshake is not None and self.registered
+        return self.registered and self._handshake is not None and self._handshake.sent
 
     # -- the master ------------------------------------------------------------------------------------
 
@@ -148,8 +140,7 @@ class Pipeline:
         if call.connection_id != self.connection_id:
             self._held = None  # whoever waited there waits no more
             self.connection_id = call.connection_id
-            if self.distributed is not None:
-                self.distributed.master_reconnected()
+            self.distributed.master_reconnected()
         if isinstance(call.request, AllocateRequest):
             if len(self._delayed) >= MAX_DELAYED:
                 because = f"{MAX_DELAYED} of its calls are throttled"
@@ -160,7 +151,7 @@ class Pipeline:
             self._take_calls(now)
         else:
             self._supersede()
-            self._handshake, self._handshake_sent = (call, now + PATIENCE), False
+            self._handshake = _Handshake(call, now + PATIENCE)
         self.settle(now)
 
     def master_lost(self) -> None:
@@ -169,7 +160,7 @@ class Pipeline:
         self._held = None
         self._handshake = None
         self._delayed.clear()
-        self._close_upstream()
+        self._upstream.close()
 
     def _take_calls(self, now: float) -> None:
         """Pass on the calls that wait, as far as the chain lets them."""
@@ -195,10 +186,9 @@ class Pipeline:
             self._rm_acknowledged = max(self._rm_acknowledged, self._rm_ids.pop(number))
             self.unsure = False
         self._latest = forwarded
-        self._pending.add(forwarded)
+        self._upstream.pending.add(forwarded)
         at_once = request.wait_ms <= 0
-        away = not (self._connected or self._connecting)
-        wait = request.wait_ms / 1000 if not at_once else 0.0 if away else ROUND_TRIP
+        wait = request.wait_ms / 1000 if not at_once else 0.0 if self._upstream.is_away else ROUND_TRIP
         self._held = _Held(call.call_id, request.response_id, now + wait, at_once)
 
     def _supersede(self) -> None:
@@ -211,24 +201,23 @@ class Pipeline:
 
     def connected(self, now: float) -> None:
         """The connection asked for is there."""
-        self._connecting, self._connected = False, True
-        self._backoff.reset()
+        self._upstream.connected()
         self.settle(now)
 
     def lost(self, now: float) -> None:
         """It could not be made, or has ended: what has no answer is said again, later."""
-        if not (self._connecting or self._connected):
+        if self._upstream.is_away:
             return
-        self._take_back()
-        self._connecting = self._connected = False
-        self._retry_at = now + self._backoff.take()
+        self._upstream.lost(now)
+        if self._handshake is not None:
+            self._handshake.sent = False
         if self._held is not None and self._held.at_once:
             self._held.deadline = now
         self.settle(now)
 
     def answered(self, sequence: int, response: Any, now: float) -> None:
         """The RM's answer to one call."""
-        sent = self._in_flight.pop(sequence, None)
+        sent = self._upstream.in_flight.pop(sequence, None)
         if sent is None:
             return
         allocated = (
@@ -239,8 +228,7 @@ class Pipeline:
             self.settle(now)
             return
         if isinstance(response, DistributedSchedulingAllocateResponse):
-            if self.distributed is not None:
-                self.distributed.reported(sent.reported)
+            self.distributed.reported(sent.reported)
             self._directory.replace(response.nodes_for_scheduling)
             response = response.response
         if isinstance(response, AllocateResponse):
@@ -256,7 +244,7 @@ class Pipeline:
 
     def refused(self, sequence: int, error: YoppError, now: float) -> None:
         """The RM refused one call: so is the master's."""
-        sent = self._in_flight.pop(sequence, None)
+        sent = self._upstream.in_flight.pop(sequence, None)
         if sent is None:
             return
         if isinstance(sent.request, DistributedSchedulingAllocateRequest | AllocateRequest):
@@ -267,11 +255,11 @@ class Pipeline:
             self.done = self.done or not self.registered
         self.settle(now)
 
-    def _resync(self, sent: _Sent, response: AllocateResponse) -> None:
+    def _resync(self, sent: Sent, response: AllocateResponse) -> None:
         """The RM has another life, which took in nothing of that call, and numbers its answers anew. It is told nothing
         more before the master, which hears of it once, has registered again.
         """
-        self._take_again(sent)
+        self._upstream.say_again(sent)
         if not self._resyncs:
             self._resyncs, self._news = True, response
             self._begin_anew()
@@ -299,8 +287,7 @@ class Pipeline:
     ) -> None:
         self.registered, self._resyncs = True, False
         self._begin_anew()
-        if self.distributed is not None:
-            self.distributed.master_reconnected()  # whatever came with the wish that it registers again was ignored
+        self.distributed.master_reconnected()  # whatever came with the wish that it registers again was ignored
         if isinstance(response, RegisterDistributedSchedulingAMResponse):
             self.take_terms(response)
             self._directory.replace(response.nodes_for_scheduling)
@@ -311,39 +298,14 @@ class Pipeline:
         """By what to allocate."""
         told = replace(terms.response, ended_well=(), ending=())  # of others, but the terms are written down
         self.terms = replace(terms, response=told)
-        if self.distributed is not None:
-            self.distributed.registered(terms, self.epoch)
+        self.distributed.registered(terms, self.epoch)
 
     def _end_handshake(self, answer: Any) -> None:
         if self._handshake is not None:
-            call, _ = self._handshake
-            self._handshake = None
+            call_id, self._handshake = self._handshake.call.call_id, None
             self._emit(
-                ReplyError(call.call_id, answer)
-                if isinstance(answer, YoppError)
-                else Reply(call.call_id, answer)
+                ReplyError(call_id, answer) if isinstance(answer, YoppError) else Reply(call_id, answer)
             )
-
-    def _take_back(self) -> None:
-        """What the RM may not have heard is to be said again."""
-        for sent in reversed(self._in_flight.values()):
-            self._take_again(sent)
-        self._in_flight.clear()
-        self._handshake_sent = False
-
-    def _take_again(self, sent: _Sent) -> None:
-        request = sent.request
-        if isinstance(request, DistributedSchedulingAllocateRequest):
-            request = request.request
-        if isinstance(request, AllocateRequest):
-            self._pending.add_before(request)
-
-    def _close_upstream(self) -> None:
-        if self._connected or self._connecting:
-            self._take_back()
-            self._emit(CloseUpstream(self.attempt_id))
-        self._connected = self._connecting = False
-        self._retry_at = None
 
     # -- what follows ----------------------------------------------------------------------------------
 
@@ -355,7 +317,7 @@ class Pipeline:
 
     def nodes_changed(self, now: float) -> None:
         """There is another list of nodes: what was outstanding may have room now."""
-        if self.distributed is not None and self.connection_id >= 0:
+        if self.connection_id >= 0:
             self.distributed.allocate(now)
             self.settle(now)
 
@@ -364,17 +326,18 @@ class Pipeline:
         return earliest(
             (
                 self._held.deadline if self._held is not None else None,
-                self._handshake[1] if self._handshake is not None else None,
-                self._retry_at,
+                self._handshake.deadline if self._handshake is not None else None,
+                self._upstream.retry_at,
                 self._delayed_until if self._delayed else None,
             )
         )
 
     def advance(self, now: float) -> None:
         """Do what was due by ``now``."""
-        if self._retry_at is not None and self._retry_at <= now:
-            self._retry_at = None
-        if self._handshake is not None and self._handshake[1] <= now:
+        retry_at = self._upstream.retry_at
+        if retry_at is not None and retry_at <= now:
+            self._upstream.retry_at = None
+        if self._handshake is not None and self._handshake.deadline <= now:
             what = "the AMRMProxy cannot reach the ResourceManager"
             self._end_handshake(ConnectionFailedError(what, hint="yopp rm restart"))
         self._take_calls(now)
@@ -383,12 +346,11 @@ class Pipeline:
     def forget(self) -> None:
         """The attempt has ended: let go of everything; whoever still waits is told."""
         self.done = True
-        self._close_upstream()
-        if self.distributed is not None:
-            self.distributed.forget()
+        self._upstream.close()
+        self.distributed.forget()
         waiting = [held.call_id for held in (self._held,) if held is not None]
         waiting += [call.call_id for call in self._delayed]
-        waiting += [self._handshake[0].call_id] if self._handshake is not None else []
+        waiting += [self._handshake.call.call_id] if self._handshake is not None else []
         for call_id in waiting:
             self._emit(ReplyError(call_id, self._error or not_initialized(self.application_id)))
         self._held = self._handshake = None
@@ -396,80 +358,62 @@ class Pipeline:
 
     def _speak(self, now: float) -> None:
         """Say to the RM what there is to say."""
-        wanted = self._handshake is not None or self._held is not None or self._delayed
-        if not (self._connected or self._connecting):
-            if wanted and self._retry_at is None:
-                self._connecting = True
-                self._emit(ConnectUpstream(self.attempt_id))
+        upstream, handshake = self._upstream, self._handshake
+        if upstream.is_away and (handshake is not None or self._held is not None or self._delayed):
+            upstream.connect()
+        if not upstream.is_connected:
             return
-        if not self._connected:
-            return
-        if self._handshake is not None and not self._handshake_sent:
-            self._send_handshake(self._handshake[0].request)
-        told_to_wait = self._resyncs or self._handshake is not None
-        if self.registered and self._latest is not None and not told_to_wait:
-            unreported = self.distributed.unreported if self.distributed is not None else ()
-            told = {one for sent in self._in_flight.values() for one in sent.reported}
-            fresh = any(container.id not in told for container in unreported)
-            waits = self._held is not None and self._held_waits(self._held, now)
-            asked = self.unsure and (self._in_flight or self._rm_ids or self._news is not None)
-            says = fresh or (self._pending.dirty and not asked)
-            if (says or waits) and len(self._in_flight) < 2:
-                self._send_allocate(now)
+        if handshake is not None and not handshake.sent:
+            handshake.sent = True
+            self._send_handshake(handshake.call.request)
+        told_to_wait = self._resyncs or handshake is not None
+        if self.registered and self._latest is not None and not told_to_wait and len(upstream.in_flight) < 2:
+            told = {one for sent in upstream.in_flight.values() for one in sent.reported}
+            fresh = any(container.id not in told for container in self.distributed.unreported)
+            asked = self.unsure and (upstream.in_flight or self._rm_ids or self._news is not None)
+            says = fresh or (upstream.pending.dirty and not asked)
+            if says or (self._held is not None and self._held_waits(self._held, now)):
+                self._send_allocate(self._latest, now)
 
     def _held_waits(self, held: _Held, now: float) -> bool:
         """Whether the held call wants a call of its own at the RM."""
         if held.at_once:
             return held.needs is None
-        return not self._in_flight and held.deadline - now > LEAST_WAIT
+        return not self._upstream.in_flight and held.deadline - now > LEAST_WAIT
 
     def _send_handshake(
         self, request: RegisterApplicationMasterRequest | FinishApplicationMasterRequest
     ) -> None:
-        self._handshake_sent = True
         passed_on = replace(request, token=self.rm_token)
-        if isinstance(passed_on, FinishApplicationMasterRequest) or self.distributed is None:
-            self._send(_Sent(passed_on))
+        if isinstance(passed_on, RegisterApplicationMasterRequest) and self._distributes:
+            self._upstream.send(RegisterDistributedSchedulingAMRequest(passed_on))
         else:
-            self._send(_Sent(RegisterDistributedSchedulingAMRequest(passed_on)))
+            self._upstream.send(passed_on)
 
-    def _send_allocate(self, now: float) -> None:
-        pending, latest, held = self._pending, self._latest, self._held
-        assert latest is not None
-        if self.unsure:
-            pending = Pending()
-        else:
-            self._pending = Pending()
+    def _send_allocate(self, latest: AllocateRequest, now: float) -> None:
+        upstream, held, said = self._upstream, self._held, Pending()
+        if not self.unsure:
+            upstream.pending, said = said, upstream.pending
         at_once = held is None or held.at_once or self.unsure
         wait = 0.0 if held is None or at_once else max(0.0, held.deadline - now)
         request = replace(
-            latest,
+            said.said_in(latest),
             token=self.rm_token,
             response_id=self._rm_acknowledged,
-            asks=tuple(pending.asks.values()),
-            releases=tuple(pending.releases),
-            updates=tuple(pending.updates),
-            blacklist_additions=tuple(name for name, on in pending.blacklist.items() if on),
-            blacklist_removals=tuple(name for name, on in pending.blacklist.items() if not on),
             wait_ms=int(wait * 1000),
         )
         if held is not None and held.at_once:
-            held.needs = self._sequence + 1
-        if self.distributed is None:
-            self._send(_Sent(request))
-            return
-        told = self.distributed.unreported
-        passed_on = DistributedSchedulingAllocateRequest(request, told)
-        self._send(_Sent(passed_on, tuple(one.id for one in told)))
-
-    def _send(self, sent: _Sent) -> None:
-        self._sequence += 1
-        self._in_flight[self._sequence] = sent
-        self._emit(CallUpstream(self.attempt_id, self._sequence, sent.request))
+            held.needs = upstream.sequence + 1
+        if self._distributes:
+            told = self.distributed.unreported
+            passed_on = DistributedSchedulingAllocateRequest(request, told)
+            upstream.send(passed_on, tuple(one.id for one in told))
+        else:
+            upstream.send(request)
 
     def _listen(self, now: float) -> None:
         """Answer the held call if there is a reason to."""
-        if self.distributed is not None and self.connection_id >= 0:
+        if self.connection_id >= 0:
             self.distributed.allocate(now)
         held = self._held
         if held is None:
@@ -479,8 +423,7 @@ class Pipeline:
             self._held = None
             self._emit(ReplyError(held.call_id, error))
             return
-        local = self.distributed is not None and self.distributed.has_news
-        if self._news is None and not local and held.deadline > now:
+        if self._news is None and not self.distributed.has_news and held.deadline > now:
             return
         self._number += 1
         news, self._news = self._news, None
@@ -494,7 +437,7 @@ class Pipeline:
             response = interceptor.answer(response, now)
         self._held = None
         self._emit(Reply(held.call_id, response))
-        if self.distributed is not None and self.connection_id >= 0 and not self.done:
+        if self._distributes and self.connection_id >= 0 and not self.done:
             self._speak(now)  # of what was allocated here, though no call of the master waits
 
 

@@ -1,0 +1,136 @@
+"""The RM's side of a Pipeline: a connection, the calls that are without an answer, and what the RM has not heard.
+
+What is said while the RM is away, or while two calls are on their way, goes together in the next call. What was in a
+call that has no answer is said again. ``pipeline`` decides when to call. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from executor.light import replace
+
+from ...allocation.asks import key_of
+from ...records.distributed_protocol import DistributedSchedulingAllocateRequest
+from ...records.master_protocol import AllocateRequest
+from ...records.requests import ResourceRequest, UpdateContainerRequest
+from ..events import CallUpstream, CloseUpstream, ConnectUpstream, UpstreamCommand
+from ..link import Backoff
+
+
+@dataclass(slots=True)
+class Pending:
+    """What the RM is to be told. Later words replace earlier ones on the same matter."""
+
+    asks: dict[tuple[object, ...], ResourceRequest] = field(default_factory=dict)
+    releases: dict[str, None] = field(default_factory=dict)
+    updates: list[UpdateContainerRequest] = field(default_factory=list)
+    blacklist: dict[str, bool] = field(default_factory=dict)
+    dirty: bool = False
+
+    def add(self, request: AllocateRequest) -> None:
+        """Take in what ``request`` says."""
+        for ask in request.asks:
+            self.asks[key_of(ask), ask.resource_name, ask.execution_type_request.execution_type] = ask
+        self.releases.update(dict.fromkeys(request.releases))
+        self.updates += request.updates
+        self.blacklist.update(dict.fromkeys(request.blacklist_removals, False))
+        self.blacklist.update(dict.fromkeys(request.blacklist_additions, True))
+        self.dirty = self.dirty or bool(request.asks or request.releases or request.updates or self.blacklist)
+
+    def add_before(self, request: AllocateRequest) -> None:
+        """Take in what ``request`` says as if it had been said before all else."""
+        earlier = Pending()
+        earlier.add(request)
+        self.asks = earlier.asks | self.asks
+        self.releases = earlier.releases | self.releases
+        self.updates = earlier.updates + self.updates
+        self.blacklist = earlier.blacklist | self.blacklist
+        self.dirty = self.dirty or earlier.dirty
+
+    def said_in(self, request: AllocateRequest) -> AllocateRequest:
+        """``request`` with all of this instead of what it says itself."""
+        return replace(
+            request,
+            asks=tuple(self.asks.values()),
+            releases=tuple(self.releases),
+            updates=tuple(self.updates),
+            blacklist_additions=tuple(name for name, on in self.blacklist.items() if on),
+            blacklist_removals=tuple(name for name, on in self.blacklist.items() if not on),
+        )
+
+
+@dataclass(slots=True)
+class Sent:
+    """A call that is with the RM. ``reported`` are the containers it told of."""
+
+    request: Any
+    reported: tuple[str, ...] = ()
+
+
+class Upstream:
+    """``emit`` takes the commands."""
+
+    def __init__(self, attempt_id: str, emit: Callable[[UpstreamCommand], None]) -> None:
+        self.pending = Pending()
+        self.in_flight: dict[int, Sent] = {}
+        """The calls without an answer, by their numbers."""
+        self.sequence = 0
+        """The number of the last call."""
+        self.is_connected = False
+        self.retry_at: float | None = None
+        """When to connect again, None for at once."""
+        self._connecting = False
+        self._backoff = Backoff()
+        self._attempt_id = attempt_id
+        self._emit = emit
+
+    @property
+    def is_away(self) -> bool:
+        """Whether there is no connection, and none is being made."""
+        return not (self.is_connected or self._connecting)
+
+    def connect(self) -> None:
+        """Make a connection, if it is not too early to try again."""
+        if self.retry_at is None:
+            self._connecting = True
+            self._emit(ConnectUpstream(self._attempt_id))
+
+    def connected(self) -> None:
+        """The connection asked for is there."""
+        self._connecting, self.is_connected = False, True
+        self._backoff.reset()
+
+    def lost(self, now: float) -> None:
+        """It could not be made, or has ended."""
+        self._disconnected()
+        self.retry_at = now + self._backoff.take()
+
+    def close(self) -> None:
+        """Nobody needs the connection any more."""
+        if not self.is_away:
+            self._emit(CloseUpstream(self._attempt_id))
+            self._disconnected()
+        self.retry_at = None
+
+    def _disconnected(self) -> None:
+        for sent in reversed(self.in_flight.values()):
+            self.say_again(sent)
+        self.in_flight.clear()
+        self._connecting = self.is_connected = False
+
+    def say_again(self, sent: Sent) -> None:
+        """The RM may not have heard what this call said."""
+        request = sent.request
+        if isinstance(request, DistributedSchedulingAllocateRequest):
+            request = request.request
+        if isinstance(request, AllocateRequest):
+            self.pending.add_before(request)
+
+    def send(self, request: Any, reported: tuple[str, ...] = ()) -> None:
+        """Call the RM."""
+        self.sequence += 1
+        self.in_flight[self.sequence] = Sent(request, reported)
+        self._emit(CallUpstream(self._attempt_id, self.sequence, request))
