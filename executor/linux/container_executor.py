@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import getpass
 import logging
 import os
-import pwd
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Mapping
@@ -47,12 +45,12 @@ from .confining import kept_from_containers
 from .context import ExecutorContext, LiveContainer
 from .directories import Directories
 from .ending import Cleaner, Ender
-from .environment import container_environment, whitelisted
 from .owners.accounts import Accounts
 from .pausing import Pauser
 from .pool import Occupant, Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
+from .requests import LaunchRequests
 from .shim import (
     RETRY_SECONDS,
     CannotLaunchError,
@@ -114,18 +112,21 @@ class LinuxContainerExecutor:
         self._post = post
         self._report = report
         self._cgroups = cgroups
-        self._node_environment = dict(node_environment or {})
         self._device_vendor = device_vendor
         self._device_groups = device_groups
-        # Read once: each access to os.environ encodes and decodes.
-        self._inherited = whitelisted(os.environ)
-        self._user, self._home = _account()
-        self._accounts = Accounts(settings)
         confined = settings.confined_containers and os.geteuid() == 0
         read_only = kept_from_containers(state_dir) if confined else ()
         self._launcher = ShimLauncher(reaps=cgroups.mode == "none", read_only=read_only)
         self._store = StateStore(state_dir)
-        self._directories = Directories(work_dir, log_dir, state_dir, self._accounts)
+        accounts = Accounts(settings)
+        self._directories = Directories(work_dir, log_dir, state_dir, accounts)
+        self._requests = LaunchRequests(
+            self._directories,
+            accounts,
+            node_environment=node_environment or {},
+            device_vendor=device_vendor,
+            device_groups=device_groups,
+        )
         loop = asyncio.get_running_loop()
         self._context = context = ExecutorContext(
             cgroups, self._directories, loop=loop, post=post, clock=time.monotonic
@@ -151,7 +152,7 @@ class LinuxContainerExecutor:
         self._preparer = Preparer(
             context,
             settings.prepared_containers,
-            make_request=self._request,
+            make_request=self._requests.of,
             in_use=self._held.__contains__,
             pooled=lambda: self._pool.used,
             launcher=self._launcher,
@@ -394,7 +395,7 @@ class LinuxContainerExecutor:
             ready = self._begin_prepared(spec, limits)
             if ready is None:
                 self._directories.prepare(spec)
-                request, launched = self._launch_by_shim(self._request(spec), limits)
+                request, launched = self._launch_by_shim(self._requests.of(spec), limits)
             else:
                 request, launched = ready.prepared.request, ready.prepared.launched
         except (ExecutorError, OSError) as error:
@@ -440,7 +441,7 @@ class LinuxContainerExecutor:
         if not self._preparer.takes_furnished(spec) or spec.files:
             self._directories.prepare(spec)
         held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
-        if not self._pool.launch(held, self._request(spec), limits):
+        if not self._pool.launch(held, self._requests.of(spec), limits):
             return False
         self._held[spec.container_id] = held
         return True
@@ -461,7 +462,7 @@ class LinuxContainerExecutor:
             check_words(spec.command)
             if not self._preparer.takes_furnished(spec):
                 self._directories.prepare(spec)
-            request = self._request(spec)
+            request = self._requests.of(spec)
         except (ExecutorError, OSError) as error:
             LOG.debug("%s does not follow: %s", container_id, error)
             self._preparer.waits_on(spec)
@@ -547,39 +548,6 @@ class LinuxContainerExecutor:
             ready.prepared.abandon()
             raise
         return ready if ready.prepared.release() else None
-
-    def _request(self, spec: ContainerSpec, join: tuple[str, ...] | None = None) -> LaunchRequest:
-        """The request to start a container. It is for a shim if the files to join are given."""
-        private = self._directories.private(spec.container_id)
-        working = os.path.abspath(spec.working_directory) if spec.working_directory is not None else private
-        logs = self._directories.log(spec)
-        account = self._accounts.of(spec.user)
-        return LaunchRequest(
-            container_id=spec.container_id,
-            command=spec.command,
-            environment=container_environment(
-                # Its creator's HOME is not the home of the user that it runs as.
-                spec if account is None else replace(spec, own_account=False),
-                node_environment=self._node_environment,
-                inherited=self._inherited,
-                private_directory=private,
-                working_directory=working,
-                log_directory=logs,
-                user=self._user,
-                home=self._home if account is None else account.home,
-                device_vendor=self._device_vendor,
-            ),
-            working_directory=working,
-            stdout=os.path.join(logs, "stdout"),
-            stderr=os.path.join(logs, "stderr"),
-            exit_file="" if join is None else self._directories.next_exit_file(spec.container_id),
-            join=(*(join or ()), *self._gpu_groups(spec)),
-            account=None if account is None else account.ids,
-        )
-
-    def _gpu_groups(self, spec: ContainerSpec) -> tuple[str, ...]:
-        """The file to join for the container's GPUs, where the kernel denies it the others."""
-        return () if self._device_groups is None else (self._device_groups.join_file(spec.devices),)
 
     def _to_act_on(self, container_id: str) -> LiveContainer | None:
         """The container, if its end is not on its way yet; nothing follows it from now on. Others take no signals,
@@ -700,15 +668,3 @@ def _container_of(command: commands.Command) -> str:
         case commands.LaunchContainer(spec) | commands.LaunchNext(spec):
             return spec.container_id
     return getattr(command, "container_id", "")
-
-
-def _account() -> tuple[str, str]:
-    """The name and home directory of the user who runs this process."""
-    try:
-        entry = pwd.getpwuid(os.geteuid())
-        return entry.pw_name, entry.pw_dir
-    except KeyError:
-        try:
-            return getpass.getuser(), os.environ.get("HOME", "/")
-        except (KeyError, OSError):
-            return str(os.geteuid()), os.environ.get("HOME", "/")

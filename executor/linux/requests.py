@@ -1,0 +1,80 @@
+"""What a shim or a launcher is asked to start for a container: its environment, directories, user and GPUs."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+from collections.abc import Mapping
+
+from ..light import replace
+from ..records import ContainerSpec
+from .cgroups.devices import DeviceGroups
+from .directories import Directories
+from .environment import container_environment, whitelisted
+from .owners.accounts import Accounts
+from .shim import LaunchRequest
+
+
+class LaunchRequests:
+    """``device_groups`` has the files to join for GPUs, where the kernel denies a container the others."""
+
+    def __init__(
+        self,
+        directories: Directories,
+        accounts: Accounts,
+        *,
+        node_environment: Mapping[str, str],
+        device_vendor: str,
+        device_groups: DeviceGroups | None,
+    ) -> None:
+        self._directories = directories
+        self._accounts = accounts
+        self._node_environment = dict(node_environment)
+        self._device_vendor = device_vendor
+        self._device_groups = device_groups
+        # Read once: each access to os.environ encodes and decodes.
+        self._inherited = whitelisted(os.environ)
+        self._user, self._home = _account()
+
+    def of(self, spec: ContainerSpec, join: tuple[str, ...] | None = None) -> LaunchRequest:
+        """The request to start a container. It is for a shim if the files to join are given."""
+        private = self._directories.private(spec.container_id)
+        working = os.path.abspath(spec.working_directory) if spec.working_directory is not None else private
+        logs = self._directories.log(spec)
+        account = self._accounts.of(spec.user)
+        groups = self._device_groups
+        return LaunchRequest(
+            container_id=spec.container_id,
+            command=spec.command,
+            environment=container_environment(
+                # Its creator's HOME is not the home of the user that it runs as.
+                spec if account is None else replace(spec, own_account=False),
+                node_environment=self._node_environment,
+                inherited=self._inherited,
+                private_directory=private,
+                working_directory=working,
+                log_directory=logs,
+                user=self._user,
+                home=self._home if account is None else account.home,
+                device_vendor=self._device_vendor,
+            ),
+            working_directory=working,
+            stdout=os.path.join(logs, "stdout"),
+            stderr=os.path.join(logs, "stderr"),
+            exit_file="" if join is None else self._directories.next_exit_file(spec.container_id),
+            join=(*(join or ()), *(() if groups is None else (groups.join_file(spec.devices),))),
+            account=None if account is None else account.ids,
+        )
+
+
+def _account() -> tuple[str, str]:
+    """The name and home directory of the user who runs this process."""
+    try:
+        entry = pwd.getpwuid(os.geteuid())
+        return entry.pw_name, entry.pw_dir
+    except KeyError:
+        try:
+            return getpass.getuser(), os.environ.get("HOME", "/")
+        except (KeyError, OSError):
+            return str(os.geteuid()), os.environ.get("HOME", "/")
