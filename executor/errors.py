@@ -42,7 +42,7 @@ class CgroupError(ExecutorError):
 
 
 class CgroupUnavailableError(CgroupError):
-    """This host has no writable controller of that kind; ``hint`` says what to type."""
+    """The host has no writable controller of that kind; ``hint`` says what to type."""
 
 
 class CgroupWriteError(CgroupError):

@@ -35,7 +35,7 @@ class Property(Record, frozen=False):
 
     @property
     def doc(self) -> str:
-        """Its document: the docstring below the field."""
+        """The property's documentation: the docstring below the field."""
         return _documents(self.declared_in)[self.attribute]
 
 

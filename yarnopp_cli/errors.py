@@ -56,7 +56,7 @@ class YoppError(ExplainedError):
 
     @property
     def web_message(self) -> str:
-        """What YARN's web services say of it; our own words where they have none."""
+        """The message of YARN's web services for this error; yopp's own if they have none."""
         if not (self.sought and self.in_yarn):
             return self.message
         kind = "app attempt" if self.sought.startswith("appattempt_") else "app"

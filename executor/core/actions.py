@@ -142,8 +142,8 @@ class ContainerActions(ContainerBook):
             self._emit(RevokeNext(following.container_id))
 
     def _expect_news_of(self, waiting: Container) -> bool:
-        """It is to end while it waits. Returns whether it may have begun, even if its LaunchNext was taken back since:
-        until that is known, it is one that is being launched, and it holds nothing."""
+        """Return whether a waiting container that is to end may have begun, even if its LaunchNext was taken back
+        since: until that is known, it counts as being launched, and holds nothing."""
         if not waiting.sent_ahead or waiting.state is not SCHEDULED:
             return False
         if waiting in self._succession:
@@ -153,7 +153,7 @@ class ContainerActions(ContainerBook):
         return True
 
     def _end_succession(self, first: Container) -> None:
-        """None follows this one from now on."""
+        """Have no container follow this one."""
         if (following := self._succession.following(first)) is not None:
             self._revoke_next(following)
         self._succession.close(first)
@@ -205,7 +205,7 @@ class ContainerActions(ContainerBook):
         return None
 
     def _room_for_opportunistic(self) -> Resource | None:
-        """What they may start on; None bars even those that ask for nothing."""
+        """The resources on which opportunistic containers may start; None bars even those that ask for nothing."""
         return self._tracker.available
 
     def _reclaim(self) -> None:
@@ -356,7 +356,7 @@ class ContainerActions(ContainerBook):
             self._report(container)
 
     def _drop_pause(self, container: Container) -> None:
-        """It need not be paused: its pause has not begun."""
+        """Drop a pause that has not begun."""
         container.pause = container.cause = None
         self._clear_deadlines(container, DeadlineKind.PAUSE)
 
@@ -413,7 +413,7 @@ class ContainerActions(ContainerBook):
         self._emit(KillContainer(container.container_id, force=True))
 
     def _settle(self, container: Container, end: outcome.Outcome) -> None:
-        """It has ended: what it held is free, and it is not live any more."""
+        """Remove a container that has ended from the live ones, and free what it held."""
         container.exit_status, container.exit_code = end.exit_status, end.exit_code
         if end.cause is None and end.exit_status >= 0:
             container.forget_pauses()
@@ -442,7 +442,7 @@ class ContainerActions(ContainerBook):
         self._report(container)
 
     def _on_running(self, container: Container) -> None:
-        """It runs (again): set its time limit, and begin a pause that was decided meanwhile."""
+        """Set the time limit of a container that runs (again), and begin a pause that was decided meanwhile."""
         if container.state is not RUNNING:
             return
         if container.spec.timeout_ms > 0:

@@ -45,7 +45,7 @@ class Applications:
             self._forget_the_oldest()
 
     def ended(self, container: Container, seconds: float | None) -> None:
-        """It has ended; ``seconds`` is how long it ran if it ended by itself, else None."""
+        """Note that a container has ended; ``seconds`` is how long it ran if it ended by itself, else None."""
         application = self._known[container.spec.application_id]
         application.live.pop(container.container_id, None)
         if seconds is not None:
@@ -59,8 +59,8 @@ class Applications:
         return len(application.live) if application is not None else 0
 
     def expected_seconds(self, container: Container) -> float | None:
-        """Its expected run time: the one that its master declared, else the mean of its application, else of all
-        applications; None if nothing is known."""
+        """The expected run time of a container: the one that its master declared, else the mean of its application,
+        else of all applications; None if nothing is known."""
         if container.spec.duration_hint_ms > 0:
             return container.spec.duration_hint_ms / 1000
         application = self._known.get(container.spec.application_id)

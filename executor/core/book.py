@@ -256,7 +256,7 @@ class ContainerBook:
     def _expected_starts(
         self, now: float, limit: int | None = None, last: Waiting | None = None
     ) -> list[float]:
-        """In how many seconds the first ``limit`` of those that wait start, and ``last`` behind them.
+        """The seconds until each of the first ``limit`` waiting containers starts, and until ``last`` does behind them.
 
         Empty if nothing is known.
         """

@@ -105,7 +105,7 @@ class SetNodeWeight(Record):
 
 
 class ReportStatus(Record):
-    """Its state, type or limits have changed."""
+    """Report that the state, type or limits of a container have changed."""
 
     status: ContainerStatus
 

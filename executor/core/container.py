@@ -221,12 +221,12 @@ class Container:
 
     @property
     def container_id(self) -> str:
-        """Its id."""
+        """The container's id."""
         return self.spec.container_id
 
     @property
     def execution_type(self) -> ExecutionType:
-        """Its present execution type."""
+        """The present execution type."""
         return self.spec.execution_type
 
     @property
@@ -236,7 +236,7 @@ class Container:
 
     @property
     def resource(self) -> Resource:
-        """Its present resource."""
+        """The present resource."""
         return self.spec.resource
 
     @property
@@ -336,7 +336,7 @@ class Container:
             self.diagnostics = "\n".join(one for one in self.diagnostics.split("\n") if one not in sentences)
 
     def forget_pauses(self) -> None:
-        """It ended by itself: remove the causes of earlier pauses."""
+        """Remove the causes of earlier pauses, after the container has ended by itself."""
         self.unsay(*self.passing)
         self.passing = ()
 
@@ -358,7 +358,7 @@ class Container:
         )
 
     def record(self) -> ContainerRecord:
-        """Its record for the store."""
+        """The container's record for the store."""
         return _record(
             self,
             self.exit_status if self.killed_as is None else self.killed_as,

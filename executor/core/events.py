@@ -86,17 +86,17 @@ class ContainerPaused(ContainerMessage):
 
 
 class ContainerPauseFailed(ContainerMessage):
-    """Its processes could not be stopped."""
+    """The container's processes could not be stopped."""
 
     reason: str
 
 
 class ContainerResumed(ContainerMessage):
-    """Its processes run again."""
+    """The container's processes run again."""
 
 
 class ContainerExited(ContainerMessage):
-    """Its main process has ended, and no process of it is left.
+    """The container's main process has ended, and no other process of it is left.
 
     ``exit_code`` as in a shell (128+n for signal n); None if it left none (its parent was killed). ``usage`` is the
     last measurement; ``usage.oom_kills`` above zero with code 137 means that the kernel ended it for its memory limit.

@@ -76,7 +76,7 @@ class LeastRemainingTasks(QueueOrder):
     """Containers of the application with the fewest unfinished containers here first."""
 
     def kind(self, container: Container) -> Hashable:
-        """Its application."""
+        """The container's application."""
         return container.spec.application_id
 
     def urgency(self, container: Container) -> float:
@@ -194,7 +194,7 @@ class ContainerQueue:
         self._needed -= self._needs.pop(container.container_id)
 
     def position(self, container: Container) -> int:
-        """Its place, 1 for the head, 0 if it is not in the queue. Quick for the last one, which has just come."""
+        """The place of a container, 1 for the head, 0 if it is not in the queue. Quick for the last one."""
         return self.before(container.sequence) + 1 if container in self else 0
 
     def before(self, sequence: int) -> int:
@@ -280,7 +280,7 @@ class OpportunisticQueue:
         return sorted(self._queued, key=self._rank)
 
     def position(self, container: Container) -> int:
-        """Its place in ``in_order``, 1 for the first, 0 if it is not queued."""
+        """The place of a container in ``in_order``, 1 for the first, 0 if it is not queued."""
         if len(self._alike) == 1 or container not in self._queued:
             return self._queued.position(container)  # containers of one kind go by arrival
         place = self._order.place(container)
@@ -307,7 +307,7 @@ class OpportunisticQueue:
         self._alike.setdefault(self._kind(container), ContainerQueue()).add(container)
 
     def reprioritise(self, container: Container, priority: int) -> None:
-        """Its application has another priority. It keeps its arrival, and how often it was overtaken."""
+        """Change its application's priority. It keeps its arrival, and how often it was overtaken."""
         queued = container in self._queued
         if queued:
             self._leave_kind(container)
@@ -368,7 +368,7 @@ class OpportunisticQueue:
         )
 
     def started(self, container: Container) -> None:
-        """It was started, and has overtaken all earlier ones that still wait. It is no longer in the queue."""
+        """Remove a container that was started: it has overtaken all earlier ones that still wait."""
         waiting = [other.sequence for other in self._paused.values()]
         if self._queued.head is not None:
             waiting.append(self._queued.head.sequence)
@@ -393,7 +393,7 @@ class OpportunisticQueue:
         return self._order.place(container), container.sequence
 
     def _not_to_be_overtaken(self, now_ms: int) -> list[Container]:
-        """Those that must not be overtaken any more, as far as that matters.
+        """The containers that must not be overtaken any more, as far as that matters.
 
         The head has waited longest and was overtaken most, since a container that overtakes another overtakes the
         head, too. The exceptions are the few that came late with an older claim, and one that waits for a GPU or the

@@ -164,7 +164,7 @@ class PreemptionPolicy:
 
 
 class LeastWorkLost(PreemptionPolicy):
-    """Those whose end loses the fewest vcore-seconds. A pause loses no work."""
+    """Choose the containers whose end loses the fewest vcore-seconds. A pause loses no work."""
 
     def costs(self, container: Container, now: float) -> tuple[float, float]:
         """What it has run."""
@@ -172,7 +172,7 @@ class LeastWorkLost(PreemptionPolicy):
 
 
 class SpareNearlyDone(PreemptionPolicy):
-    """As MINIMAL, but containers of jobs that are nearly done only if the others do not suffice."""
+    """Choose as MINIMAL, but containers of jobs that are nearly done only if the others do not suffice."""
 
     def costs(self, container: Container, now: float) -> tuple[float, float]:
         """1 for a container of a job that is nearly done."""

@@ -391,7 +391,7 @@ class ContainerScheduler(PressureActions):
             self._report(container)
 
     def _on_resume_requested(self, container: Container, event: events.ContainerResumeRequested) -> None:
-        """From now on it is paused for lack of room, or for what it gives way to, but not for a person."""
+        """End a person's pause: the container stays paused only for lack of room, or for what it gives way to."""
         pause = container.pause
         if pause is None or pause.held_by is None:
             return

@@ -46,7 +46,7 @@ class Succession:
         return following[1]
 
     def part(self, following: Container, live: dict[str, Container]) -> None:
-        """This one follows no more; the other one may get another."""
+        """Take back a container that was to follow another one, which may get another follower."""
         first = self._first.pop(following.container_id)
         del self._next[first]
         self.open[first] = live[first]

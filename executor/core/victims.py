@@ -54,7 +54,7 @@ Found = tuple[float, int, tuple[int, ...]]
 def _cheapest_of_all(
     gains: Sequence[Resource], costs: Sequence[float], short: Resource, known: Sequence[int]
 ) -> list[int] | None:
-    """As ``cheapest``, by the best set for each possible sum; None if there are too many sums.
+    """Do as ``cheapest``, by the best set for each possible sum; None if there are too many sums.
 
     ``known`` is a set that suffices: what costs more is not pursued. What exceeds ``short`` does not count, so that
     many containers of few sizes have few sums.
@@ -113,7 +113,7 @@ def _cheap(gains: Sequence[Resource], costs: Sequence[float], short: Resource) -
 
 
 def _useful(gains: Sequence[Resource], short: Resource) -> tuple[list[int], list[Resource]]:
-    """The indices of those that give something of what is short, and what each gives of it."""
+    """The indices of the gains that contain something of what is short, and what each contains of it."""
     useful = [
         index
         for index, gain in enumerate(gains)

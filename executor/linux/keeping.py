@@ -80,7 +80,7 @@ class OpenProgram:
 
     @property
     def path(self) -> str:
-        """Its path in a process that has inherited the descriptor, which the program has to close."""
+        """The program's path in a process that has inherited the descriptor, which the program has to close."""
         return f"/proc/self/fd/{self.descriptor}"
 
 

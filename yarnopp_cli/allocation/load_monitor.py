@@ -180,7 +180,7 @@ class NodeQueueLoadMonitor:
 
     @property
     def shown_limit(self) -> int:
-        """That length as shown to users: -1 where no other node could take shed containers, or where waits
+        """The limit of the length as shown to users: -1 where no other node could take shed containers, or where waits
         are limited.
         """
         return self.limit().max_queue_length if self._rebalancer.tells_all or len(self._nodes) > 1 else -1

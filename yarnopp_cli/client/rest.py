@@ -262,7 +262,7 @@ class _Until(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        """As for any raw stream. Raises TimeoutError after the deadline."""
+        """Read as any raw stream does. Raises TimeoutError after the deadline."""
         left = self._until - time.monotonic()
         if left <= 0:
             raise TimeoutError

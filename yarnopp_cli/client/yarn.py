@@ -247,7 +247,7 @@ class YarnClient:
     # -- containers --------------------------------------------------------------------------------------------
 
     def container_reports(self, request: GetContainersRequest) -> tuple[ContainerReport, ...]:
-        """As ``containers``, ordered by id: YARN has no quicker way."""
+        """The containers, as ``containers`` finds them, ordered by id: YARN has no quicker way."""
         found = [one for one in self.containers(request) if request.finished or is_live(one)]
         return tuple(sorted(found, key=lambda one: one.container_id))
 

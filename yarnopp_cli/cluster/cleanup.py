@@ -46,7 +46,7 @@ _NODE = re.compile(r"nm-(\d{1,5})")
 
 
 class Places(Record):
-    """Where the nodes of a run directory keep their files: the ``hierarchy`` of their cgroups, and their
+    """The places where the nodes of a run directory keep their files: the ``hierarchy`` of their cgroups, and their
     ``local_dirs``."""
 
     hierarchy: str

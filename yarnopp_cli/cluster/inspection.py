@@ -72,7 +72,7 @@ class NodeStatus(Record):
 
     @property
     def node_id(self) -> str:
-        """Its id in YARN, or the daemon's name if the id is unknown."""
+        """The node's id in YARN, or the daemon's name if the id is unknown."""
         if self.report is not None:
             return self.report.node_id
         return self.own.node_id if self.own is not None else f"nm-{self.port}"

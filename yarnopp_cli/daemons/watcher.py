@@ -59,7 +59,7 @@ class Watcher:
         self.look(names - {"rm"})
 
     def look(self, names: Iterable[str]) -> None:
-        """As ``look_at_nodes``, for these daemons; those already watched are skipped."""
+        """Watch these daemons as ``look_at_nodes`` does; those already watched are skipped."""
         if self._closed or not self._process.may_restart:
             return
         for name in names:

@@ -250,7 +250,7 @@ def why_not_promised(report: ContainerReport, here: NodeSnapshot) -> list[Reason
 
 
 def why_takes_nothing(here: NodeSnapshot) -> list[Reason]:
-    """Why a node accepts no containers, or no more of a type."""
+    """The reasons why a node accepts no containers, or no more of a type."""
     node, found = here.node, unusable(here.node)
     if found:
         return found

@@ -73,7 +73,7 @@ class Stream:
             os.close(descriptor)
 
     def lines(self, *, ended: bool) -> Iterator[bytes]:
-        """As ``read``, in lines without their newline. A last line without a newline is returned when the
+        """Read as ``read`` does, in lines without their newline. A last line without a newline is returned when the
         stream has ended.
         """
         for block in self.read():

@@ -261,7 +261,7 @@ class OutputFollower:
         return None if self.reader_gone else self._out.problem
 
     def watch(self, container_id: str, number: int) -> None:
-        """Copy the output of this container, which runs, from now on."""
+        """Begin to copy the output of this container, which runs."""
         if container_id and container_id not in self._streams and container_id not in self._done:
             prefix = b"[%d] " % number if self._prefixed else b""
             directory = f"{self._log_directory}/{container_id}"
@@ -284,7 +284,7 @@ class OutputFollower:
             self._turns.task_ended(number)
 
     def tick(self, now: float) -> float | None:
-        """Copy what is there; the time of the next turn, None for not before an event."""
+        """Copy the present output. Returns the time of the next turn, None for not before an event."""
         until = time.monotonic() + BUDGET_SECONDS
         while moved := self._pump():
             if time.monotonic() > until:

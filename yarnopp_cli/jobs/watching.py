@@ -18,7 +18,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def readable(descriptors: Iterable[int], seconds: float) -> list[int]:
-    """Those of the descriptors that can be read, after waiting up to ``seconds`` for one."""
+    """The descriptors that can be read, after waiting up to ``seconds`` for one."""
     poller = select.poll()
     for descriptor in descriptors:
         poller.register(descriptor, select.POLLIN)

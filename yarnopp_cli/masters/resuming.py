@@ -82,8 +82,8 @@ class EarlierAttempts:
         return {one.container_id: one.node_id for one in records}
 
     def ending(self, containers: Collection[str]) -> list[str]:
-        """These have not ended yet. Returns those that had not, and are not among them: they have ended, or a restarted
-        RM does not know them."""
+        """Note the containers that have not ended yet. Returns the earlier ones that are not among them: they have
+        ended, or a restarted RM does not know them."""
         gone = [one for one in self._ending if one not in containers]
         # one of this phase that is news has not been waited for: its task may have another container
         self._ending |= dict.fromkeys(one for one in containers if one not in self._tasks)

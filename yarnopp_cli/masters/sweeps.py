@@ -171,7 +171,7 @@ def _marks(command: Iterable[str]) -> list[re.Match[str]]:
 
 
 def _of_mark(mark: re.Match[str], each: Sequence[ItemT]) -> Sequence[ItemT]:
-    """Of ``each``, one for a source, those of the sources that a replacement string names."""
+    """The items of the sources that a replacement string names; ``each`` has one for each source."""
     return each[int(mark[2]) - 1 : int(mark[2])] if mark[2] else each
 
 

@@ -215,7 +215,7 @@ class Waiting:
             heapify(self._later)
 
     def next_time(self) -> float | None:
-        """When the next of those that are not due will be; None if there is none."""
+        """The time when the next retry is due, of those that are not due yet; None if there is none."""
         return self._later[0][0] if self._later else None
 
     def clear(self) -> int:

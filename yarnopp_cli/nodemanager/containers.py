@@ -90,7 +90,7 @@ class NodeContainers:
             self.counts[end] += 1
 
     def of_application(self, application_id: str) -> tuple[str, ...]:
-        """Its containers that have not ended."""
+        """The containers of an application that have not ended."""
         return tuple(sorted(self._applications.get(application_id, ())))
 
     @property

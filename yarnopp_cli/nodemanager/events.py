@@ -78,7 +78,7 @@ UpstreamEvent = UpstreamConnected | UpstreamLost | UpstreamAnswered | UpstreamRe
 
 
 class NodeStopRequested(Record):
-    """Somebody wants this NM to end. With ``keep_containers`` its containers go on without it.
+    """The end of this NM was requested. With ``keep_containers`` its containers go on without it.
 
     A second request while it ends its containers kills what still runs.
     """
@@ -88,7 +88,7 @@ class NodeStopRequested(Record):
 
 
 class AnnounceReady(Record):
-    """Tell whoever started this daemon that it serves. Once in its life."""
+    """Tell the process that started this daemon that it serves. Emitted once."""
 
 
 class StoredPipeline(Record):

@@ -34,7 +34,7 @@ class Backoff:
         self._next = BACKOFF_MIN
 
     def reset(self) -> None:
-        """It answers: begin with the shortest pause again."""
+        """Begin with the shortest pause again, after the RM has answered."""
         self._next = BACKOFF_MIN
 
     def take(self) -> float:
@@ -44,7 +44,7 @@ class Backoff:
 
 
 class LinkState(enum.Enum):
-    """Where the connection stands. UNREGISTERED is the end."""
+    """The states of the connection. UNREGISTERED is the end."""
 
     IDLE = "IDLE"
     CONNECTING = "CONNECTING"
@@ -150,7 +150,7 @@ class ResourceManagerLink:
         self._register_at = now + self._backoff.take()
 
     def unregistered(self) -> None:
-        """This node has said that it ends: nothing more is sent."""
+        """Send nothing more: the node has unregistered."""
         self.state = LinkState.UNREGISTERED
         self._retry_at = self._register_at = None
         self._in_flight.clear()

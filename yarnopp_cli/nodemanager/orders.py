@@ -92,7 +92,7 @@ class ResourceManagerOrders:
             self._pass(QueuingLimitReceived(response.queuing_limit))
 
     def clean_up(self, response: RegisterNodeManagerResponse | NodeHeartbeatResponse) -> None:
-        """End what the RM wants no more; it is told of that as of any end."""
+        """End the containers and applications that the RM names; their ends are reported as any others."""
         for container_id in response.containers_to_cleanup:
             self._containers.withdrawn.add(container_id)
         status, cause = ContainerExitStatus.KILLED_BY_RESOURCEMANAGER, Cause(CauseKind.RESOURCEMANAGER)

@@ -116,11 +116,11 @@ class NodeReporter:
         )
 
     def serves_pages(self, address: str) -> None:
-        """Its pages are at ``address`` from now on."""
+        """Note the address of the node's pages."""
         self._facts = replace(self._facts, http_address=address)
 
     def _applications(self) -> tuple[str, ...]:
-        """Those that have a container here, or a master that goes through this node."""
+        """The applications that have a container here, or a master that goes through this node."""
         return tuple(dict.fromkeys((*self._containers.running_applications, *self._proxied())))
 
     def node_info(self, link: ResourceManagerLink, wall_offset: float = 0.0) -> GetNodeInfoResponse:
@@ -177,7 +177,7 @@ class UsageTraces:
                 del traces[name]
 
     def told(self, container_ids: Iterable[str] = ()) -> GetUsageTracesResponse:
-        """Those of these containers, or of all."""
+        """The traces of these containers, or of all, and of the machine."""
         wanted = tuple(container_ids) or tuple(self._containers)
         return GetUsageTracesResponse(
             {name: _latest(self._containers[name]) for name in wanted if name in self._containers},

@@ -208,7 +208,7 @@ class ContainerService:
     def stop_containers(
         self, request: protocol.StopContainersRequest, user: str
     ) -> protocol.StopContainersResponse:
-        """Those that are here end, or have ended."""
+        """End the containers that are here; those that have ended count as stopped."""
         cause = Cause(CauseKind.PERSON, by=user) if request.by_person else Cause(CauseKind.MASTER)
         diagnostics = request.diagnostics or BY_MASTER
         here, missing = _each(request.container_ids, self._status_now)
@@ -220,7 +220,7 @@ class ContainerService:
     def container_statuses(
         self, request: protocol.GetContainerStatusesRequest
     ) -> protocol.GetContainerStatusesResponse:
-        """As they stand now, with their places in the queue and the last measurement of their use."""
+        """The present statuses, with places in the queue and the last measurement of usage."""
         if request.container_ids:
             return protocol.GetContainerStatusesResponse(*_each(request.container_ids, self._status_now))
         statuses = self._scheduler.statuses(finished=request.finished)
@@ -229,7 +229,7 @@ class ContainerService:
     def foretell_promotion(
         self, request: protocol.ForetellPromotionRequest, now: float
     ) -> protocol.ForetellPromotionResponse:
-        """Who would give way if these containers became guaranteed at ``now``."""
+        """The containers that would give way if these became guaranteed at ``now``."""
         steps = self._scheduler.would_give_way(request.container_ids, now)
         return protocol.ForetellPromotionResponse(
             {one.container_id: "kill" if isinstance(one, KillContainer) else "pause" for one in steps}

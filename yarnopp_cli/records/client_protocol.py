@@ -184,7 +184,7 @@ class GetApplicationsRequest(Request["GetApplicationsResponse"]):
 
 
 class GetApplicationsResponse(Record):
-    """In order of submission."""
+    """The applications in order of submission."""
 
     applications: tuple[ApplicationReport, ...]
 
@@ -297,7 +297,7 @@ class GetContainersRequest(Request["GetContainersResponse"]):
 
 
 class GetContainersResponse(Record):
-    """In order of allocation; ``grants`` only, if only these are requested."""
+    """The containers in order of allocation; ``grants`` only, if only these are requested."""
 
     containers: tuple[ContainerReport, ...]
     grants: tuple[ContainerGrant, ...] = ()

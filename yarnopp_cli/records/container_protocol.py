@@ -65,7 +65,7 @@ class GetContainerStatusesRequest(Request["GetContainerStatusesResponse"]):
 
 
 class GetContainerStatusesResponse(Record):
-    """In order of arrival at the node."""
+    """The statuses in order of arrival at the node."""
 
     statuses: tuple[ContainerStatus, ...]
     failed: tuple[FailedContainer, ...] = ()

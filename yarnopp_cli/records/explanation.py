@@ -212,7 +212,7 @@ class Expected(Record):
 
 
 class Start(Record):
-    """In how many milliseconds a container may start. ``expected`` is what that is based on: the weakest
+    """The number of milliseconds after which a container may start. ``expected`` is what that is based on: the weakest
     basis among the containers that must end before, and its running time. ``outlived`` are those of them that
     have run longer than expected.
     """

@@ -120,7 +120,7 @@ class PhaseSpec(Record):
         return (number for task in self.tasks for number in task.numbers)
 
     def each(self) -> Iterator[TaskSpec]:
-        """Its tasks, one by one."""
+        """The phase's tasks, one by one."""
         for task in self.tasks:
             for number in task.numbers:
                 yield task if task.count == 1 else replace(task, number=number, count=1)
@@ -183,7 +183,7 @@ class JobSpec(Record):
 
 
 class TaskState(str, enum.Enum):  # noqa: UP042  (as the other enums of records are)
-    """Where a task stands. ``ASKED`` waits for a container, ``STARTING`` has one that is on its way to its
+    """The states of a task. ``ASKED`` waits for a container, ``STARTING`` has one that is on its way to its
     node.
     """
 

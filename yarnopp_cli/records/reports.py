@@ -57,7 +57,7 @@ def has_reached(state: YarnApplicationState, wanted: Sequence[YarnApplicationSta
 
 
 class FinalApplicationStatus(enum.StrEnum):
-    """What an application says of its own end."""
+    """The outcome that an application's master reports."""
 
     UNDEFINED = "UNDEFINED"
     SUCCEEDED = "SUCCEEDED"
@@ -322,7 +322,7 @@ def _merged(told: ContainerReport | ContainerGrant, status: ContainerStatus, **t
 
 
 class QueueAcl(Record):
-    """Who has an access type: ``names``, "*" for all."""
+    """The users who have an access type: ``names``, "*" for all."""
 
     access_type: str
     names: str

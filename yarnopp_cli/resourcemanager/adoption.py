@@ -159,7 +159,7 @@ class Adoption:
             self._ledger.ended_untold(app, status)
 
     def _unexpected(self, node: RMNode, status: ContainerStatus) -> Expected | None:
-        """To whom a container belongs that no record names: an earlier life of the RM granted it to a master elsewhere,
+        """The owner of a container that no record names: an earlier life of the RM granted it to a master elsewhere,
         or the DistributedScheduler of an attempt that has ended did, and did not come to say so."""
         app = self._rm.live.get(status.application_id)
         if app is None or app.hosted or self._rm.find_container(status.container_id) is not None:

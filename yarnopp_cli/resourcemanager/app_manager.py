@@ -142,7 +142,7 @@ class RMAppManager:
             self._rm.deadlines.set(Due(DueKind.LIFETIME, app.id), due)
 
     def new_attempt(self, app: RMApp, connection_id: int = -1) -> RMAppAttempt:
-        """Another attempt, the last one from now on, in no state yet."""
+        """Add another attempt, which is then the application's last one, in state NEW."""
         record = ApplicationAttemptId(ApplicationId.parse(app.id), len(app.attempts) + 1)
         attempt_id = str(record)
         attempt = RMAppAttempt(
@@ -160,7 +160,7 @@ class RMAppManager:
         return attempt
 
     def start(self, attempt: RMAppAttempt) -> None:
-        """Its master is to be started, or is there."""
+        """Start the attempt's master, or expect the one that is there."""
         app = attempt.app
         place = "ResourceManager" if app.hosted else "client" if app.unmanaged else "container"
         words = {"attempt": attempt.id, "master": place}
@@ -197,7 +197,7 @@ class RMAppManager:
         self.expect_master(attempt)
 
     def expect_master(self, attempt: RMAppAttempt) -> None:
-        """From now its master has to be heard of within the expiry interval."""
+        """Begin to expect calls of the attempt's master, each within the expiry interval."""
         attempt.last_contact = self._rm.now
         self._rm.deadlines.ensure(
             Due(DueKind.MASTER_LIVENESS, attempt.id),
@@ -205,7 +205,7 @@ class RMAppManager:
         )
 
     def registered(self, attempt: RMAppAttempt) -> None:
-        """Its master is there."""
+        """The attempt's master has registered."""
         app = attempt.app
         self._rm.move(attempt, AttemptEvent.REGISTERED)
         self._rm.move(app, AppEvent.ATTEMPT_REGISTERED)
@@ -216,7 +216,7 @@ class RMAppManager:
     # -- ends ------------------------------------------------------------------------------------------------
 
     def unregistered(self, attempt: RMAppAttempt, request: FinishApplicationMasterRequest) -> None:
-        """Its master says that the job has ended."""
+        """The attempt's master has reported the end of the job."""
         app = attempt.app
         self.leave(attempt, AttemptEvent.UNREGISTERED, request.diagnostics)
         if request.summary is not None:
@@ -232,7 +232,7 @@ class RMAppManager:
             self._end(app, AppEvent.KILL, FinalApplicationStatus.KILLED, diagnostics)
 
     def refuse(self, app: RMApp, diagnostics: str) -> None:
-        """Its master can never run: another attempt would fare no better."""
+        """Fail an application whose master can never run: another attempt would fail, too."""
         self.leave(app.attempt, AttemptEvent.FAIL, diagnostics)
         self._end(app, AppEvent.ATTEMPT_FAILED, FinalApplicationStatus.FAILED, diagnostics)
 

@@ -23,7 +23,7 @@ class KeepHistory:
 
 @dataclass(frozen=True, slots=True)
 class KeepEvents:
-    """These are to be written down before anybody is told of them, where the RM keeps its state."""
+    """Write these events down before they are reported, where the RM keeps its state."""
 
     events: tuple[HistoryEvent, ...]
 

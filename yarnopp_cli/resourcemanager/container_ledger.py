@@ -153,7 +153,7 @@ class ContainerLedger:
         )
 
     def observe(self, container: RMContainer, status: ContainerStatus) -> None:
-        """Its node speaks of a container that has not ended."""
+        """A container's node has reported that it has not ended."""
         if container.status is None:
             self._claimed(container)
             if container.delivers and status.version < container.version:
@@ -351,7 +351,7 @@ class ContainerLedger:
         container.node.forget_start(container.id)
 
     def _move(self, container: RMContainer, event: ContainerEvent) -> None:
-        """Its node told ``event`` of it, or it has ended. What a node tells again is no transition."""
+        """Let a container take the transition of ``event``. A state that its node reports again is none."""
         was = container.phase
         if CONTAINERS.rows[was].get(event) is was:
             return
@@ -364,7 +364,7 @@ class ContainerLedger:
         container.node.load.release_claim(container.id)
 
     def _charge(self, container: RMContainer, sign: int) -> None:
-        """What it has is its node's, queue's and application's (1), or is theirs no more (-1)."""
+        """Charge a container's resource to its node, queue and application (1), or give it back (-1)."""
         app, resource = container.app, container.resource
         container.node.change(container, sign)
         if container.phase is Phase.RUNNING:
@@ -378,7 +378,7 @@ class ContainerLedger:
 
 
 def _as_we_ended_it(container: RMContainer, status: ContainerStatus) -> ContainerStatus:
-    """What a node says of an end that the RM or its master wished, with that wish as the cause."""
+    """A node's status of a container that the RM or its master has ended, with that as the cause."""
     aborted, cause = int(ContainerExitStatus.ABORTED), container.ended_for
     if container.released:
         cause = Cause(CauseKind.RELEASED)

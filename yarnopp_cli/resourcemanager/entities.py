@@ -128,19 +128,19 @@ class Listener:
         return max(held.response_id, self.sent_here)
 
     def connect(self, connection_id: int) -> None:
-        """It uses this connection from now on; messages over another one may be lost."""
+        """Note the connection that it uses; messages over another one may be lost."""
         if connection_id != self.connection_id:
             self.send_again()
             self.sent_here = 0
         self.connection_id = connection_id
 
     def send_again(self) -> None:
-        """Everything that was sent and not acknowledged may be lost."""
+        """Send again everything that was not acknowledged."""
         for box in self.mailboxes():
             box.send_again()
 
     def forget_news(self) -> None:
-        """Its news will not be fetched any more."""
+        """Drop all news: they will not be fetched any more."""
         for box in self.mailboxes():
             box.clear()
 
@@ -249,13 +249,13 @@ class RMNode(Listener):
         return (self.guaranteed_awaited and not self.awaited_told) or Listener.has_news(self)
 
     def send_again(self) -> None:
-        """Everything that was sent and not acknowledged may be lost."""
+        """Send again everything that was not acknowledged."""
         Listener.send_again(self)
         self.awaited_told = False
         self.templates_told.clear()
 
     def register_again(self, request: RegisterNodeManagerRequest) -> None:
-        """Its process was restarted, or resynchronizes: the answers are numbered from the beginning."""
+        """Number the answers from the beginning: the node's process was restarted, or resynchronizes."""
         self.registration, load = request, self.load
         load.rack, load.labels, load.total = request.rack, request.labels, request.resource
         load.status = request.opportunistic
@@ -342,7 +342,7 @@ class RMContainer:
 
     @property
     def app(self) -> RMApp:
-        """Whose it is."""
+        """The container's application."""
         return self.attempt.app
 
     @property
@@ -352,7 +352,7 @@ class RMContainer:
 
     @property
     def priority(self) -> int:
-        """That of the ask it answered."""
+        """The priority of the ask that it answered."""
         return self.ask_key[0]
 
     @property
@@ -375,7 +375,7 @@ class RMContainer:
         self.phase = phase
 
     def container(self) -> Container:
-        """As its master and its node know it."""
+        """The container's record for its master and its node."""
         node = self.node
         registration = node.registration
         return _container(
@@ -467,7 +467,7 @@ class RMAppAttempt(Listener):
 
     @property
     def tables(self) -> tuple[AskTable, AskTable]:
-        """Its outstanding asks: the guaranteed ones, the opportunistic ones."""
+        """The outstanding asks: the guaranteed ones, the opportunistic ones."""
         return (self.guaranteed_asks, self.opportunistic_asks)
 
     @property
@@ -476,7 +476,7 @@ class RMAppAttempt(Listener):
         return self.guaranteed_asks.outstanding + self.opportunistic_asks.outstanding
 
     def asks(self, execution_type: ExecutionType) -> AskTable:
-        """Its outstanding asks of one type."""
+        """The outstanding asks of one type."""
         return self.tables[execution_type is ExecutionType.OPPORTUNISTIC]
 
     def mailboxes(self) -> tuple[Mailbox[Any], ...]:
@@ -570,7 +570,7 @@ class RMApp:
         return self.began_at_ms or self.submitted_at_ms
 
     def note_task(self, container_id: str, number: int) -> None:
-        """Its master gives a container of it to the task with this number."""
+        """Note that the master gives a container to the task with this number."""
         attempt, place = _place_of(container_id)
         if place >= MOST_NUMBERED:
             return

@@ -71,7 +71,7 @@ class EventHistory:
         numbers: dict[str, int] | None = None,
         cause: Cause | None = None,
     ) -> None:
-        """This happened now."""
+        """Add an event that has happened now."""
         self.last += 1
         if self._size <= 0:
             return
@@ -132,7 +132,7 @@ class EventHistory:
         self._tell(subject, EventKind.CONTAINER_ALLOCATED, why=why, words=words, numbers=numbers)
 
     def acquired(self, subject: Subject) -> None:
-        """Its master has been given a container."""
+        """A container was given to its master."""
         self._tell(subject, EventKind.CONTAINER_ACQUIRED)
 
     def observed(self, subject: Subject, before: ContainerStatus | None, status: ContainerStatus) -> None:
@@ -172,7 +172,7 @@ class EventHistory:
         self._tell(subject, kind, why=_line(status.diagnostics), numbers=numbers, cause=status.cause)
 
     def _started(self, subject: Subject, before: ContainerStatus | None, status: ContainerStatus) -> None:
-        """It has started, unless that was known ``before``."""
+        """Report the start of a container, unless it was known ``before``."""
         if before is not None and before.started_at_ms:
             return
         waited = status.started_at_ms - status.queued_at_ms if status.queued_at_ms else 0

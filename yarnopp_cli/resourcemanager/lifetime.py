@@ -82,7 +82,7 @@ class Lifetime:
         self._begin_to_end("it was asked to end")
 
     def check(self) -> None:
-        """At the end of each step: begin to end with the last job, and stop when the last node has gone."""
+        """Begin to end with the last job, and stop when the last node has gone; called at the end of each step."""
         if self._rm.ending:
             self._stop_if_alone()
             return

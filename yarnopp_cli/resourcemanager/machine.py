@@ -226,7 +226,7 @@ class ResourceManager:
     # -- what follows ----------------------------------------------------------------------------------------
 
     def _settle(self) -> list[Command]:
-        """Everything that may follow from what a step has changed, in one order, until nothing more does."""
+        """Do everything that follows from the changes of a step, in one order, until nothing changes any more."""
         changes = self._rm.changes
         if changes.arrived:
             self._recovery.check()

@@ -65,7 +65,7 @@ class TaskBook:
             self._changed[container.id] = None
 
     def changes(self) -> list[TaskAttempt]:
-        """Those that were assigned or have ended since this was asked for the last time."""
+        """The attempts that were assigned or have ended since the last call."""
         changed, self._changed = self._changed, {}
         return [self._told(name) for name in changed]
 

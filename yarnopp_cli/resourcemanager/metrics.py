@@ -31,7 +31,7 @@ class PerSecond:
         self._number += 1
 
     def last(self, now: float) -> int:
-        """Those of the second before the one that ``now`` is in."""
+        """The count of the second before the one that ``now`` is in."""
         self._turn(now)
         return self._before
 

@@ -70,7 +70,7 @@ def waiting_text(begin_at_ms: int, after: Iterable[str], now_ms: int) -> str:
 
 
 def waiting_for(application_id: str, postponed: Iterable[RMApp]) -> list[RMApp]:
-    """Those that wait for an application to end."""
+    """The postponed applications that wait for the end of an application."""
     named = application_id + ":"
     return [app for app in postponed if any(one.startswith(named) for one in app.context.after)]
 

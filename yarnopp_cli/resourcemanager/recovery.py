@@ -61,7 +61,7 @@ class Recovered(Record, frozen=False):
 
     @classmethod
     def of(cls, records: Iterable[Stored]) -> Recovered:
-        """These records, in any order."""
+        """Sort the records, which may be in any order."""
         found = cls()
         for record in records:
             match record:

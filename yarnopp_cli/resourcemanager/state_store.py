@@ -55,7 +55,7 @@ class RMStateStore:
         self._drained: set[str] = set()
 
     def recovered(self, applications: Iterable[str], drained: Iterable[str]) -> None:
-        """These records are there already."""
+        """Note the records that are stored already."""
         self._submitted.update(applications)
         self._drained.update(drained)
 

@@ -42,7 +42,7 @@ class Waits:
             self._try(key, final=True)
 
     def connection_lost(self, connection_id: int) -> None:
-        """Nobody waits for these answers any more."""
+        """Forget the waiting calls of a connection that was lost."""
         for key, (call, _) in list(self._waiting.items()):
             if call.connection_id == connection_id:
                 self._forget(key)

@@ -302,7 +302,7 @@ def user_name(uid: int) -> str:
 
 @lru_cache(maxsize=64)
 def _name_of(uid: int) -> str:
-    """As ``user_name``, but raises OSError, which is not cached, if the name cannot be read now."""
+    """Do as ``user_name``, but raise OSError, which is not cached, if the name cannot be read now."""
     try:
         return look_up(lambda: pwd.getpwuid(uid)).pw_name
     except KeyError:

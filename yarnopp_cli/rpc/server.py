@@ -178,7 +178,7 @@ class RpcServer:
         return why
 
     def holds(self, connection: Connection, held: int) -> None:
-        """This number of bytes is held for the connection."""
+        """Note how many bytes are held for the connection."""
         self._crowd.holds(connection, held)
 
     def flush_later(self, connection: Connection) -> None:

@@ -101,7 +101,7 @@ def _key(name: str) -> str:
 
 
 def _end_of_section(parts: list[Outlined], header: Outlined) -> int:
-    """Where the last value of a section ends, its header's line where it has none."""
+    """The line on which the last value of a section ends; its header's line if it has none."""
     at = header.ends
     for one in parts[parts.index(header) + 1 :]:
         if one.header:

@@ -44,7 +44,7 @@ def user_of(environ: Mapping[str, str]) -> str:
 
 
 def candidate_sites(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Where a site is looked for, best first, when neither ``--conf`` nor ``YOPP_CONF`` names one."""
+    """The paths at which a site is looked for, best first, if neither ``--conf`` nor ``YOPP_CONF`` names one."""
     return (
         os.path.join(home_of(environ), ".config/yopp/yarn-site.toml"),
         SYSTEM_SITE,

@@ -90,7 +90,7 @@ class Configuration:
         return self._origins.get(name, DEFAULT)
 
     def patterned_properties(self) -> tuple[str, ...]:
-        """The names of the properties of queues and resource types that somebody set."""
+        """The names of the properties of queues and resource types that are set."""
         return tuple(name for name in self._values if name not in PROPERTIES)
 
     def of_scheduler(self) -> dict[str, tuple[str, str]]:
@@ -226,7 +226,7 @@ def examine(
     state_dir: str,
     texts: Mapping[str, str] | None = None,
 ) -> Findings:
-    """As ``load``, but it raises nothing and finds every problem, not only the first."""
+    """Do as ``load``, but raise nothing and find every problem, not only the first."""
     layers = _Layers()
     sources: list[str] = []
     try:
@@ -297,7 +297,7 @@ def _where_to_look(name: str) -> str:
 
 
 def misspelt(warnings: Iterable[str]) -> list[str]:
-    """Those of a configuration's warnings that speak of a name that is nearly one of ours."""
+    """The warnings of a configuration about a name that is nearly one of yopp's."""
     return [line for line in warnings if _MEANT in line]
 
 

@@ -64,7 +64,7 @@ _PATH = re.compile(rf"{ROOT}(?:\.{_NAME.pattern})*", re.ASCII)
 
 
 class Problem(NamedTuple):
-    """What is wrong with the queues: the property to look at, and what to say of it."""
+    """A problem of the queues: the property to look at, and the message about it."""
 
     name: str
     message: str

@@ -136,7 +136,7 @@ class QueueSettings(Record, kw_only=True):
     """Do not preempt containers of this queue or of the queues below it."""
 
     def __iter__(self) -> Iterator[QueueSettings]:
-        """This queue and all below, parents before children."""
+        """Iterate over this queue and all below, parents before children."""
         yield self
         for child in self.children:
             yield from child

@@ -63,7 +63,7 @@ class Values(Record):
         return float(self.values[name])
 
     def given(self, name: str) -> bool:
-        """Whether somebody set it, whatever to."""
+        """Whether it is set, to any value."""
         return self.origins.get(name, DEFAULT) != DEFAULT
 
     def shown(self, name: str) -> str:
@@ -194,7 +194,7 @@ def _resource_types(values: Values) -> list[ConfigurationError]:
 
 
 def _queues(values: Values) -> list[ConfigurationError]:
-    """What is wrong with the queues, and with the texts that speak of users."""
+    """The problems of the queues, and of the texts about users."""
     found: list[ConfigurationError] = []
     for name, reader in ((_MAPPINGS, mappings_of), (_WEIGHTS, weights_of)):
         if values.given(name) and (fault := reader(str(values.values[name]))[1]):

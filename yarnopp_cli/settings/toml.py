@@ -165,7 +165,7 @@ def _parts(key: str) -> tuple[str, ...]:
 
 
 def _end_of_value(text: str, position: int) -> tuple[int, int]:
-    """Where a value ends, and where its line does: blanks and a comment may be between them."""
+    """The end of a value and the end of its line: blanks and a comment may be between them."""
     depth = 0
     ends = position
     while position < len(text):

@@ -168,7 +168,7 @@ _ENVIRONMENT = pattern(r"env\.([^:\-]+)(?:(:?-)(.*))?", re.DOTALL)
 
 
 class ExpansionError(ValueError):
-    """A variable that nobody defines, or one that defines itself; the message says which."""
+    """A variable is not defined, or defines itself; the message says which."""
 
 
 def expand(text: str, lookup: Callable[[str], str | None]) -> str:

@@ -78,7 +78,7 @@ class TopApp(App[None]):
     # ---- taking pictures
 
     def begin(self) -> None:
-        """Take pictures from now on."""
+        """Begin to take pictures."""
         self.run_worker(self._take_pictures(), group="pictures", exclusive=True)
 
     def wake(self) -> None:

@@ -108,7 +108,7 @@ class TitleLine(CellLines):
         self.right = ""
 
     def show(self, left: list[Cell], right: str) -> None:
-        """Show this from now on."""
+        """Show this instead."""
         if (left, right) != (self.left, self.right):
             self.left, self.right = left, right
             self.refresh()
@@ -137,7 +137,7 @@ class Note(CellLines):
         self._told: tuple[Cell, ...] = ()
 
     def show(self, told: tuple[Cell, ...]) -> None:
-        """Show this from now on."""
+        """Show this instead."""
         if told != self._told:
             self._told = told
             self.refresh()

@@ -87,11 +87,11 @@ class TableScreen(TypingScreen):
         return ""
 
     def identity(self) -> str:
-        """As TopScreen says."""
+        """Do as in TopScreen."""
         return self.table.current_id
 
     def show(self, picture: Picture) -> None:
-        """As TopScreen says."""
+        """Do as in TopScreen."""
         rows = self._rows(picture)
         table = self.table
         table.show(rows, self._columns(picture, rows), self.ROW.identify)

@@ -219,7 +219,7 @@ def now_ms() -> int:
 
 
 def host_facts() -> HostFacts:
-    """This machine's present load; CPU since the last call."""
+    """The present load of this machine; CPU since the last call."""
     memory = psutil.virtual_memory()
     return HostFacts(
         cpu_percent=psutil.cpu_percent(),

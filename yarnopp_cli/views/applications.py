@@ -262,7 +262,7 @@ def _tracking(app: ApplicationReport) -> str:
 
 
 def where_without_container(report: ApplicationReport | ApplicationAttemptReport) -> str:
-    """Where a master without a container runs, in words."""
+    """The place where a master without a container runs, in words."""
     return "is hosted by the ResourceManager" if report.hosted else "runs in its client"
 
 

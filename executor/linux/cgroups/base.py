@@ -274,7 +274,7 @@ class GroupDriver(CgroupDriver):
 
     @abc.abstractmethod
     def _gauges(self, group: Callable[[str], str]) -> Gauges:
-        """Where the figures of a cgroup are; ``group`` returns its directory for each controller."""
+        """The files with the figures of a cgroup; ``group`` returns its directory for each controller."""
 
     def _hold(self, container_id: str) -> None:
         """Freeze the container before a kill, if possible: without it the kill still works, but less reliably."""

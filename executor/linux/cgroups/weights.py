@@ -135,7 +135,7 @@ class NodeWeight:
         self._pending: asyncio.Handle | None = None
 
     def set(self, vcores: float) -> None:
-        """From now on the guaranteed containers have ``vcores`` vcores together."""
+        """Set how many vcores the guaranteed containers have together."""
         self._vcores = vcores
         if self._written is not None and vcores < self._written:
             if self._pending is None:
@@ -163,7 +163,7 @@ class NodeWeight:
             self._pending = None
 
     def removed(self) -> None:
-        """This node's cgroup is gone: correct the weights above it, if they still exist."""
+        """Correct the weights above this node's cgroup, which is gone, if they still exist."""
         if self._weights is not None and self._vcores is not None:
             self._weights.correct_above()
         self._vcores = self._written = None

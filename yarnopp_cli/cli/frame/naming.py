@@ -349,7 +349,7 @@ def _of_last(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
 
 
 def _within(kind: _Kind, ids: Sequence[str], app: int | None, first: int, last: int) -> list[str]:
-    """Those of the ids with these numbers: of any application, or of that with the number ``app``."""
+    """The ids with these numbers: of any application, or of that with the number ``app``."""
     numbered = [(one, *kind.numbers(one)) for one in ids]
     return [one for one, of, number in numbered if app in (None, of) and first <= number <= last]
 
@@ -385,7 +385,7 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
 
 
 def _matching(kind: _Kind, ids: Sequence[str], word: str) -> list[str]:
-    """Those of the ids that a word means: by number, or by a part of them that no other has."""
+    """The ids that a word means: by number, or by a part of them that no other has."""
     if numbered := _DOTTED.fullmatch(word):
         app = _whole(numbered[1]) if numbered[1] else None
         found = _within(kind, ids, app, _whole(numbered[2]), _whole(numbered[2]))

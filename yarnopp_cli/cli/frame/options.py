@@ -88,7 +88,7 @@ def duration(text: str) -> float:
 
 
 def interval(text: str) -> float:
-    """As ``duration``, for intervals: at least 0.1 s."""
+    """Read an interval as ``duration`` does: at least 0.1 s."""
     seconds = duration(text)
     if seconds < LEAST_INTERVAL:
         raise BadValueError(f"{seconds:g} s is too short: it must be at least {LEAST_INTERVAL} s")

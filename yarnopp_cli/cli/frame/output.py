@@ -103,7 +103,7 @@ class Printer:
         no_progress: bool = False,
         forms: Sequence[str] = FORMS,
     ) -> Printer:
-        """From the values of the common options; ``YOPP_OUTPUT`` stands in for a missing ``-o``.
+        """Make one from the values of the common options; ``YOPP_OUTPUT`` stands in for a missing ``-o``.
 
         Raises UsageError for two forms at once (``-q`` is ``-o name``, and silence on stderr), and for one that is not
         among ``forms``, those that the command has.

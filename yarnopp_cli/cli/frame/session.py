@@ -47,9 +47,9 @@ class Context(Record):
         run_dir: str | None = None,
         looks: bool = False,
     ) -> Context:
-        """From the values of ``--conf``, ``-D`` and ``--run-dir``. ``looks`` is for commands that need no property:
-        what is named (by YOPP_CONF too) is still checked, and nothing else is read. Raises ConfigurationError, and
-        YoppError where no run directory can be."""
+        """Make one from the values of ``--conf``, ``-D`` and ``--run-dir``. ``looks`` is for commands that need no
+        property: what is named (by YOPP_CONF too) is still checked, and nothing else is read. Raises
+        ConfigurationError, and YoppError where no run directory can be."""
         home = os.path.expanduser("~")
         resolved = RunDir.resolve(run_dir, os.environ, os.getuid(), "" if home == "~" else home)
         context = cls(resolved, tuple(conf or ()), tuple(define or ()), looks)
@@ -332,7 +332,7 @@ class Session(Record, frozen=False):
         return LAYOUTS.get("job" if self.printer.as_mapred and noun.singular == "app" else noun.singular)
 
     def _columns(self, noun: Noun[T], rows: Sequence[T]) -> Sequence[Column[T]]:
-        """Those whose values the cluster tells: what only yopp tells would be zeros that nobody measured."""
+        """The columns that the cluster has values for: in those that only yopp has, a YARN cluster would show zeros."""
         columns = noun.columns(self.now_ms)
         if self.yarn is None or self.yarn.is_ours(rows):
             return columns

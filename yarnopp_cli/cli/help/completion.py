@@ -131,7 +131,7 @@ def complete(typed: list[str]) -> list[str]:
 
 
 class _Place(Record):
-    """Where the next word stands: the command so far, how many words it has been given, and the option whose value
+    """The place of the next word: the command so far, how many words it has been given, and the option whose value
     comes next."""
 
     path: tuple[str, ...]
@@ -141,7 +141,7 @@ class _Place(Record):
 
 
 def _place(before: list[str]) -> _Place | None:
-    """Where the word after these stands; None where there is no such command."""
+    """The place of the word after these; None if there is no such command."""
     from ..tree import root
 
     path: tuple[str, ...] = ()

@@ -186,7 +186,7 @@ class JobConsole:
         return None
 
     def _may_draw(self) -> bool:
-        """On a terminal, a progress line must not land in the middle of what the containers write."""
+        """Whether a progress line may be drawn: it must not land in the middle of what the containers write."""
         if self._out is None or self._err is None or not self._printer.progress:
             return True
         if self._tally.total == 1 and self._tally.counts[TaskState.RUNNING]:

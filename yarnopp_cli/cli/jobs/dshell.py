@@ -197,7 +197,7 @@ class Retries(Options):
     ] = 0
 
     def context(self) -> shell.ContainerRetryContext:
-        """In YARN's words. Raises BadValueError."""
+        """YARN's record of these options. Raises BadValueError."""
         return shell.ContainerRetryContext(
             self.container_retry_policy,
             error_codes(self.container_retry_error_codes),
@@ -244,7 +244,7 @@ class Application(Options):
         return master_size(self.master_memory, self.master_vcores, self.master_resources)
 
     def context(self, name: str, master: Resource, words: Sequence[str]) -> ApplicationSubmissionContext:
-        """Its submission, with a master of that size; ``words`` are the variables, whose values are secret."""
+        """The job's submission, with a master of that size; ``words`` are the variables, whose values are secret."""
         from .running import command_line
 
         return ApplicationSubmissionContext(

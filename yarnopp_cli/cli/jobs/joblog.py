@@ -98,7 +98,7 @@ def _unusable(path: str, error: OSError) -> UsageError:
 
 
 def still_to_run(tasks: Tasks, path: str, *, failed: bool) -> Tasks:
-    """Those of ``tasks`` that the log does not have; with ``failed`` those too that failed there. Raises UsageError
+    """The tasks that the log does not have; with ``failed`` also those that failed there. Raises UsageError
     where it is the log of another command line.
     """
     seen = lines_of(path)

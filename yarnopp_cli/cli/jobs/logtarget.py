@@ -71,7 +71,7 @@ class Target:
         return container_id.rpartition("_")[2].lstrip("0") if task is None else str(task)
 
     def applications(self) -> list[str]:
-        """Those that are named, or have a container that is."""
+        """The applications that are named, or have a container that is."""
         return list(dict.fromkeys((*self.application_ids, *map(application_of, self.container_ids))))
 
     def look(self) -> tuple[dict[str, str], bool]:
@@ -186,7 +186,7 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
 
 
 def elsewhere(target: Target) -> list[str]:
-    """Where the output is that is in no log, as ``run --results`` named it; nothing where that is not known."""
+    """The places of output that is in no log, as ``run --results`` named them."""
     places = list(target.results)
     if (client := target.client) is not None:
         for one in target.applications():

@@ -48,7 +48,7 @@ class YarnJobs:
         self._printer = printer
 
     def find_node(self, name: str) -> str:
-        """Refuse the choice of a node, which is not supported there."""
+        """The node as it was named: --node is refused before, as YARN's REST API has no such choice."""
         return name
 
     def start(

@@ -337,7 +337,7 @@ class Application(Options):
     def context(
         self, session: Session, client: JobClient | YarnJobs, name: str, words: Sequence[str]
     ) -> ApplicationSubmissionContext:
-        """Its submission; ``words`` are the variables, whose values are not shown to anyone. Raises YoppError."""
+        """The job's submission; ``words`` are the variables, whose values are not shown to anyone. Raises YoppError."""
         from .running import command_line
 
         return ApplicationSubmissionContext(

@@ -290,7 +290,7 @@ def _change_type(session: Session, ids: Sequence[str], verb: str) -> None:
 
 
 def _of_other_type(session: Session, named: Sequence[str], target: ExecutionType) -> list[str]:
-    """Those that do not have that execution type yet; the others are reported."""
+    """The containers that do not have that execution type yet; the others are reported."""
     others = []
     for report in [live(_at_the_rm(session.client, one)) for one in named]:
         if report.execution_type is target:

@@ -41,7 +41,7 @@ class InFull:
         self._besides = besides
 
     def document(self, one: ContainerReport) -> dict[str, Any]:
-        """Its JSON."""
+        """The container's JSON document."""
         made = view.document(one, self._session.now_ms, self._facts().get(one.node_id))
         if self._besides is not None:
             made["yopp"].update(self._besides(one))

@@ -26,7 +26,7 @@ from ...settings.declarations import NodeManagerSettings
 
 
 class AttemptFacts(Record):
-    """Whose calls these are: printed ids of the attempt, its application and this node; the node's settings."""
+    """The caller: printed ids of the attempt, its application and this node; the node's settings."""
 
     attempt_id: str
     application_id: str

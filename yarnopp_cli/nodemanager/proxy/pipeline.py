@@ -205,7 +205,7 @@ class Pipeline:
         self.settle(now)
 
     def lost(self, now: float) -> None:
-        """It could not be made, or has ended: what has no answer is said again, later."""
+        """The connection could not be made, or has ended: what has no answer is said again later."""
         if self._upstream.is_away:
             return
         self._upstream.lost(now)
@@ -295,7 +295,7 @@ class Pipeline:
         self._end_handshake(replace(response, token=self.local_token))
 
     def take_terms(self, terms: RegisterDistributedSchedulingAMResponse) -> None:
-        """By what to allocate."""
+        """Take the RM's terms, by which opportunistic containers are allocated here."""
         told = replace(terms.response, ended_well=(), ending=())  # of others, but the terms are written down
         self.terms = replace(terms, response=told)
         self.distributed.registered(terms, self.epoch)
@@ -310,7 +310,7 @@ class Pipeline:
     # -- what follows ----------------------------------------------------------------------------------
 
     def settle(self, now: float) -> None:
-        """Everything that may follow from an event."""
+        """Call the RM and answer the master, if an event has given a reason for either."""
         if self.connection_id >= 0 and not self.done:
             self._speak(now)
         self._listen(now)
@@ -344,7 +344,7 @@ class Pipeline:
         self.settle(now)
 
     def forget(self) -> None:
-        """The attempt has ended: let go of everything; whoever still waits is told."""
+        """Forget everything after the attempt's end, and refuse the calls that still wait."""
         self.done = True
         self._upstream.close()
         self.distributed.forget()
@@ -357,7 +357,7 @@ class Pipeline:
         self._delayed.clear()
 
     def _speak(self, now: float) -> None:
-        """Say to the RM what there is to say."""
+        """Connect to the RM, and make the calls for which there is a reason."""
         upstream, handshake = self._upstream, self._handshake
         if upstream.is_away and (handshake is not None or self._held is not None or self._delayed):
             upstream.connect()

@@ -104,12 +104,12 @@ class Upstream:
         self._backoff.reset()
 
     def lost(self, now: float) -> None:
-        """It could not be made, or has ended."""
+        """The connection could not be made, or has ended."""
         self._disconnected()
         self.retry_at = now + self._backoff.take()
 
     def close(self) -> None:
-        """Nobody needs the connection any more."""
+        """Close the connection, if there is one."""
         if not self.is_away:
             self._emit(CloseUpstream(self._attempt_id))
             self._disconnected()

@@ -417,7 +417,7 @@ class HostedMasters:
             self._rm.deadlines.set(Due(DueKind.HOSTED_MASTER, job.id), self._rm.now + KEPT_SECONDS)
 
     def _forget(self, job: HostedJob) -> None:
-        """Nobody needs the tasks of an ended job any more: how it ended is remembered for a while."""
+        """Forget an ended job and its tasks; its outcome is kept for a while."""
         if job.end is None or self._jobs.pop(job.id, None) is None:
             return
         self._rm.unheard.discard(job.id)

@@ -34,7 +34,7 @@ class PastJobs:
             self._tasks -= _size(self._jobs.pop(next(iter(self._jobs))))
 
     def get(self, application_id: str) -> GetJobResponse | None:
-        """Its tasks, None if they are unknown."""
+        """The job with its tasks, None if it is unknown."""
         return self._jobs.get(application_id)
 
 

@@ -217,7 +217,7 @@ class _Round:
         return any(node.usable for node in self._index.nodes.values())
 
     def serve(self, grant: Grant) -> None:
-        """Until every ask was served or passed over, or nothing more fits anywhere."""
+        """Serve the asks until each was served or passed over, or nothing more fits anywhere."""
         scheduler, plain = self._scheduler, self._scheduler.queues.plain
         turns = Turns(scheduler.queues)
         while (turn := turns.next()) is not None:
@@ -246,7 +246,7 @@ class _Round:
                 attempt.guaranteed_asks.take(ask, location)
 
     def _pass(self, ask: Ask, blacklist: set[str]) -> None:
-        """No node has room for it; overtaken often enough, it keeps those that could serve it."""
+        """Pass over an ask that fits on no node; overtaken often enough, it keeps the nodes that could serve it."""
         self.starving = True
         self.passed.append((ask, blacklist))
         any_node = self._scheduler.serves_all(ask, blacklist)

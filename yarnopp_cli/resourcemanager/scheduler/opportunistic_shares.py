@@ -98,16 +98,16 @@ class WaitingAttempts:
         return attempt_id in self._attempts
 
     def __iter__(self) -> Iterator[RMAppAttempt]:
-        """In order of when they were served last, or came."""
+        """The attempts in order of when they were served last, or came."""
         return iter(self._attempts.values())
 
     @property
     def contended(self) -> bool:
-        """Whether there are several users, among those that wait and those that hold something."""
+        """Whether several users wait or hold something."""
         return len(self._of) > 1 or not self.shares.by_user.keys() <= self._of.keys()
 
     def add(self, attempt: RMAppAttempt) -> None:
-        """It wants some; it goes behind those that do already."""
+        """Add an attempt that wants containers, behind the others."""
         if attempt.id in self._attempts:
             return
         user = attempt.app.user
@@ -121,7 +121,7 @@ class WaitingAttempts:
         self.users.put(user, user)
 
     def remove(self, attempt_id: str) -> None:
-        """It wants none."""
+        """Remove an attempt that wants no containers any more."""
         attempt = self._attempts.pop(attempt_id, None)
         if attempt is None:
             return
@@ -137,7 +137,7 @@ class WaitingAttempts:
             self._has_least = False
 
     def served(self, attempt: RMAppAttempt) -> None:
-        """It was given one: the next turn is another's."""
+        """Put an attempt that was given a container behind the others."""
         if attempt.id in self._attempts:
             self._attempts.move_to_end(attempt.id)
             self._of[attempt.app.user].move_to_end(attempt.id)
@@ -155,7 +155,7 @@ class WaitingAttempts:
         self._share_changed(app.user, app)
 
     def begin(self, total: Resource) -> FairRotation:
-        """The turns from now on; ``total`` is the cluster's resources."""
+        """Begin a round of turns; ``total`` is the cluster's resources."""
         if total != self._total:
             self._total = total
             self.users.all_changed()
@@ -199,7 +199,7 @@ class WaitingAttempts:
 
 
 class FairRotation:
-    """Whose turn it is among attempts that want opportunistic containers, of which one is served a turn.
+    """The turns of attempts that want opportunistic containers; one container is served in a turn.
 
     Among equals the one that has waited longest goes first: the order of ``waiting`` at the beginning. Those who had a
     turn are kept apart from those in their first places, which are as they were at the beginning.
@@ -235,7 +235,7 @@ class FairRotation:
         return None
 
     def put_back(self, attempt: RMAppAttempt) -> None:
-        """It was served, and may be again."""
+        """Put back an attempt that was served, and may be served again."""
         self._turn += 1
         user, share = attempt.app.user, self._shares.of_application(attempt.app, self._total)
         heapq.heappush(self._again.setdefault(user, []), (share, self._turn, attempt))

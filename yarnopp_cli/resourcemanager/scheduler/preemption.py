@@ -62,7 +62,7 @@ class PreemptionMonitor:
         self._marked: dict[str, tuple[RMContainer, LeafQueue[RMAppAttempt]]] = {}
 
     def check(self) -> None:
-        """At the end of each step: where asks found no room, queues are looked at before long."""
+        """Have queues looked at before long, where asks found no room; called at the end of each step."""
         scheduler, settings = self._rm.scheduler, self._rm.capacity
         if scheduler.starving and settings.preemption_enabled and len(scheduler.queues.leaves) > 1:
             due = self._rm.now + settings.preemption_interval_ms / 1000
@@ -294,7 +294,7 @@ class _Simulation:
         return needed
 
     def _needed(self, want: _Want, taken: list[RMContainer], free: Resource) -> tuple[RMContainer, ...]:
-        """Of containers that were taken, those without which there is too little room; the first may stay first."""
+        """The containers without whose room there is too little; the first of those taken may stay first."""
         needed = []
         for victim in taken:
             self._charge(victim, 1)

@@ -47,7 +47,7 @@ class QueuedAttempt(Protocol):
 
     @property
     def app(self) -> QueuedApplication:
-        """Whose attempt it is."""
+        """The attempt's application."""
 
 
 AttemptT = TypeVar("AttemptT", bound=QueuedAttempt)
@@ -132,7 +132,7 @@ class Queue:
 
     @property
     def path(self) -> str:
-        """Its name from the root down."""
+        """The queue's name from the root down."""
         return self.settings.path
 
     def resize(self, guaranteed: Resource, total: Resource) -> None:
@@ -230,18 +230,18 @@ class LeafQueue(Queue, Generic[AttemptT]):
             del self.users[user]
 
     def enter(self, attempt: AttemptT) -> None:
-        """An attempt is here from now on."""
+        """Add an attempt."""
         self.attempts[attempt.id] = attempt
         self.asks(attempt)
 
     def leave(self, attempt: AttemptT) -> bool:
-        """It is here no more; whether it was."""
+        """Remove an attempt. Returns whether it was here."""
         was_here = self.attempts.pop(attempt.id, None) is not None
         self.asks(attempt)
         return was_here
 
     def asks(self, attempt: AttemptT) -> None:
-        """It asks for guaranteed containers, or no more, or its priority changed."""
+        """Note whether an attempt asks for guaranteed containers, and its priority."""
         name, known = attempt.id, self._asking_users.pop(attempt.id, None)
         if known is not None:
             self._asking_of[known] -= 1
@@ -428,12 +428,12 @@ class _Line(Generic[AttemptT]):
         return min(self._turns, key=standing)
 
     def remove(self, turn: Turn[AttemptT]) -> None:
-        """It was passed over with all its asks."""
+        """Remove an attempt that was passed over with all its asks."""
         self._turns.remove(turn)
         self._fill()
 
     def _fill(self) -> None:
-        """All at once where shares decide, else one."""
+        """Add all attempts at once where shares decide, else one."""
         while self._leaf.is_fair or not self._turns:
             attempt = next(self._rest, None)
             if attempt is None:
@@ -443,7 +443,7 @@ class _Line(Generic[AttemptT]):
 
 
 class Turns(Generic[AttemptT]):
-    """One round of assignment: whose asks are looked at next, until each was served or passed over.
+    """One round of assignment: the order in which asks are looked at, until each was served or passed over.
 
     At every level queues go first whose next container stays within their capacity (of these, those for which others
     were preempted), then the one that uses the least of its share; then the next application of its order.
@@ -465,7 +465,7 @@ class Turns(Generic[AttemptT]):
                 queue.owed = any(child.owed for child in queue.children)
 
     def next(self) -> Turn[AttemptT] | None:
-        """Whose turn it is; None when all were served or passed over."""
+        """The next attempt and its asks; None when all were served or passed over."""
         while (line := self._pick(self._tree.root)) is not None:
             turn = line.first(self._tree.total)
             while turn.groups and not turn.groups[0]:
@@ -478,7 +478,7 @@ class Turns(Generic[AttemptT]):
         return None
 
     def limited(self, turn: Turn[AttemptT], patience: int) -> None:
-        """Its queue is full for it. Once ``patience`` later asks were served before it, its queue waits for it."""
+        """Pass over an ask whose queue is full. Once ``patience`` later asks were served, its queue waits for it."""
         ask = turn.ask
         turn.pass_over()
         if ask.overtaken >= patience:
@@ -487,7 +487,7 @@ class Turns(Generic[AttemptT]):
             self._limited.setdefault(turn.leaf.path, []).append(ask)
 
     def served(self, turn: Turn[AttemptT]) -> None:
-        """One of its asks was served: it overtook those that the queue's limit keeps waiting."""
+        """Count an ask that was served: it has overtaken those that the queue's limit keeps waiting."""
         for ask in self._limited.get(turn.leaf.path, ()):
             ask.overtaken += 1
 

@@ -401,7 +401,7 @@ class ApplicationMasterService:
         return None
 
     def _assign(self, app: RMApp, tasks: Sequence[TaskAssignment]) -> None:
-        """Its master says which containers are for which tasks."""
+        """Note which containers are for which tasks, as their master says."""
         for one in tasks:
             container = self._rm.find_container(one.container_id)
             if container is not None and container.app is app and -1 <= one.index < MOST_NUMBERED:

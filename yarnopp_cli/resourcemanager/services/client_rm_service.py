@@ -199,7 +199,7 @@ class ClientRMService:
         return self._rm.change_submission(app, dry_run=request.dry_run, tags=tags)
 
     def pages_served(self, address: str, warning: str) -> None:
-        """The daemon's pages are at ``address`` from now on."""
+        """Note the address of the daemon's pages."""
         self._rm.http_address = address
         self._rm.warnings = (warning,) if warning else ()
         for app in self._rm.applications.values():

@@ -48,12 +48,12 @@ class Postponed:
         self._hosting.postponed(app)
 
     def time_has_come(self, application_id: str) -> None:
-        """It may begin from now on, if it waits for nothing else."""
+        """Let an application begin whose time has come, if it waits for nothing else."""
         if (app := self._rm.postponed.get(application_id)) is not None:
             self._rm.changes.postponed.append(app)
 
     def deadline_passed(self, application_id: str) -> None:
-        """It was to have ended by now."""
+        """End an application whose deadline has passed."""
         app = self._rm.live.get(application_id)
         if app is None or app.ended:
             return

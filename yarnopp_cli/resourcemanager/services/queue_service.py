@@ -309,7 +309,7 @@ class QueueService:
 
 
 def _acl(users: frozenset[str] | None) -> str:
-    """As YARN writes it: all, or names; a space for nobody."""
+    """An access list as YARN writes it: "*" for all, or names; a space for no one."""
     return "*" if users is None else ",".join(sorted(users)) or " "
 
 

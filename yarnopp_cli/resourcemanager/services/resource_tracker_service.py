@@ -197,7 +197,7 @@ class ResourceTrackerService:
         return node
 
     def _take(self, node: RMNode, status: ContainerStatus) -> bool:
-        """One container's news; False if it belongs to nobody."""
+        """Take in a container's status; False if no application owns it."""
         container = node.containers.get(status.container_id) or self._adoption.observed(node, status)
         if container is None:  # granted by an earlier life, started in this one, or of an earlier attempt
             container = self._adoption.expected(node, status)
@@ -329,7 +329,7 @@ class ResourceTrackerService:
         )
 
     def check(self) -> None:
-        """At the end of each step: where nodes' loads have changed they are sorted before long."""
+        """Have nodes sorted before long, where their loads have changed; called at the end of each step."""
         due = Due(DueKind.SORT)
         if self._rm.monitor.stale and due not in self._rm.deadlines:
             interval = self._rm.settings.sorting_nodes_interval_ms / 1000
@@ -423,7 +423,7 @@ class ResourceTrackerService:
         self._rm.tell_masters(node)
 
     def _remove(self, node: RMNode, event: NodeEvent) -> None:
-        """A node is no more, and its containers with it."""
+        """Remove a node and its containers."""
         lost = event is NodeEvent.EXPIRED
         why = "it sent no heartbeat for too long" if lost else "it has ended"
         self._rm.draining.pop(node.node_id, None)
