@@ -141,10 +141,10 @@ def test_two_forms_at_once_are_refused_by_every_command(
         pairs += [("-q", "--json"), ("-q", "-o", "jsonl"), ("-q", "-o", "tsv"), ("-q", "-o", "wide")]
     for name in (
         "ending.stop_daemon",
-        "starting.start_rm",
-        "starting.start_nms",
-        "starting.run_rm",
-        "starting.run_nm",
+        "one_daemon.start_rm",
+        "one_daemon.start_nms",
+        "one_daemon.run_rm",
+        "one_daemon.run_nm",
     ):
         monkeypatch.setattr(f"yarnopp_cli.cluster.{name}", lambda *_, name=name, **__: pytest.fail(name))
     rich.rm.asked.clear()

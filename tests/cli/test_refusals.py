@@ -22,6 +22,7 @@ FILES = [
         for name in (
             "client/local.py",
             "cluster/starting.py",
+            "cluster/one_daemon.py",
             "cluster/ending.py",
             "records/ids.py",
             "resourcemanager/container_updates.py",

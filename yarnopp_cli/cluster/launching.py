@@ -32,6 +32,7 @@ WATCHED = "--watched"
 """The argument of daemons that other daemons restart if they die."""
 READY = b"1"
 LOG_TAIL_BYTES = 4096
+START_SECONDS = 30.0
 END_GRACE_SECONDS = 3.0
 ALONE_SECONDS = 3
 """How long a starting node may be without an RM; `yopp rm restart` takes less."""

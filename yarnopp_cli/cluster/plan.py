@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from collections.abc import Iterable, Iterator
 
 from executor.hints import TYPE_CHECKING
 from executor.light import Record
 
 from ..errors import YoppError
 from ..records.lifetimes import STAY
-from .rundir import NODES, SITE, TOKEN, RunDir
+from .rundir import FIRST_PORT, LAST_PORT, NODES, SITE, TOKEN, RunDir
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
@@ -36,6 +37,13 @@ class Plan(Record):
 
     nodes: tuple[PlannedNode, ...] = ()
     lifetime: str = STAY
+
+
+def free_ports(used: Iterable[int]) -> Iterator[int]:
+    """Ports for new nodes, from 45454 up, without those in ``used``. They are only names: nothing
+    listens on them."""
+    taken = set(used)
+    return (port for port in range(FIRST_PORT, LAST_PORT + 1) if port not in taken)
 
 
 def read_plan(run_dir: RunDir) -> Plan | None:

@@ -19,10 +19,9 @@ from executor.light import Record
 
 from ..errors import YoppError
 from ..machine.restarts import Watched
-from .launching import WATCHED, Launch, Order, nodemanager, resourcemanager
+from .launching import START_SECONDS, WATCHED, Launch, Order, nodemanager, resourcemanager
 from .plan import read_plan
 from .rundir import RunDir
-from .starting import START_SECONDS
 from .watched import count_a_try, has_died, read_watched
 
 

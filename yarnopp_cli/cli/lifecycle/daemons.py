@@ -37,10 +37,11 @@ def start_rm(session: Session, timeout: Timeout = None) -> None:
 
     Add nodes with `yopp nm start`. Succeeds if it is already running.
     """
-    from ...cluster import starting
+    from ...cluster import one_daemon
+    from ...cluster.launching import START_SECONDS
 
-    limit = timeout or starting.START_SECONDS
-    started = starting.start_rm(session.configured(), session.run_dir, timeout=limit)
+    limit = timeout or START_SECONDS
+    started = one_daemon.start_rm(session.configured(), session.run_dir, timeout=limit)
     session.printer.note(f"rm {'started' if started else 'is already running'}: {session.run_dir.rm_socket}")
     _answer(session)
 
@@ -97,9 +98,9 @@ def run_rm(session: Session) -> None:
     For systemd or for debugging. SIGTERM or Ctrl-C ends it. With --json it prints one object when it is
     ready.
     """
-    from ...cluster import starting
+    from ...cluster import one_daemon
 
-    starting.run_rm(session.configured(), session.run_dir, announce=session.printer.is_json)
+    one_daemon.run_rm(session.configured(), session.run_dir, announce=session.printer.is_json)
 
 
 # -- one NodeManager -----------------------------------------------------------------------------------
@@ -118,15 +119,16 @@ def start_nm(
     With a size (--memory, --vcores), a new node is added to the existing ones. The ResourceManager must be
     running.
     """
-    from ...cluster import starting
+    from ...cluster import one_daemon
     from ...cluster.capacity import Wish
+    from ...cluster.launching import START_SECONDS
 
-    started = starting.start_nms(
+    started = one_daemon.start_nms(
         session.configured(),
         session.run_dir,
-        port=starting.port_of(node),
+        port=one_daemon.port_of(node),
         wish=Wish(None, memory, vcores),
-        timeout=timeout or starting.START_SECONDS,
+        timeout=timeout or START_SECONDS,
     )
     for one in started:
         session.printer.note(f"{one.name} started: {one.vcores} vcores, {one.memory} MB")
@@ -142,7 +144,7 @@ def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: 
     Its containers keep running if yarn.nodemanager.recovery.enabled is on, and the next start recovers them. Succeeds
     if it is already stopped.
     """
-    from ...cluster.starting import port_of, running_nm
+    from ...cluster.one_daemon import port_of, running_nm
 
     _stop(session, running_nm(session.run_dir, port_of(node)), force, timeout)
     _answer(session)
@@ -151,7 +153,7 @@ def stop_nm(session: Session, node: Node = None, force: Force = False, timeout: 
 @command("nm restart", "yopp nm restart", "yopp nm restart 45455", needs=Needs.HOST)
 def restart_nm(session: Session, node: Node = None, force: Force = False, timeout: Timeout = None) -> None:
     """Stop one NodeManager, and start it with the same size."""
-    from ...cluster.starting import port_of, running_nm
+    from ...cluster.one_daemon import port_of, running_nm
 
     name = running_nm(session.run_dir, port_of(node))
     _stop(session, name, force, timeout)
@@ -165,7 +167,7 @@ def status_of_nm(session: Session, node: AnyNode = None) -> int:
     Exit code 0 if it is running, 3 if it is stopped, 4 if it is not ready.
     """
     from ...cluster.inspection import inspect_cluster
-    from ...cluster.starting import port_of
+    from ...cluster.one_daemon import port_of
 
     port = port_of(node)
     seen = inspect_cluster(session.run_dir)
@@ -198,13 +200,13 @@ def run_nm(session: Session, node: OneNode = None, memory: Memory = None, vcores
     For systemd or for debugging. SIGTERM or Ctrl-C ends it. With --json it prints one object when it is
     ready.
     """
-    from ...cluster import starting
+    from ...cluster import one_daemon
     from ...cluster.capacity import Wish
 
-    starting.run_nm(
+    one_daemon.run_nm(
         session.configured(),
         session.run_dir,
-        port=starting.port_of(node),
+        port=one_daemon.port_of(node),
         wish=Wish(None, memory, vcores),
         announce=session.printer.is_json,
     )

@@ -106,7 +106,8 @@ def _start(
 ) -> str:
     """Start what is missing and print the result; the sentence for people."""
     from ...cluster.inspection import inspect_cluster
-    from ...cluster.starting import START_SECONDS, ensure_cluster
+    from ...cluster.launching import START_SECONDS
+    from ...cluster.starting import ensure_cluster
     from ...records.lifetimes import STAY
 
     handle = ensure_cluster(
