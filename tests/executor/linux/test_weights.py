@@ -340,7 +340,9 @@ def test_opportunistic_ones_get_what_one_process_leaves_and_stop_all_the_same(
                 # what a host took from its guest meanwhile: a hundred times as long.
                 first.pause()
                 await soon(
-                    lambda: first.status.state is not ContainerState.PAUSING, "it stands, or does not", 40
+                    lambda: first.status.state not in (ContainerState.LAUNCHING, ContainerState.PAUSING),
+                    "it stands, or does not",
+                    40,
                 )
                 assert first.status.state is ContainerState.PAUSED, first.status
                 second.kill(force=True)
