@@ -21,7 +21,7 @@ class ExplainedError(Exception):
 
     @property
     def brief(self) -> str:
-        """What happened, and why, in one line."""
+        """The message and its reason, in one line."""
         return f"{self.message}: {self.because}" if self.because else self.message
 
     def __str__(self) -> str:

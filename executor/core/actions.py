@@ -241,7 +241,7 @@ class ContainerActions(ContainerBook):
         ]
 
     def _shortage(self, needed: Resource) -> Resource:
-        """What is missing for ``needed`` once everything on its way back is there."""
+        """The resources that ``needed`` lacks once everything that is being given back is free."""
         overdrawn = self._tracker.overdrawn
         if needed == NOTHING and overdrawn == NOTHING:
             return NOTHING

@@ -223,7 +223,7 @@ class ContainerBook:
 
     @property
     def _lent(self) -> Resource:
-        """What opportunistic containers may start on in addition to what is not allocated."""
+        """The resources on which opportunistic containers may start in addition to those that are not allocated."""
         return Resource()
 
     def _estimated_wait(self, now: float) -> float | None:
@@ -337,7 +337,7 @@ class ContainerBook:
             self._emit(SetNodeWeight(vcores))
 
     def _least_weight(self, container: Container, idle: Mapping[str, float]) -> float:
-        """What the group weighs for this container alone, in vcores, even if it is accounted with fewer."""
+        """The weight of the group for this container alone, in vcores, even if it is accounted with fewer."""
         if container.state in (PAUSING, KILLING):
             return 1.0
         is_master = container.spec.least_vcores and container.state is not PAUSED

@@ -199,7 +199,7 @@ def future(nodes: Sequence[Node], pools: Sequence[Pool] = ()) -> Iterator[tuple[
 
 
 def _queue(line: Sequence[Waiting]) -> tuple[list[Waiting], bool, int, int]:
-    """What waits, whether it may not be overtaken, and the least that any of it needs."""
+    """The containers that wait, whether they may not be overtaken, and the least that any of them needs."""
     if not line:
         return [], False, 0, 0
     return [*line], False, min(one.needed.memory for one in line), min(one.needed.vcores for one in line)

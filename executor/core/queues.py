@@ -156,7 +156,7 @@ class ContainerQueue:
 
     @property
     def needed(self) -> Resource:
-        """What all of them need together."""
+        """The resources that all of them need together."""
         return self._needed
 
     def add(self, container: Container) -> None:
@@ -265,12 +265,12 @@ class OpportunisticQueue:
 
     @property
     def queued_needed(self) -> Resource:
-        """What the queued ones ask for together."""
+        """The resources that the queued containers ask for together."""
         return self._queued.needed
 
     @property
     def needed(self) -> Resource:
-        """What all of them need together to run."""
+        """The resources that all containers need together to run."""
         if not self._paused:
             return self._queued.needed
         return sum((container.needed for container in self._paused.values()), self._queued.needed)

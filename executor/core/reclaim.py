@@ -48,7 +48,7 @@ class ReclaimedMemory(PausedMemory):
     takes_back = True
 
     def expected(self, container: Container) -> int:
-        """What it does not use."""
+        """The memory that a container holds and does not use."""
         if container.unreclaimable or container.usage.memory_bytes <= 0:
             return 0
         used = -(-container.usage.memory_bytes // MIB)
@@ -103,7 +103,7 @@ def reclaimable(
     *,
     keeps_others: bool = False,
 ) -> Reclaimable:
-    """What an opportunistic container could free beyond what it is already freeing.
+    """The resources that an opportunistic container could free beyond those that it is already freeing.
 
     ``memory_by_pause`` is how much memory, in MiB, pausing it is expected to give back; ``costs`` come from the policy.
     ``keeps_others``: it is not ended for its countable resources.
@@ -140,7 +140,7 @@ class PreemptionPolicy:
         self._applications = applications
 
     def costs(self, container: Container, now: float) -> tuple[float, float]:
-        """What killing a container would cost, and what pausing it would cost."""
+        """The costs of killing a container, and of pausing it."""
         return 0.0, 0.0
 
     def plan(self, running: Sequence[Reclaimable], short: Resource, *, can_pause: bool) -> Steps:
@@ -164,15 +164,15 @@ class PreemptionPolicy:
 
 
 class LeastWorkLost(PreemptionPolicy):
-    """Choose the containers whose end loses the fewest vcore-seconds. A pause loses no work."""
+    """The policy that chooses the containers whose end loses the fewest vcore-seconds. A pause loses no work."""
 
     def costs(self, container: Container, now: float) -> tuple[float, float]:
-        """What it has run."""
+        """The vcore-seconds that a container has run."""
         return container.ran_seconds(now) * max(container.resource.vcores, 1), 0.0
 
 
 class SpareNearlyDone(PreemptionPolicy):
-    """Choose as MINIMAL, but containers of jobs that are nearly done only if the others do not suffice."""
+    """The policy MINIMAL, but containers of jobs that are nearly done only if the others do not suffice."""
 
     def costs(self, container: Container, now: float) -> tuple[float, float]:
         """1 for a container of a job that is nearly done."""

@@ -49,7 +49,7 @@ def standing(event: ContainerRecovered) -> Standing:
 
 
 def holding(event: ContainerRecovered) -> Resource:
-    """What a recovered container that is alive holds of the node: a paused one holds no vcores, the memory that it
+    """The resources that a recovered container that is alive holds: a paused one holds no vcores, the memory that it
     kept, and all countable resources, such as GPUs: a stopped process keeps its device open."""
     resource = event.record.spec.resource
     if standing(event) is not Standing.PAUSED:

@@ -38,7 +38,7 @@ class HostCapacity(Record):
         return self.told(f"{self.cores} core{'' if self.cores == 1 else 's'}")
 
     def warnings(self, promised: Resource) -> tuple[str, ...]:
-        """What a user should know when the nodes together are promised this, a line each."""
+        """The warnings for users when the nodes together are promised this, a line each."""
         found = []
         if promised.vcores > self.cores:
             found.append(

@@ -39,7 +39,7 @@ class LoadComparator:
         raise NotImplementedError
 
     def fit(self, node: ClusterNode, resource: Resource) -> Claim | None:
-        """What a container of that size would use on the node; None if it does not fit."""
+        """The claim of a container of that size on the node; None if it does not fit."""
         raise NotImplementedError
 
 

@@ -177,7 +177,7 @@ def _flush_quietly() -> None:
 
 
 def _asked_color(argv: Sequence[str]) -> str | None:
-    """What ``--color`` says, if anything that there is."""
+    """The value of ``--color`` if it is always or never, else None."""
     asked = given(argv, "--color")
     return asked[-1] if asked and asked[-1] in ("always", "never") else None
 

@@ -236,7 +236,7 @@ def plan_capacity(configuration: Configuration, wish: Wish, *, taken: Resource =
 
 
 def capacity_of_host(configuration: Configuration) -> HostCapacity:
-    """What the nodes on this machine may be promised together."""
+    """The capacity that the nodes on this machine may be promised together."""
     from executor.linux.watching.host import host_limits
 
     node, hardware = configuration.settings(NodeManagerSettings), configuration.settings(HardwareSettings)

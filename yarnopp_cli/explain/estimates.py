@@ -106,7 +106,7 @@ class Asked(Record):
 
 
 class _Tag(NamedTuple):
-    """What the estimate needs to know about a container that starts or ends."""
+    """The facts that the estimate needs about a container that starts or ends."""
 
     key: str
     expected: Expected

@@ -379,7 +379,7 @@ def _race(
 def _application_actions(
     app: ApplicationSnapshot, queued: Sequence[Here], reasons: Sequence[Reason]
 ) -> list[Suggestion]:
-    """What a user can do, the most helpful action first."""
+    """The actions of a user, the most helpful first."""
     found: list[Suggestion] = []
     codes = {one.code for one in reasons}
     if queued:

@@ -153,7 +153,7 @@ def _reason_of(cause: Cause, report: ContainerReport, here: NodeSnapshot) -> Rea
 
 
 def _since_resumed(report: ContainerReport, here: NodeSnapshot) -> Reason:
-    """What a container whose pause is over still waits for: the holders of its vcores, the machine's load, or
+    """The reasons why a container whose pause is over still waits: the holders of its vcores, the machine's load, or
     the containers before it.
     """
     needs = Resource(0, report.resource.vcores)

@@ -32,7 +32,7 @@ def waits_for_room(report: ContainerReport) -> bool:
 
 
 def needs_of(report: ContainerReport) -> Resource:
-    """What a waiting container needs: a paused one has kept all but its vcores."""
+    """The resources that a waiting container needs: a paused one has kept all but its vcores."""
     size = report.resource
     return size if report.state in (None, ContainerState.SCHEDULED) else Resource(0, size.vcores)
 
@@ -52,7 +52,7 @@ def holders_of(reports: Sequence[ContainerReport]) -> Holders:
 
 
 def unpromised(node: NodeReport) -> Resource:
-    """What a node has not promised to guaranteed containers."""
+    """The resources that a node has not promised to guaranteed containers."""
     return (node.total - node.used).at_least_zero()
 
 

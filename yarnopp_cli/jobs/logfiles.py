@@ -59,7 +59,7 @@ class Stream:
     rest: bytearray = field(default_factory=bytearray)
 
     def read(self) -> Iterator[bytes]:
-        """What has been written since the last call, in blocks; nothing if the file does not exist yet."""
+        """The output since the last call, in blocks; none if the file does not exist yet."""
         descriptor = open_plain(self.path)
         if descriptor is None:
             return

@@ -111,7 +111,7 @@ class NodeContainers:
         return (*self._unacknowledged.values(), *self._live.values())
 
     def news(self, *, with_usage: bool) -> tuple[ContainerStatus, ...]:
-        """What changed since the last call (``with_usage``: all that started), and unacknowledged ends."""
+        """The statuses that changed since the last call (``with_usage``: all that started), and unacknowledged ends."""
         ended = self._unacknowledged
         if with_usage:
             self._changed.update(dict.fromkeys(self.started))

@@ -16,7 +16,7 @@ FORCED_SECONDS: Final = 0.5
 
 
 class EndingStep(enum.Enum):
-    """What is to be done next."""
+    """The next step of an ending node."""
 
     WAIT = "WAIT"
     KILL = "KILL"
@@ -42,7 +42,7 @@ class NodeEnding:
             self.deadline = now
 
     def next_step(self, now: float, *, live: int, registered: bool) -> EndingStep:
-        """What to do, while ``live`` containers have not ended and the RM counts the node among its own or not."""
+        """The next step. ``live`` containers have not ended; ``registered``: the RM counts the node among its own."""
         late = now >= self.deadline
         if self._unregistering:
             return EndingStep.STOP if late or not registered else EndingStep.WAIT
@@ -59,7 +59,7 @@ class NodeEnding:
         return EndingStep.UNREGISTER
 
     def refusal(self, node_id: str) -> YoppError:
-        """What masters are told: a node that keeps its containers is away like one that has died, and they wait for its
+        """The error for masters: a node that keeps its containers is away like one that has died, and they wait for its
         next life. One that ends its containers ends the master, too."""
         kind = ConnectionFailedError if self.keeps else ShuttingDownError
         return kind(f"node {node_id} is ending", because=self.reason)

@@ -244,7 +244,7 @@ class NodeManager:
         self._reporter.began(self._epoch_ms)
 
     def _finish(self) -> list[Command]:
-        """What may follow from any event: a heartbeat, or the next step to the end."""
+        """Do what may follow from any event: send a heartbeat, or take the next step of the ending."""
         if self._stopped:
             return self._commands
         if self._scheduler.health_report != self._health_told:

@@ -136,7 +136,7 @@ class ResourceManagerOrders:
                 self._start(grant, template, epoch_ms)
 
     def _start(self, grant: ContainerSpec, context: ContainerLaunchContext, epoch_ms: int) -> None:
-        """What cannot be started ends as any container does that cannot."""
+        """Start a container; if that is impossible, report its end."""
         try:
             spec = spec_of(grant, context, self._log_dir)
         except YoppError as error:

@@ -76,7 +76,7 @@ def verified_grant(key: bytes, token: Token, node_id: str, now_ms: int) -> Conta
 
 
 def spec_of(grant: ContainerSpec, context: ContainerLaunchContext, log_dir: str) -> ContainerSpec:
-    """What the executor is to run. Raises InvalidStateError for a launch context that nothing could run."""
+    """The container that the executor is to run. Raises InvalidStateError for an impossible launch context."""
     check_context(context)
     return made_of(
         ContainerSpec,
@@ -121,7 +121,7 @@ def claimed_id(token: Token) -> str:
 def _each(
     items: Iterable[ItemT], act: Callable[[ItemT], DoneT], id_of: Callable[[ItemT], str] = str
 ) -> tuple[tuple[DoneT, ...], tuple[protocol.FailedContainer, ...]]:
-    """What became of each, and how those are refused that ``act`` refuses, which ``id_of`` names."""
+    """The results of ``act`` for the items, and the items that it refuses, named by ``id_of``."""
     done: list[DoneT] = []
     refused: list[protocol.FailedContainer] = []
     for item in items:

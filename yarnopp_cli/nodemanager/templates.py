@@ -29,7 +29,7 @@ class LaunchTemplates:
             del self._templates[template.template_id]
 
     def grant(self, task: TaskToStart) -> tuple[ContainerLaunchContext, ContainerSpec]:
-        """What a task's container is to run, and what the RM grants it. Without its template the former names no
+        """The launch context of a task's container, and the grant of the RM. Without its template the former names no
         command, so that nothing starts.
         """
         template = self._templates.get(task.template_id)

@@ -309,7 +309,7 @@ class ContainerGrant(Record):
 
 
 def _merged(told: ContainerReport | ContainerGrant, status: ContainerStatus, **texts: Any) -> ContainerReport:
-    """What the RM has told of a container, with what its node knows. ``texts`` as in a ContainerReport."""
+    """The RM's report of a container, with the facts of its node. ``texts`` as in a ContainerReport."""
     return made_of(
         ContainerReport,
         told,

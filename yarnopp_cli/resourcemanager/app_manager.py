@@ -398,7 +398,7 @@ class RMAppManager:
 
 
 def _master_launch_context(attempt: RMAppAttempt) -> ContainerLaunchContext:
-    """What was submitted, and what a master needs to speak for its attempt."""
+    """The launch context that was submitted, with what a master needs to speak for its attempt."""
     submitted = attempt.app.context.am_container_spec
     assert submitted is not None, "a managed application was accepted without its master's launch context"
     return replace(

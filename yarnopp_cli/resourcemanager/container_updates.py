@@ -175,7 +175,7 @@ class ContainerUpdates:
         return "" if right_way and wanted.fits_in(container.node.total) else RESOURCE_OUTSIDE_ALLOWED_RANGE
 
     def _update(self, attempt: RMAppAttempt, request: UpdateContainerRequest) -> PendingUpdate | None:
-        """What a faultless request amounts to; None where the container is already so."""
+        """The update for a valid request; None if the container is already so."""
         container = attempt.containers[request.container_id]
         target = _TARGETS.get(request.update_type, container.execution_type)
         resource = container.resource

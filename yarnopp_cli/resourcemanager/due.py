@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class DueKind(enum.Enum):
-    """What is due. Each says whose id goes with it, where one does."""
+    """The kinds of deadlines. Each states whose id goes with it, if any."""
 
     __hash__ = object.__hash__  # enum's own is a call in Python
 

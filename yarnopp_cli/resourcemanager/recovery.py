@@ -237,7 +237,7 @@ class Recovery:
             self._miss(node_id)
 
     def _miss(self, node_id: str) -> None:
-        """What is still expected of a node, is lost."""
+        """Give up the containers that are still expected of a node: they are lost."""
         rm = self._rm
         text = REBOOTED if rm.rebooted else NEVER_CAME
         if rm.unreported.pop(node_id, None) is not None:

@@ -41,7 +41,7 @@ def container_report(container: RMContainer) -> ContainerReport:
 
 
 def container_grant(container: RMContainer) -> ContainerGrant:
-    """What its node does not know of a container."""
+    """The facts about a container that its node does not know."""
     app = container.app
     return made_of(
         ContainerGrant,

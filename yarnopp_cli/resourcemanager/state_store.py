@@ -60,7 +60,7 @@ class RMStateStore:
         self._drained.update(drained)
 
     def writes(self) -> list[StoreCommand]:
-        """What is to be written of this step, whose changes are forgotten with it."""
+        """The commands that store the changes of this step; the changes are forgotten with it."""
         changes, out = self._rm.changes, list[StoreCommand]()
         if self._rm.keeps_state:
             out = self._written()

@@ -254,7 +254,7 @@ class NodeManagerSettings(Record, kw_only=True):
 
 
 class HardwareSettings(Record, kw_only=True):
-    """What a size of -1 means."""
+    """The meaning of a size of -1."""
 
     detect_capabilities: bool = setting("yarn.nodemanager.resource.detect-hardware-capabilities", True)
     """Take a size of -1 from the machine. With false, YARN's default, -1 means YARN's constants: 8192 MB and 8

@@ -118,7 +118,7 @@ class Configuration:
         return queue_tree(self._values)[0]
 
     def resources_of_node(self, port: int) -> Others:
-        """What the node with that port has of the resource types beside memory and vcores."""
+        """The amounts of the resource types beside memory and vcores that the node with that port has."""
         from .resource_types import RESOURCE_TYPES, amounts_of_node
 
         return amounts_of_node(self._values, port) if self._values[RESOURCE_TYPES] else ()
@@ -164,7 +164,7 @@ class Configuration:
 
     @classmethod
     def from_json(cls, text: str) -> Configuration:
-        """What ``to_json`` wrote. Raises ConfigurationError.
+        """Read what ``to_json`` wrote. Raises ConfigurationError.
 
         A name that this version does not declare is passed over, and one that is missing has its default: the
         file may be of the version before an upgrade, and what it holds was checked when it was written."""
@@ -187,7 +187,7 @@ class Configuration:
 
 
 class Findings(Record):
-    """What reading gave: a configuration where nothing is wrong, else None and every problem in order."""
+    """The result of reading: a configuration if nothing is wrong, else None and every problem in order."""
 
     configuration: Configuration | None
     problems: list[ConfigurationError]
@@ -250,7 +250,7 @@ def examine(
 
 
 def _others(of: Mapping[str, S]) -> dict[str, S]:
-    """What is not of the queues and their scheduler."""
+    """The entries that are not about the queues and their scheduler."""
     return {name: one for name, one in of.items() if not name.startswith(QUEUE_PREFIX)}
 
 
@@ -455,7 +455,7 @@ def _invalid(known: Property, entry: Entry, because: str) -> InvalidPropertyErro
 
 
 def describe(known: Property) -> str:
-    """What a property takes and what it is without being set: "a whole number of at least 0; default 10"."""
+    """The values that a property takes, and its default: "a whole number of at least 0; default 10"."""
     default = to_text(known.default)
     return f"{expected(known)}; default {default}" if default else f"{expected(known)}; empty by default"
 

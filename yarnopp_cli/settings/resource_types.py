@@ -50,7 +50,7 @@ def property_of(name: str) -> Property | None:
 
 
 def wrong_name(name: str) -> str:
-    """What is wrong with the name of a resource type; "" if it is one."""
+    """The fault of the name of a resource type; "" if there is none."""
     if name in (MEMORY_MB, VCORES, "memory"):
         return f"every node has {name} without being told"
     if len(name) > 100 or not _NAME.fullmatch(name):
@@ -65,7 +65,7 @@ def type_names(text: str) -> tuple[str, ...]:
 
 
 def amounts_of_node(values: Mapping[str, Any], port: int) -> Others:
-    """What the node with that port has, by the values of all properties."""
+    """The amounts of the node with that port, by the values of all properties."""
     amounts = {}
     for name in type_names(str(values.get(RESOURCE_TYPES, ""))):
         by_port = _amounts(str(values.get(NODE_AMOUNT + name, "")))
@@ -107,7 +107,7 @@ def quoted(text: str) -> str:
 
 
 def faults(values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """What is wrong with these properties: (name, what, what to type)."""
+    """The faults of these properties: (name, what, what to type)."""
     found: list[tuple[str, str, str]] = []
     known = type_names(str(values.get(RESOURCE_TYPES, "")))
     for name in known:

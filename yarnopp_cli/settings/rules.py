@@ -183,7 +183,7 @@ def contradictions(values: Values) -> list[ConfigurationError]:
 
 
 def _resource_types(values: Values) -> list[ConfigurationError]:
-    """What is wrong with the countable resource types."""
+    """The faults of the countable resource types."""
     patterned = any(name.startswith("yarn.nodemanager.resource-type.") for name in values.values)
     gpus = values.values["yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices"]
     if not patterned and not gpus and not values.values["yarn.resource-types"]:
@@ -211,7 +211,7 @@ def _queues(values: Values) -> list[ConfigurationError]:
 
 
 def doubts(values: Values) -> list[str]:
-    """What is allowed and can hardly be meant, a sentence each."""
+    """The settings that are allowed and can hardly be meant, a sentence each."""
     found = []
     if values.given(QUEUE_LENGTH) and values.number(QUEUE_LENGTH) > 0 and not values.values[OPPORTUNISTIC]:
         found.append(

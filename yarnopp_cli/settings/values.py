@@ -77,7 +77,7 @@ def from_toml(declared: Property, value: Any) -> Value:
 
 
 def expected(declared: Property) -> str:
-    """What the property takes, in words: "a whole number of at least 0", "one of auto, v1, v2, none"."""
+    """The values that the property takes, in words: "a whole number of at least 0", "one of auto, v1, v2, none"."""
     if declared.choices:
         return "one of " + ", ".join(declared.choices)
     if declared.type is bool:
@@ -195,7 +195,7 @@ def expand(text: str, lookup: Callable[[str], str | None]) -> str:
 
 
 def environment_variable(name: str, get: Callable[[str], str | None]) -> str | None:
-    """What ``env.NAME``, ``env.NAME-default`` or ``env.NAME:-default`` stands for; None for other names.
+    """The value of ``env.NAME``, ``env.NAME-default`` or ``env.NAME:-default``; None for other names.
 
     With ``:-`` the default also replaces an empty value, as in the shell.
     """

@@ -316,7 +316,7 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
 
 
 def summary_text(summary: JobSummary) -> str:
-    """What became of a job's containers, in one line."""
+    """The outcome of a job's containers, in one line."""
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; "

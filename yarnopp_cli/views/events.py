@@ -30,7 +30,7 @@ def document(event: HistoryEvent) -> dict[str, Any]:
 
 
 def subject(event: HistoryEvent) -> str:
-    """What the event happened to: the most specific id there is."""
+    """The subject of the event: the most specific id that it has."""
     return event.container or event.app or event.node
 
 

@@ -208,7 +208,7 @@ def others_text(node: NodeReport) -> str:
 
 
 def _others_lines(node: NodeReport) -> list[tuple[str, str]]:
-    """What is used of each countable type, and how many there are."""
+    """The used and the total amount of each countable type."""
     opportunistic = Resource(0, 0, node.opportunistic.others_used)
     return [
         (

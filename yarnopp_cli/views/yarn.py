@@ -261,7 +261,7 @@ def _measured(node: NodeReport) -> list[tuple[str, object]]:
 
 
 def labels_line(labels: Sequence[str]) -> str:
-    """What ``yarn cluster -lnl`` prints."""
+    """The output of ``yarn cluster -lnl``."""
     return "Node Labels: " + ",".join(f"<{label}:exclusivity=true>" for label in labels)
 
 

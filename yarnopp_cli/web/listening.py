@@ -71,7 +71,7 @@ class _TurnedAway:
 
 
 def _files_of(module: str) -> dict[str, tuple[int, int]]:
-    """What identifies each source file beside and below a module; none if they cannot be found."""
+    """The identity of each source file beside and below a module; none if they cannot be found."""
     found: dict[str, tuple[int, int]] = {}
     with contextlib.suppress(ImportError, OSError):
         if (spec := importlib.util.find_spec(module)) is not None and spec.origin is not None:

@@ -142,7 +142,7 @@ class CgroupDriver(abc.ABC):
 
     @abc.abstractmethod
     def usage(self, container_id: str, now: float) -> ContainerUsage:
-        """What the container has used up to now; zeros if it has no cgroup."""
+        """The usage of the container up to now; zeros if it has no cgroup."""
 
     def full_group(self) -> str:
         """The cgroup, this node's or one above it, whose pids limit leaves no room for two more processes; ""
@@ -384,7 +384,7 @@ class GroupDriver(CgroupDriver):
         self._lent.pop(container_id, None)
 
     def usage(self, container_id: str, now: float) -> ContainerUsage:
-        """What the kernel has counted for the container."""
+        """The usage that the kernel has counted for the container."""
         lent = self._lent.get(container_id)
         if lent is not None:
             return lent.usage(now, len(lent.processes()))
@@ -403,7 +403,7 @@ class GroupDriver(CgroupDriver):
         )
 
     def cpu_seconds(self, hierarchy: str) -> float | None:
-        """What the cgroup itself has counted, if it counts CPU time."""
+        """The CPU seconds that the cgroup itself has counted, if it counts them."""
         below = hierarchy.strip("/")
         gauge = self._gauges(lambda controller: os.path.join(self._bases[controller], below)).cpu_seconds
         return None if gauge is None else read_gauge(gauge)

@@ -127,14 +127,14 @@ class SlotGroup:
         return self._listed(self._procs)  # zombies are counted, too
 
     def usage(self, now: float, processes: int) -> ContainerUsage:
-        """What the container that has the cgroup now has used."""
+        """The usage of the container that has the cgroup."""
         cpu, throttled, memory, peak, kills, tasks = map(self._read, self._in_order())
         if self._gauges.peak_of_file:
             peak = 0  # only the launcher's own file counts from zero
         return self.usage_of((cpu, throttled, int(memory), int(peak), int(kills), int(tasks)), now, processes)
 
     def usage_of(self, figures: Figures, now: float, processes: int = 0) -> ContainerUsage:
-        """What the container has used by these figures."""
+        """The usage of the container by these figures."""
         cpu, throttled, memory, peak, kills, _ = figures
         baseline = self.baseline
         if peak <= baseline.peak:

@@ -19,7 +19,7 @@ STEP_SECONDS = 0.5
 
 
 def wall_offset() -> float:
-    """What to add to CLOCK_MONOTONIC, in seconds, to get the time since the epoch."""
+    """The seconds to add to CLOCK_MONOTONIC to get the time since the epoch."""
     return time.time() - time.monotonic()
 
 

@@ -125,7 +125,7 @@ def _line(one: dict[str, Any]) -> str:
 
 
 def _ask(address: str, printer: Printer) -> dict[str, Any]:
-    """What a ResourceManager reports about itself."""
+    """The facts that a ResourceManager reports about itself."""
     info = connected(Chosen(YARN, "", (address,)), printer).info(anybody=True)
     found = info.document().get("clusterInfo")
     if not isinstance(found, dict):

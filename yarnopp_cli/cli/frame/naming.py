@@ -103,7 +103,7 @@ class _Kind(Record):
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The name of the kind."""
         return self.missing.noun
 
 
@@ -399,7 +399,7 @@ def _matching(kind: _Kind, ids: Sequence[str], word: str) -> list[str]:
 
 
 def _range(word: str) -> tuple[int | None, int, int] | None:
-    """What ``1-3`` or ``3.2-5`` says: the application before the dot, and the bounds. Raises UsageError."""
+    """The parts of ``1-3`` or ``3.2-5``: the application before the dot, and the bounds. Raises UsageError."""
     match = _RANGE.fullmatch(word)
     if match is None:
         return None

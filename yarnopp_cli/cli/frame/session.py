@@ -212,7 +212,7 @@ class Session(Record, frozen=False):
 
     @property
     def choice(self) -> Choice:
-        """What ``--sort``, ``--columns`` and ``--limit`` say, for a command that was declared with ``lists=``."""
+        """The choice of ``--sort``, ``--columns`` and ``--limit``, for a command that was declared with ``lists=``."""
         assert self.picked is not None, "the command is declared without lists="
         return self.picked
 

@@ -178,7 +178,7 @@ def _argument(command: Any, given: int) -> Any:
 
 
 def _values(parameter: Any, last: str, before: list[str]) -> list[str]:
-    """What ``last``, a value of this option or argument, may become."""
+    """The completions of ``last``, a value of this option or argument."""
     completes = getattr(parameter, "completes", None)
     if isinstance(completes, Live):
         found = _ids(completes, before)

@@ -102,7 +102,7 @@ def _page(name: str) -> Page:
 
 
 def through_pager(call: Callable[[], int]) -> int:
-    """What ``call`` answers; what it writes to stdout goes through $PAGER if it is longer than the terminal."""
+    """Return the result of ``call``; its output goes through $PAGER if it is longer than the terminal."""
     collected = io.StringIO()
     with contextlib.redirect_stdout(collected):
         code = call()

@@ -48,7 +48,7 @@ class Line(Record):
 
 
 def command_of(tasks: Tasks, number: int) -> str:
-    """What a task runs, on one line: a line for a shell as it is, words quoted as for one."""
+    """The command of a task on one line: a line for a shell as it is, words quoted as for one."""
     if tasks.sweep is None:
         words = tasks.command
     else:

@@ -118,7 +118,7 @@ def numbers_by_master(session: Session, application_id: str, phase: int) -> dict
 
 
 def _records(session: Session, application_id: str, phase: int) -> list[StoredTask]:
-    """What a master in a container has recorded of the tasks of a phase, beside the logs."""
+    """The records of a phase's tasks that a master in a container has written beside the logs."""
     from ...jobs.taskrecords import TaskRecords
 
     directory = session.client.application(application_id).log_directory

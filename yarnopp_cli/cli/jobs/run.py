@@ -126,7 +126,7 @@ class Program(Options):
         return self.block
 
     def tasks(self, count: int, environment: Mapping[str, str], directory: str | None) -> Tasks:
-        """What each container runs; ``directory`` is None on other hosts. Raises YoppError."""
+        """The tasks of the command line; ``directory`` is None on other hosts. Raises YoppError."""
         tasks = Tasks(tuple(self.command or ()), (range(1, count + 1),))
         marked = any(word.startswith(":::") for word in tasks.command)
         given = (self.lines, self.array, self.colsep)

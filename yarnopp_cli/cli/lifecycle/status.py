@@ -114,7 +114,7 @@ def _lines(seen: ClusterStatus) -> list[str]:
 
 
 def load_text(info: ClusterInfo) -> str:
-    """What runs and waits in the cluster, in words."""
+    """The load of the cluster, in words."""
     return (
         f"{number_of(info.applications_running, 'application')}; containers: {info.containers_running} running, "
         f"{info.containers_queued} queued, {info.containers_paused} paused"

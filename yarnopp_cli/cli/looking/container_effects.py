@@ -94,7 +94,7 @@ class Aftermath:
 def aftermath(
     client: LocalClient, before: Sequence[ContainerReport], promoted: Sequence[str], *, wait: bool
 ) -> Aftermath:
-    """What the promotion of these containers did; ``before`` were live. ``wait`` gives it a moment."""
+    """The effects of the promotion of these containers; ``before`` were live. ``wait`` gives it a moment."""
     waiting = polled(
         lambda _: [one for one in map(client.container, promoted) if is_waiting(one)],
         lambda those: not those,

@@ -107,7 +107,7 @@ def _check(report: ContainerReport) -> None:
 
 
 def _place(report: ContainerReport) -> Place:
-    """What is needed to enter the container: its pid, cgroups, environment, directory and user. Raises YoppError."""
+    """The place to enter the container: its pid, cgroups, environment, directory and user. Raises YoppError."""
     from executor.linux.joining import place_of
 
     try:

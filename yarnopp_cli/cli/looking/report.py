@@ -135,7 +135,7 @@ def find(session: Session, word: str) -> ApplicationHistory:
 
 
 def _ask(client: LocalClient, application_id: str) -> ApplicationHistory:
-    """What the ResourceManager remembers of one application."""
+    """The history of one application, as the ResourceManager remembers it."""
     events: list[HistoryEvent] = []
     since = 0
     while True:

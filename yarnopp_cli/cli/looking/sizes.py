@@ -27,6 +27,6 @@ class NewSize(Options):
             )
 
     def of(self, size: Resource) -> Resource:
-        """What becomes of a size."""
+        """The size after the change."""
         memory = size.memory if self.memory is None else self.memory
         return replace(size, memory=memory, vcores=size.vcores if self.vcores is None else self.vcores)

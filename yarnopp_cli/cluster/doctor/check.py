@@ -27,7 +27,7 @@ class Check(Record):
 
 
 def failed(name: str, error: ExplainedError) -> Check:
-    """What an error says as a finding."""
+    """An error as a finding."""
     return Check(name, FAIL, error.message, error.because, error.hint)
 
 

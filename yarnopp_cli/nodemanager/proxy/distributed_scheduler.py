@@ -128,7 +128,7 @@ class DistributedScheduler(RequestInterceptor):
 
     @property
     def unreported(self) -> tuple[Container, ...]:
-        """What the RM has to be told."""
+        """The containers of which the RM has not been told."""
         return tuple(self._unreported.values())
 
     def reported(self, container_ids: Iterable[str]) -> None:
@@ -160,7 +160,7 @@ class DistributedScheduler(RequestInterceptor):
         return replace(response, allocated=response.allocated + containers) if containers else response
 
     def master_reconnected(self) -> None:
-        """What was sent over a lost connection is sent again."""
+        """Send again what was sent over a lost connection."""
         self._allocated.send_again()
 
     def allocate(self, now: float) -> None:

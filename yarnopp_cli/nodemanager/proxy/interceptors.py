@@ -49,11 +49,11 @@ class RequestInterceptor:
         self.facts = facts
 
     def forward(self, request: AllocateRequest, now: float) -> AllocateRequest:
-        """What the next one in the chain gets. A YoppError refuses the call, NotYet delays it."""
+        """The request for the next interceptor. A YoppError refuses the call, NotYet delays it."""
         return request
 
     def answer(self, response: AllocateResponse, now: float) -> AllocateResponse:
-        """What the one before in the chain, and at last the master, gets."""
+        """The response for the interceptor before, and at last for the master."""
         return response
 
 

@@ -337,7 +337,7 @@ class QueueShedder:
         )
 
     def _wanted(self, attempts: list[RMAppAttempt]) -> Iterator[tuple[RMAppAttempt, Ask]]:
-        """What is waited for, less what is being made room for already."""
+        """The resources that are waited for, without those for which room is being made."""
         promised = Counter(user for _, user in self._shed.values())
         for attempt in attempts:
             user = attempt.app.user

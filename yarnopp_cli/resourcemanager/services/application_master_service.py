@@ -385,7 +385,7 @@ class ApplicationMasterService:
     def _drop_hopeless(
         self, attempt: RMAppAttempt, table: AskTable, group: Sequence[Ask]
     ) -> YoppError | None:
-        """What is wrong with asks of one shape, which are dropped then; None if a node could serve them."""
+        """Drop asks of one shape that no node could serve, and return the error; None if a node could."""
         ask = group[0]
         try:
             check_size(ask.resource, self._rm.settings, self._rm.scheduler.node_sizes.keys())

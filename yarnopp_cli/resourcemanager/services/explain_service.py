@@ -289,7 +289,7 @@ class ExplainService:
 
 
 def _why_not_begun(app: RMApp) -> tuple[Reason, ...]:
-    """What one that is to begin later waits for."""
+    """The reason why an application that is to begin later waits."""
     found = [Reason(ReasonKind.BEGINS_AT, at_ms=app.context.begin_at_ms)] if app.context.begin_at_ms else []
     for one in app.context.after:
         parent, _, condition = one.rpartition(":")

@@ -211,7 +211,7 @@ class ResourceTrackerService:
         return True
 
     def _count_down(self, node_id: str) -> None:
-        """What a dead master's DistributedScheduler allocated on this node is not awaited for ever."""
+        """Stop waiting, after some heartbeats, for what a dead master's DistributedScheduler allocated on this node."""
         if (left := self._rm.unreported.get(node_id)) is not None:
             self._rm.unreported[node_id] = left - 1
             if left == 1:

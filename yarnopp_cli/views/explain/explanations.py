@@ -379,7 +379,7 @@ def _begins(start: Start, of: str = "", verb: str = "starts", may: str = "start"
 
 
 def _later(start: Start, of: str) -> str:
-    """What may delay the start: the containers that have run longer than expected; "" for none."""
+    """The possible delays of the start: the containers that have run longer than expected; "" for none."""
     if not start.outlived:
         return ""
     go = are(len(start.outlived), "keeps", "keep")

@@ -400,7 +400,7 @@ def clock(epoch_ms: int) -> str:
 
 
 def _short_subject(event: HistoryEvent) -> str:
-    """What the event happened to, its id shortened; a container's id in the form that can be typed."""
+    """The subject of the event, its id shortened; a container's id in the form that can be typed."""
     if event.container:
         return f"container {dotted(event.container)}"
     name = subject(event)
