@@ -25,38 +25,39 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .causes import Cause, CauseKind
-    from .errors import (
-        CgroupError,
-        CgroupUnavailableError,
-        CgroupWriteError,
-        ContainerNotFoundError,
-        ExecutorError,
-        InvalidResourceError,
-        InvalidTransitionError,
-        LaunchError,
-        StateStoreError,
-    )
-    from .executor import Executor, ExecutorStats, Job
-    from .linux.cgroups import CgroupReport, discover
-    from .linux.watching.host import HostLimits, host_limits
-    from .records import (
-        CgroupLimits,
-        ContainerExitStatus,
-        ContainerQueuingLimit,
-        ContainerRecord,
-        ContainerSpec,
-        ContainerState,
-        ContainerStatus,
-        ContainerSubState,
-        ContainerUsage,
-        ExecutionType,
-        OpportunisticContainersStatus,
-        Resource,
-        ResourceUtilization,
-        exit_status_name,
-    )
-    from .settings import ExecutorSettings
+    from .causes import Cause as Cause
+    from .causes import CauseKind as CauseKind
+    from .errors import CgroupError as CgroupError
+    from .errors import CgroupUnavailableError as CgroupUnavailableError
+    from .errors import CgroupWriteError as CgroupWriteError
+    from .errors import ContainerNotFoundError as ContainerNotFoundError
+    from .errors import ExecutorError as ExecutorError
+    from .errors import InvalidResourceError as InvalidResourceError
+    from .errors import InvalidTransitionError as InvalidTransitionError
+    from .errors import LaunchError as LaunchError
+    from .errors import StateStoreError as StateStoreError
+    from .executor import Executor as Executor
+    from .executor import ExecutorStats as ExecutorStats
+    from .executor import Job as Job
+    from .linux.cgroups import CgroupReport as CgroupReport
+    from .linux.cgroups import discover as discover
+    from .linux.watching.host import HostLimits as HostLimits
+    from .linux.watching.host import host_limits as host_limits
+    from .records import CgroupLimits as CgroupLimits
+    from .records import ContainerExitStatus as ContainerExitStatus
+    from .records import ContainerQueuingLimit as ContainerQueuingLimit
+    from .records import ContainerRecord as ContainerRecord
+    from .records import ContainerSpec as ContainerSpec
+    from .records import ContainerState as ContainerState
+    from .records import ContainerStatus as ContainerStatus
+    from .records import ContainerSubState as ContainerSubState
+    from .records import ContainerUsage as ContainerUsage
+    from .records import ExecutionType as ExecutionType
+    from .records import OpportunisticContainersStatus as OpportunisticContainersStatus
+    from .records import Resource as Resource
+    from .records import ResourceUtilization as ResourceUtilization
+    from .records import exit_status_name as exit_status_name
+    from .settings import ExecutorSettings as ExecutorSettings
 
 __distribution__ = "yopp"
 """The distribution that this package belongs to: PyPI has another one that installs a package of this name."""
@@ -77,41 +78,7 @@ _MODULES = {
     "linux.watching.host": "HostLimits host_limits",
     "linux.cgroups": "CgroupReport discover",
 }
-__all__ = [
-    "Cause",
-    "CauseKind",
-    "CgroupError",
-    "CgroupLimits",
-    "CgroupReport",
-    "CgroupUnavailableError",
-    "CgroupWriteError",
-    "ContainerExitStatus",
-    "ContainerNotFoundError",
-    "ContainerQueuingLimit",
-    "ContainerRecord",
-    "ContainerSpec",
-    "ContainerState",
-    "ContainerStatus",
-    "ContainerSubState",
-    "ContainerUsage",
-    "ExecutionType",
-    "Executor",
-    "ExecutorError",
-    "ExecutorSettings",
-    "ExecutorStats",
-    "HostLimits",
-    "InvalidResourceError",
-    "InvalidTransitionError",
-    "Job",
-    "LaunchError",
-    "OpportunisticContainersStatus",
-    "Resource",
-    "ResourceUtilization",
-    "StateStoreError",
-    "discover",
-    "exit_status_name",
-    "host_limits",
-]
+__all__ = sorted(" ".join(_MODULES.values()).split())
 
 
 def __getattr__(name: str) -> Any:

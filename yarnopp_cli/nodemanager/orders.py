@@ -10,16 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from executor.causes import Cause, CauseKind
+from executor.core import events
 from executor.core.commands import ReportStatus
-from executor.core.events import (
-    ApplicationPriorityChanged,
-    ContainerScheduled,
-    ContainerUpdated,
-    Event,
-    GuaranteedAwaited,
-    NodeResized,
-    QueuingLimitReceived,
-)
 from executor.core.scheduler import ContainerScheduler
 from executor.light import made_of
 from executor.records import (
@@ -58,7 +50,7 @@ class ResourceManagerOrders:
         scheduler: ContainerScheduler,
         containers: NodeContainers,
         proxy: AMRMProxyService | None,
-        pass_event: Callable[[Event], None],
+        pass_event: Callable[[events.Event], None],
         collect: Callable[[Iterable[Command]], None],
     ) -> None:
         self._log_dir = log_dir
@@ -76,20 +68,22 @@ class ResourceManagerOrders:
         self.clean_up(response)
         for update in response.containers_to_update:
             self._pass(
-                ContainerUpdated(update.container_id, update.version, update.execution_type, update.resource)
+                events.ContainerUpdated(
+                    update.container_id, update.version, update.execution_type, update.resource
+                )
             )
         for master in response.containers_to_start:
             self._start_master(master, epoch_ms)
         if response.tasks_to_start:
             self._start_tasks(response, epoch_ms)
         for changed in response.application_priorities:
-            self._pass(ApplicationPriorityChanged(changed.application_id, changed.priority))
+            self._pass(events.ApplicationPriorityChanged(changed.application_id, changed.priority))
         if response.resource is not None and response.resource != self._scheduler.total:
-            self._pass(NodeResized(response.resource))
+            self._pass(events.NodeResized(response.resource))
         if response.guaranteed_awaited is not None:
-            self._pass(GuaranteedAwaited(response.guaranteed_awaited))
+            self._pass(events.GuaranteedAwaited(response.guaranteed_awaited))
         if response.queuing_limit != NO_LIMIT:
-            self._pass(QueuingLimitReceived(response.queuing_limit))
+            self._pass(events.QueuingLimitReceived(response.queuing_limit))
 
     def clean_up(self, response: RegisterNodeManagerResponse | NodeHeartbeatResponse) -> None:
         """End the containers and applications that the RM names; their ends are reported as any others."""
@@ -153,4 +147,4 @@ class ResourceManagerOrders:
             )
             self._collect((ReportStatus(ended),))
         else:
-            self._pass(ContainerScheduled(spec))
+            self._pass(events.ContainerScheduled(spec))
