@@ -126,7 +126,7 @@ class Pauser:
                 starved = self._starved(held)
                 while True:
                     try:
-                        await self._beside(self._cgroups.freeze, held.container_id)
+                        await self._in_thread(self._cgroups.freeze, held.container_id)
                         break
                     except CgroupError:
                         if not starved():
@@ -150,7 +150,7 @@ class Pauser:
             async with self._hastened(held, 0):
                 starved = self._starved(held)
                 while (
-                    stopped := await self._beside(stopping.advance, SETTLE_SECONDS, 0.0005)
+                    stopped := await self._in_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
                 ) is None and starved():
                     pass
         except OSError as error:
@@ -195,7 +195,7 @@ class Pauser:
 
         return waits
 
-    async def _beside(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _in_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run in a thread of this class: kills need not wait for pauses of processes that get no CPU."""
         return await beside(self._threads, work, *args, **kwargs)
 

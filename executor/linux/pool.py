@@ -511,9 +511,9 @@ class Pool:
             if not data:
                 self._lost(slot)
                 return
-            self._heard(slot, data)
+            self._handle(slot, data)
 
-    def _heard(self, slot: Slot, data: bytes) -> None:
+    def _handle(self, slot: Slot, data: bytes) -> None:
         kind, *rest = marshal.loads(data)
         match kind:
             case "ready":

@@ -166,7 +166,7 @@ class ShimLauncher:
         state = os.path.dirname(request.exit_file)
         told, inherited = -1, list[int]()
         if request.account is not None or self._read_only:
-            told = self._told(request)
+            told = self._entry_file(request)
         try:
             shim = self._shim.at(state)
             if told >= 0:
@@ -183,7 +183,7 @@ class ShimLauncher:
             if told >= 0:
                 os.close(told)
 
-    def _told(self, request: LaunchRequest) -> int:
+    def _entry_file(self, request: LaunchRequest) -> int:
         """A file with everything that ``launcher.enter`` needs: neither the shell, which runs as root, nor a
         command line, which everybody may read, gets a variable of the container. Raises LaunchError."""
         own = request.account is None

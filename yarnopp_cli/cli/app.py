@@ -63,7 +63,7 @@ def run(argv: Sequence[str]) -> int:
     except OSError as error:
         code = _refused(error, argv)
     except Exception as error:
-        code = _of_the_executor(error) or _bug(error)
+        code = _print_executor_error(error) or _bug(error)
     _flush_quietly()
     return code
 
@@ -139,7 +139,7 @@ def _refused(error: OSError, argv: Sequence[str]) -> int:
     return problem.exit_code
 
 
-def _of_the_executor(error: Exception) -> int:
+def _print_executor_error(error: Exception) -> int:
     """Print an ExecutorError and return 1; 0 for any other. Help need not import the executor for that."""
     errors = sys.modules.get("executor.errors")
     if errors is None or not isinstance(error, errors.ExecutorError):

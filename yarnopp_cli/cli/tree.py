@@ -144,7 +144,7 @@ def _three_lines(message: str, command: str, argv: list[str]) -> UsageError:
     if found := _NO_SUCH.fullmatch(message):
         word = found[3] if found[2] == "command" else _as_typed(found[3], argv)
         near = re.findall(r"[^\s',]+", found[5] or "")
-        if meant := _meant(word, command, near):
+        if meant := _suggestions(word, command, near):
             hint = f"did you mean {' or '.join(', '.join(meant).rsplit(', ', 1))}? {hint}"
         return UsageError(
             f"{found[1]}: {word}", because=f"`{command}` has no {found[2]} of that name", hint=hint
@@ -165,7 +165,7 @@ def _as_typed(option: str, argv: list[str]) -> str:
     return next((word for word in words if len(option) == 2 and option[1] in word), option)
 
 
-def _meant(word: str, command: str, found: list[str]) -> list[str]:
+def _suggestions(word: str, command: str, found: list[str]) -> list[str]:
     """What may have been meant by a word that ``command`` does not have: of what the parser ``found`` what is like it,
     YARN's options, and the commands of groups that have this name."""
     name = word.lstrip("-")

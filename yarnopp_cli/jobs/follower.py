@@ -146,9 +146,9 @@ class JobFollower:
                 if isinstance(answer, YoppError):
                     self._give_up(answer)
                 else:
-                    self._hear(answer)
+                    self._take_news(answer)
 
-    def _hear(self, news: WatchJobResponse) -> None:
+    def _take_news(self, news: WatchJobResponse) -> None:
         self._position, self._notices, self._paused = news.position, news.notices, news.paused
         tally = self._tally
         if news.attempt != self._attempt and self._rows:

@@ -236,7 +236,7 @@ class JobMaster:
                 self._waiting.add((task,))
         failed = next((task for task, state in known if state is TaskState.FAILED), None)
         if failed is not None:
-            self._mind_failure(failed, now)
+            self._react_to_failure(failed, now)
 
     @property
     def _room(self) -> int:
@@ -382,7 +382,7 @@ class JobMaster:
                 self._promotions.discard(container_id)
                 self.tally.noted["promoted"] += 1
             if task is not None:
-                self._tell(task)
+                self._report(task)
         for failed in response.failed:
             self._notice(f"{failed.container_id} could not be updated: {failed.message}")
 
@@ -492,9 +492,9 @@ class JobMaster:
 
     def _fail(self, task: Task, now: float) -> None:
         self._close(task, TaskState.FAILED)
-        self._mind_failure(task, now)
+        self._react_to_failure(task, now)
 
-    def _mind_failure(self, task: Task, now: float) -> None:
+    def _react_to_failure(self, task: Task, now: float) -> None:
         if task.phase.fail_fast:
             self._stop(
                 f"task {task.shown_number} of the {task.phase.name} failed: {task.diagnostics}",
@@ -517,9 +517,9 @@ class JobMaster:
 
     def _move(self, task: Task, state: TaskState) -> None:
         self.tally.move(task, state)
-        self._tell(task)
+        self._report(task)
 
-    def _tell(self, task: Task) -> None:
+    def _report(self, task: Task) -> None:
         later = self._hosted and task.state is not TaskState.WAITING
         self._out.append(m.TaskChanged(task, None if later else task.report()))
 

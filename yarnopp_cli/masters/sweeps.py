@@ -41,7 +41,7 @@ def problem_of(command: Sequence[str], sweep: Sweep) -> str:
     if any(not 0 < at < len(sizes) or sizes[at] != sizes[at - 1] for at in sweep.linked):
         return "a linked source must have as many values as the one before it"
     longest = [max(map(len, source), default=0) for source in sweep.sources]
-    filled_in = sum(sum(_of_mark(mark, longest)) for mark in _marks(command))
+    filled_in = sum(sum(_named_by(mark, longest)) for mark in _marks(command))
     if sum(map(len, command)) + max(filled_in, sum(longest)) > LONGEST:
         return f"what a task runs would have more than {LONGEST:,} characters"
     return ""
@@ -83,7 +83,7 @@ def _may_be_long(command: Sequence[str], sweep: Sweep, room: int) -> bool:
     ]
     whole = sum(sizes)
     marks = _marks(command)
-    filled_in = sum(sum(_of_mark(mark, sizes)) for mark in marks) or whole
+    filled_in = sum(sum(_named_by(mark, sizes)) for mark in marks) or whole
     of_command = sum(len(word.encode(errors="surrogateescape")) for word in command)
     bound = of_command + (_QUOTED if sweep.shell else 1) * filled_in + whole
     words = len(command) + len(marks) * len(sizes) + (whole if not command else 0)
@@ -170,7 +170,7 @@ def _marks(command: Iterable[str]) -> list[re.Match[str]]:
     return [mark for word in command for mark in _MARK.finditer(word)]
 
 
-def _of_mark(mark: re.Match[str], each: Sequence[ItemT]) -> Sequence[ItemT]:
+def _named_by(mark: re.Match[str], each: Sequence[ItemT]) -> Sequence[ItemT]:
     """The items of the sources that a replacement string names; ``each`` has one for each source."""
     return each[int(mark[2]) - 1 : int(mark[2])] if mark[2] else each
 
@@ -206,7 +206,7 @@ def _replaced(text: str, values: Sequence[str], number: int, joined: Callable[[I
     def value(mark: re.Match[str]) -> str:
         if mark[1]:
             return str(number)
-        return joined(_part(one, mark[3] or "") for one in _of_mark(mark, values))
+        return joined(_part(one, mark[3] or "") for one in _named_by(mark, values))
 
     return _MARK.sub(value, text)
 

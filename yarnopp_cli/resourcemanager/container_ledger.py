@@ -180,7 +180,7 @@ class ContainerLedger:
     def complete(self, container: RMContainer, status: ContainerStatus) -> None:
         """A container has ended: release its resources and notify its master."""
         app, attempt = container.app, container.attempt
-        status = _as_we_ended_it(container, status)
+        status = _with_our_cause(container, status)
         if container.status is None:
             self._claimed(container)
         self._rm.deadlines.clear(Due(DueKind.UNENDED, container.id))
@@ -377,7 +377,7 @@ class ContainerLedger:
             self._rm.shares.change(app, resource, sign)
 
 
-def _as_we_ended_it(container: RMContainer, status: ContainerStatus) -> ContainerStatus:
+def _with_our_cause(container: RMContainer, status: ContainerStatus) -> ContainerStatus:
     """A node's status of a container that the RM or its master has ended, with that as the cause."""
     aborted, cause = int(ContainerExitStatus.ABORTED), container.ended_for
     if container.released:

@@ -306,7 +306,7 @@ _MEANT = " is ignored; did you mean "
 _KNOWN_WHOLE = ("yarn.resourcemanager.", "yarn.nodemanager.")
 
 
-def _meant(name: str) -> str | None:
+def _nearest_of_ours(name: str) -> str | None:
     """The property of ours that one in Hadoop's file is nearly: to within a letter or two of it all, or of what
     stands behind the namespaces that are known here. Hadoop's files rightly hold much that is not ours."""
     near = nearest(name, PROPERTIES, cutoff=0.93)
@@ -367,7 +367,7 @@ class _Layers:
             self.problems.append(unknown_property(entry.name, entry.origin))
             return
         self.strangers[entry.name] = str(entry.value)
-        near = _meant(entry.name)
+        near = _nearest_of_ours(entry.name)
         if near is None:
             ignored.append(entry.name)
         else:

@@ -79,7 +79,7 @@ def _date(epoch_ms: int) -> str:
     return f"{weekday(epoch_ms)} {month_name(month)} {day:02d} {clock} +0000 {year}"
 
 
-def _heard(epoch_ms: int) -> str:
+def _heartbeat_time(epoch_ms: int) -> str:
     """A time as ``NodeCLI`` writes it, with 12-hour hours and milliseconds, in UTC."""
     year, month, day, hours, minutes, seconds, milliseconds = civil(epoch_ms)
     clock = f"{hours % 12 or 12:02d}:{minutes:02d}:{seconds:02d}:{milliseconds:02d}"
@@ -214,7 +214,7 @@ def _job(app: ApplicationReport, now_ms: int) -> list[str]:
 # -- containers and nodes --------------------------------------------------------------------------
 
 
-def _told(one: ContainerReport, name: str) -> str:
+def _value_of(one: ContainerReport, name: str) -> str:
     """The value of a name in YARN's document of a container."""
     return str(container_document(one, "", 0)[name])
 
@@ -227,9 +227,9 @@ def _container(one: ContainerReport, now_ms: int) -> list[str]:
     return _fields(
         [
             ("Container-Id", one.container_id),
-            ("Start-Time", _told(one, "startedTime")),
+            ("Start-Time", _value_of(one, "startedTime")),
             ("Finish-Time", one.finished_at_ms),
-            ("State", _told(one, "containerState")),
+            ("State", _value_of(one, "containerState")),
             ("Execution-Type", one.execution_type.value),
             ("LOG-URL", _log_url(one)),
             ("Host", one.node_id),
@@ -272,7 +272,7 @@ def _node(node: NodeReport, now_ms: int) -> list[str]:
             ("Rack", node.rack),
             ("Node-State", node.state.value),
             ("Node-Http-Address", node.http_address),
-            ("Last-Health-Update", _heard(node.last_heartbeat_ms)),
+            ("Last-Health-Update", _heartbeat_time(node.last_heartbeat_ms)),
             ("Health-Report", node.health_report),
             ("Containers", node.num_containers),
             ("Memory-Used", f"{node.used.memory}MB"),
@@ -362,9 +362,9 @@ LAYOUTS: dict[str, Layout[Any]] = {
     "container": Layout[ContainerReport](
         (
             ("Container-Id", 30, lambda one: one.container_id),
-            ("Start Time", 20, lambda one: _date(int(_told(one, "startedTime")))),
+            ("Start Time", 20, lambda one: _date(int(_value_of(one, "startedTime")))),
             ("Finish Time", 20, lambda one: _date(one.finished_at_ms)),
-            ("State", 20, lambda one: _told(one, "containerState")),
+            ("State", 20, lambda one: _value_of(one, "containerState")),
             ("Host", 20, lambda one: one.node_id),
             ("Node Http Address", 20, lambda one: "N/A"),
             ("LOG-URL", 35, _log_url),

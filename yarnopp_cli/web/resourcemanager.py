@@ -236,7 +236,7 @@ class ClusterApi:
         body = await json_body(request)
         wanted = queries.target_state(body, set(YarnApplicationState))
         report = await self._application(request)
-        _, user = self._who(request)
+        _, user = self._caller(request)
         if not is_owner(request) and report.user != user:
             raise forbidden(
                 f"{report.application_id} is not yours", because=f"it is {report.user}'s, and you are {user}"
@@ -282,7 +282,7 @@ class ClusterApi:
         answer = await self._write(wish(report.application_id, value), request)
         return TOLD["/" + request.path.rpartition("/")[2]](answer.application)
 
-    def _who(self, request: web.Request) -> tuple[int, str]:
+    def _caller(self, request: web.Request) -> tuple[int, str]:
         """The uid and user for whom a change is made: the cluster's user for its owner, else the caller.
         Raises 403.
         """
@@ -294,7 +294,7 @@ class ClusterApi:
         return uid, name
 
     async def _write(self, wish: Request[ResponseT], request: web.Request) -> ResponseT:
-        uid, user = self._who(request)
+        uid, user = self._caller(request)
         return await self.data.call(wish, uid=uid, user=user)
 
     # -- attempts and containers -----------------------------------------------------------------------------

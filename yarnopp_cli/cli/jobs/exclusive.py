@@ -42,7 +42,7 @@ def size_of_node(
     except ConnectionFailedError:
         if not session.dry_run:
             raise
-        return _of_own_cluster(session)
+        return _size_in_own_cluster(session)
     found = largest(nodes, name, int(info.properties.get(MINIMUM_MB, "1024")))
     if found is None:
         client.abandon()
@@ -69,7 +69,7 @@ def _rounded(total: Resource, step_mb: int) -> Resource:
     return replace(total, memory=memory)
 
 
-def _of_own_cluster(session: Session) -> Resource:
+def _size_in_own_cluster(session: Session) -> Resource:
     """All that the node of the cluster has which the job would start for itself. Raises YoppError."""
     from ...cluster.capacity import Wish, plan_capacity
     from ...settings.declarations import ResourceManagerSettings

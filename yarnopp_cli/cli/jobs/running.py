@@ -347,7 +347,7 @@ def submit_detached(
     if printer.is_json:
         report = client.report(application_id)
     else:
-        report = None if printer.quiet else _as_it_begins(client, application_id)
+        report = None if printer.quiet else _report_once_begun(client, application_id)
     if not printer.quiet and (never := _never(client, application_id, report)):
         printer.note(f"warning: it cannot start on the present nodes: {never}")
     client.close()
@@ -395,7 +395,7 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
     return "; ".join(text(one) for one in found.reasons if one.code is ReasonCode.TOO_BIG)
 
 
-def _as_it_begins(client: JobClient, application_id: str) -> ApplicationReport | None:
+def _report_once_begun(client: JobClient, application_id: str) -> ApplicationReport | None:
     """A detached job when its first containers are at work, or nothing was allocated to it; or its master's container
     and its first ones; or when BEGIN_SECONDS have passed.
     """

@@ -102,7 +102,7 @@ def kill(session: Session, ids: ContainerIds) -> None:
     before = [client.container(one) for one in named]
     would = [one for one in before if is_live(one)]
     if session.dry_run:
-        tell_containers(session, would, lambda one: f"would be killed: {_as_it_is(one, session.now_ms)}")
+        tell_containers(session, would, lambda one: f"would be killed: {_present_state(one, session.now_ms)}")
         if session.printer.for_people:
             session.printer.note(f"{len(would)} of {len(before)} live; nothing was changed")
         return
@@ -123,7 +123,7 @@ def kill(session: Session, ids: ContainerIds) -> None:
     )
 
 
-def _as_it_is(report: ContainerReport, now_ms: int) -> str:
+def _present_state(report: ContainerReport, now_ms: int) -> str:
     time = span(view.time_ms(report, now_ms))
     return f"{report.execution_type.value}, {view.shown_state(report)} for {time}"
 

@@ -47,7 +47,7 @@ def slots(examined: Examined) -> Iterator[Check]:
             again = _strangers(driver, run_dir, port)
             for slot in inside.keys() & again.keys():
                 if pids := sorted(inside[slot].pids & again[slot].pids):
-                    yield _told(name, again[slot].groups, pids)
+                    yield _strangers_found(name, again[slot].groups, pids)
         if not ports:
             driver = discover(settings, group=f"{run_dir.key}/doctor-{os.getpid()}")
             try:
@@ -133,7 +133,7 @@ def _strangers(driver: CgroupDriver, run_dir: RunDir, port: int) -> dict[str, St
     return found
 
 
-def _told(name: str, groups: tuple[str, ...], pids: list[int]) -> Check:
+def _strangers_found(name: str, groups: tuple[str, ...], pids: list[int]) -> Check:
     roots = " ".join(f"{root_of(group)}/cgroup.procs" for group in groups)
     return Check(
         name,

@@ -312,8 +312,8 @@ class Pipeline:
     def settle(self, now: float) -> None:
         """Call the RM and answer the master, if an event has given a reason for either."""
         if self.connection_id >= 0 and not self.done:
-            self._speak(now)
-        self._listen(now)
+            self._call_upstream(now)
+        self._answer_master(now)
 
     def nodes_changed(self, now: float) -> None:
         """There is another list of nodes: what was outstanding may have room now."""
@@ -356,7 +356,7 @@ class Pipeline:
         self._held = self._handshake = None
         self._delayed.clear()
 
-    def _speak(self, now: float) -> None:
+    def _call_upstream(self, now: float) -> None:
         """Connect to the RM, and make the calls for which there is a reason."""
         upstream, handshake = self._upstream, self._handshake
         if upstream.is_away and (handshake is not None or self._held is not None or self._delayed):
@@ -411,7 +411,7 @@ class Pipeline:
         else:
             upstream.send(request)
 
-    def _listen(self, now: float) -> None:
+    def _answer_master(self, now: float) -> None:
         """Answer the held call if there is a reason to."""
         if self.connection_id >= 0:
             self.distributed.allocate(now)
@@ -438,7 +438,7 @@ class Pipeline:
         self._held = None
         self._emit(Reply(held.call_id, response))
         if self._distributes and self.connection_id >= 0 and not self.done:
-            self._speak(now)  # of what was allocated here, though no call of the master waits
+            self._call_upstream(now)  # of what was allocated here, though no call of the master waits
 
 
 def not_initialized(application_id: str) -> ApplicationNotFoundError:

@@ -82,7 +82,7 @@ class ApplicationMasterService:
                 f"{attempt.id} has ended", because=attempt.diagnostics or f"it is {attempt.state.value}"
             )
         if call.connection_id != HOSTED:
-            self._spoke(attempt, call.connection_id)
+            self._note_contact(attempt, call.connection_id)
         if not again:
             self._manager.registered(attempt)
         return master.RegisterApplicationMasterResponse(
@@ -198,7 +198,7 @@ class ApplicationMasterService:
                 return
             raise InvalidStateError(f"the master of {app.id} has not registered yet")
         if connection_id != HOSTED:
-            self._spoke(attempt, connection_id)
+            self._note_contact(attempt, connection_id)
         attempt.has_called = True
         for box in attempt.mailboxes():
             box.acknowledge(request.response_id)
@@ -472,7 +472,7 @@ class ApplicationMasterService:
         app = self._rm.live.get(str(ApplicationAttemptId.parse(attempt_id).application_id))
         return app.attempt if app is not None and app.attempt.id == attempt_id else None
 
-    def _spoke(self, attempt: RMAppAttempt, connection_id: int) -> None:
+    def _note_contact(self, attempt: RMAppAttempt, connection_id: int) -> None:
         attempt.connect(connection_id)
         self._rm.deadlines.clear(Due(DueKind.CLIENT_GONE, attempt.app.id))
         self._manager.expect_master(attempt)

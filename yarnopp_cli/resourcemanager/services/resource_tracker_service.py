@@ -79,7 +79,7 @@ class ResourceTrackerService:
         if known is None:
             self._recall(node, request)
         to_cleanup = self._reconcile(node, request)
-        self._heard(node, request)
+        self._note_contact(node, request)
         self._rm.deadlines.ensure(
             Due(DueKind.NODE_SILENCE, node.node_id), self._rm.now + self._rm.silence_seconds
         )
@@ -176,7 +176,7 @@ class ResourceTrackerService:
                 node.to_cleanup.put_new(status.container_id, status.container_id)
         if self._rm.unreported:
             self._count_down(node.node_id)
-        self._heard(node, request)
+        self._note_contact(node, request)
         self._rm.changes.beating[node.node_id] = node
         node.acknowledged = tuple(
             status.container_id
@@ -237,7 +237,7 @@ class ResourceTrackerService:
             self._note(node, kind, request.health_report)
             self._rm.nodes_changed(node)
 
-    def _heard(
+    def _note_contact(
         self, node: RMNode, request: tracker.RegisterNodeManagerRequest | tracker.NodeHeartbeatRequest
     ) -> None:
         """A node has spoken: it is alive, and may be allocated to."""

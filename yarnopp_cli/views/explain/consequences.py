@@ -26,7 +26,7 @@ MOST_COMMANDS = 10
 """At most this many commands of a sweep are shown."""
 
 
-def _what(report: ContainerReport, now_ms: int) -> str:
+def _description(report: ContainerReport, now_ms: int) -> str:
     """A container's type, its state and for how long, and its application."""
     span_ms = time_ms(report, now_ms)
     if report.state is ContainerState.PAUSED and report.paused_at_ms:
@@ -43,7 +43,7 @@ def _names(reports: Sequence[ContainerReport]) -> str:
 
 def _question(verb: str, reports: Sequence[ContainerReport], now_ms: int, about: str = "") -> str:
     if len(reports) == 1:
-        return f"{verb} container {dotted(reports[0].container_id)} ({_what(reports[0], now_ms)})?"
+        return f"{verb} container {dotted(reports[0].container_id)} ({_description(reports[0], now_ms)})?"
     return f"{verb} {len(reports)} containers{about}: {_names(reports)}?"
 
 

@@ -36,7 +36,9 @@ _SHORTAGES = (ReasonCode.NO_VCORES, ReasonCode.NO_MEMORY, ReasonCode.NO_RESOURCE
 
 def sentences(found: Explanation) -> list[str]:
     """The sentences of an explanation."""
-    told = _of_node if found.kind == "node" else _of_container if found.container else _of_application
+    told = (
+        _node_lines if found.kind == "node" else _container_lines if found.container else _application_lines
+    )
     return [sentence(one) for one in told(found) if one]
 
 
@@ -125,7 +127,7 @@ def command(suggestion: Suggestion) -> str:
 # -- containers -----------------------------------------------------------------------------------------------
 
 
-def _of_container(found: Explanation) -> Iterable[str]:
+def _container_lines(found: Explanation) -> Iterable[str]:
     one = found.container
     assert one is not None
     since, waited = about(found.at_ms - found.since_ms), "It has waited"
@@ -228,7 +230,7 @@ def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
 # -- nodes ----------------------------------------------------------------------------------------------------
 
 
-def _of_node(found: Explanation) -> Iterable[str]:
+def _node_lines(found: Explanation) -> Iterable[str]:
     node, counts = found.node, found.counts
     assert node is not None
     silent = node.state is NodeState.RUNNING and not node.connected
@@ -269,7 +271,7 @@ def _of_node(found: Explanation) -> Iterable[str]:
 _COUNTED = ("running", "starting", "queued", "paused", "granted", "ending")
 
 
-def _of_application(found: Explanation) -> Iterable[str]:
+def _application_lines(found: Explanation) -> Iterable[str]:
     if found.ended:
         yield f"{found.id} has ended: {found.ended}"
         return

@@ -231,7 +231,7 @@ def briefly(reasons: Sequence[Reason], cells: int = 1 << 16) -> str:
     words = _WORDS[first.kind]
     if short and not words.brief:
         full = f"waits for {' and '.join(map(_short_of, short))}"
-        few = f"no {', '.join(_in_a_word(one.resource) for one in short)} free"
+        few = f"no {', '.join(_short_name(one.resource) for one in short)} free"
     else:
         facts = _facts(first, 0, "")
         full = (words.brief or words.full).format_map(facts)
@@ -241,7 +241,7 @@ def briefly(reasons: Sequence[Reason], cells: int = 1 << 16) -> str:
     return full if width(full) <= cells else few
 
 
-def _in_a_word(of: str) -> str:
+def _short_name(of: str) -> str:
     """``memory``, ``vcore``, ``gpu``: a type without its domain."""
     return {MEMORY: "memory", VCORES: "vcore"}.get(of, of.rpartition("/")[2])
 

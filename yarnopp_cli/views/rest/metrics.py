@@ -136,7 +136,7 @@ _QUEUE: tuple[tuple[str, ...], ...] = (
 """Attribute of the bean, key in ClusterMetricsInfo, and name and help in Prometheus if it is there."""
 
 
-def _told(told: Mapping[str, Any], rows: Sequence[tuple[str, ...]]) -> list[Figure]:
+def _figures_of(told: Mapping[str, Any], rows: Sequence[tuple[str, ...]]) -> list[Figure]:
     """The figures of a table. Values in MB are in bytes in Prometheus."""
     found = []
     for attribute, key, *named in rows:
@@ -154,7 +154,7 @@ def _cluster(told: Mapping[str, Any], nodes: Sequence[NodeReport]) -> list[Figur
     )
     states = [("", one.upper(), told["yopp"][f"containers{one}"]) for one in ("Running", "Queued", "Paused")]
     live = _by_label("yopp_containers", "Live containers by state.", "state", states)
-    return [*_told(told, _CLUSTER), *used, *live]
+    return [*_figures_of(told, _CLUSTER), *used, *live]
 
 
 def _queue(told: Mapping[str, Any]) -> list[Figure]:
@@ -163,7 +163,7 @@ def _queue(told: Mapping[str, Any]) -> list[Figure]:
         for word in ("Pending", "Running", "Completed", "Failed", "Killed")
     ]
     applications = _by_label("yopp_applications", "Applications by state.", "state", states)
-    return [*_told(told, _QUEUE), *applications]
+    return [*_figures_of(told, _QUEUE), *applications]
 
 
 def _opportunistic(counted: GetSchedulerFiguresResponse) -> list[Figure]:
