@@ -92,6 +92,16 @@ def test_who_is_ended_in_the_queue_was_shed() -> None:
     assert kinds(cluster, container_id=one.id)[-2:] == ["ContainerQueued", "ContainerShed"]
 
 
+@pytest.mark.parametrize("first", [ContainerState.PAUSING, ContainerState.KILLING])
+def test_who_is_first_seen_on_its_way_elsewhere_has_started(first: ContainerState) -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    [one] = cluster.master().allocate(asks(1, ONE, OPPORTUNISTIC)).allocated
+    node.beat(status(one, first, started_at_ms=1))
+    node.beat(done(one, started_at_ms=1, finished_at_ms=2))
+    assert kinds(cluster, container_id=one.id)[-2:] == ["ContainerStarted", "ContainerCompleted"]
+
+
 def test_promotion_is_told_and_dated() -> None:
     cluster = Cluster()
     node = cluster.node()

@@ -140,15 +140,14 @@ class EventHistory:
         state, known = status.state, before.state if before is not None else None
         if known is state:
             return
+        if status.started_at_ms:
+            self._started(subject, before, status)
         if state is ContainerState.SCHEDULED:
             numbers = {"at": status.queued_at_ms, "position": status.position}
             self._tell(subject, EventKind.CONTAINER_QUEUED, numbers=numbers)
         elif state is ContainerState.RUNNING and known in _STOPPED:
             self._tell(subject, EventKind.CONTAINER_RESUMED)
-        elif state is ContainerState.RUNNING:
-            self._started(subject, before, status)
         elif state is ContainerState.PAUSED and known is not ContainerState.RESUMING:
-            self._started(subject, before, status)
             why, numbers = _line(status.diagnostics), {"at": status.paused_at_ms}
             self._tell(subject, EventKind.CONTAINER_PAUSED, why=why, numbers=numbers, cause=status.cause)
 
