@@ -30,6 +30,9 @@ SETTLE_SECONDS = 1.8
 """A process that still runs this long after SIGSTOP will not stop soon. It stops when it is next scheduled,
 and processes with the least weight wait for that (``FREEZE_SECONDS`` of the freezers)."""
 
+LONGEST_PAUSE = 0.01
+"""The longest time between two looks at processes that do not stop: each look takes CPU time, of which they lack."""
+
 STARVED_SECONDS = 30.0
 """How long to wait for a container whose processes get no CPU."""
 THREADS = 32
@@ -47,7 +50,8 @@ class Stopping:
         self._told: set[int] = set()
 
     def advance(self, seconds: float, pause: float = 0.0) -> int | None:
-        """Continue to stop the processes for at most ``seconds``, sleeping ``pause`` between rounds.
+        """Continue to stop the processes for at most ``seconds``, sleeping ``pause`` after the first round, and then
+        longer each time, up to LONGEST_PAUSE.
 
         Returns how many processes are stopped; None if not all are yet, or there is no process (yet).
         """
@@ -60,6 +64,7 @@ class Stopping:
                 return None
             if pause:
                 time.sleep(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
 
     def _round(self, processes: list[int]) -> bool:
         """Send SIGSTOP to all processes that did not get it yet. Returns whether none was new and all are

@@ -73,7 +73,7 @@ class Yopp:
         }
         self.calm = home / "calm.toml"
         self.calm.write_text(
-            "[yopp.nodemanager]\npressure.enabled = false\n"
+            "[yopp.nodemanager]\npressure.enabled = false\ngroup-weights = false\n"
             "[yopp.daemons]\nrestart.enabled = false\n"
             "[yarn.nodemanager]\nopportunistic-containers-use-pause-for-preemption = false\n"
         )
