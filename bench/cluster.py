@@ -151,6 +151,14 @@ class Cluster(Home):
                 raise RuntimeError(f"{heavy[0]} is not the least weight after {seconds:g} s")
             time.sleep(0.005)
 
+    def until_accepted(self, number: int, seconds: float = 60.0) -> None:
+        """Wait until so many applications have been submitted that have not ended."""
+        deadline = time.monotonic() + seconds
+        while len(self.call(GetApplicationsRequest(live_only=True)).applications) < number:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"the job is not submitted after {seconds:g} s")
+            time.sleep(0.02)
+
     def until_idle(self, seconds: float = 300.0) -> None:
         """Wait until every submitted application has ended."""
         found = self.call(GetApplicationsRequest()).applications

@@ -36,7 +36,8 @@ SITE = str(ROOT / "configs" / "yarn-site.toml")
 SHIPPED = "yopp.nodemanager.pressure.enabled=true"
 FLOOR = "yopp.nodemanager.pressure.memory-available-mb"
 SETTLING_SECONDS = 1.0
-"""The time between the submission and the start of the window: yopp's promise holds from the second second on."""
+"""The time between the submission, when the ResourceManager has the job, and the start of the window: yopp's promise
+holds from the second second on."""
 
 NOISY_CORES = 0.08
 """A trial in which other programs use more cores than this is spoilt."""
@@ -221,6 +222,8 @@ def _trial(case: Case, clusters: Sequence[Cluster], seconds: float, repeats: boo
         else:
             for cluster in clusters:
                 start_job(cluster, case, stack)
+            for cluster in clusters:
+                cluster.until_accepted(2 if case.guaranteed and cluster is clusters[0] else 1)
             time.sleep(SETTLING_SECONDS)
             beside = window(load, clusters, seconds)
     figures = {}

@@ -456,7 +456,8 @@ class HostUtilization(Record):
     how many cores processes outside yopp waited for in vain, ``outside_lasting`` how many were used by those that did
     not end soon; -1 if unknown. Memory in bytes. ``memory_stalled`` is
     the fraction of the time, 0 to 1, in which all tasks waited for memory (PSI ``full``); -1 if unknown. ``yields``:
-    opportunistic containers have so little weight that the kernel gives them only what others leave.
+    opportunistic containers have so little weight that the kernel gives them only what others leave. ``cost`` is the
+    CPU time, in seconds, that this reading took.
     """
 
     cores: int
@@ -473,6 +474,7 @@ class HostUtilization(Record):
     daemons_cpu: float = 0.0
     runnable_others: int = -1
     outside_lasting: float = -1.0
+    cost: float = 0.0
 
     @property
     def outside_cpu(self) -> float:

@@ -10,6 +10,7 @@ Decisions: pressure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -58,6 +59,13 @@ TURN_DEBT = 3.0
 SELDOM = 2
 """While no opportunistic container takes anything from others, the time between two measurements of the machine is so
 many times longer."""
+
+COST, SELDOM_COST = 0.04, 0.01
+"""What measurements of the machine may take of its CPU: where they take more, there are fewer. The second while no
+opportunistic container takes anything from others."""
+
+FEWEST = 8
+"""The time between two measurements is never more than so many times longer, whatever they take."""
 
 UNITS = 20
 """Into how many units a core is divided when victims are chosen."""
@@ -144,6 +152,8 @@ class PressureActions(ContainerActions):
         self._host: HostUtilization | None = None
         self._demand = Demand()
         self._cores = 0
+        #: the CPU time that a measurement of the machine takes, as of late
+        self._cost = 0.0
         #: what containers used at the last reading; later measurements wait for the machine's own figures
         self._use: dict[str, Use] = {}
         self._measured: dict[str, Use] = {}
@@ -167,9 +177,9 @@ class PressureActions(ContainerActions):
             often, active = self._settings.pressure_sampling_ms, self._active.values()
             yields = self._host is not None and self._cpu.protects and not (self._cpu.leaves or self._lifted)
             if not yields and any(one.is_opportunistic and one.state is not PAUSED for one in active):
-                interval_ms = often
+                interval_ms = often * self._times_longer(1, COST)
             elif len(self._opportunistic) > 0 or any(one.is_opportunistic for one in active):
-                interval_ms = SELDOM * often
+                interval_ms = often * self._times_longer(SELDOM, SELDOM_COST)
         next_ms, self._next_ms = self._next_ms, 0
         if interval_ms == self._watched_ms and not next_ms:
             return
@@ -179,6 +189,11 @@ class PressureActions(ContainerActions):
             self._cpu.forget()
             self._idle = {}
         self._emit(WatchHost(interval_ms, next_ms))
+
+    def _times_longer(self, least: int, share: float) -> int:
+        """How many times longer than the least time between two measurements the next one is."""
+        affordable = share * max(self._cores, 1) * self._settings.pressure_sampling_ms / 1000
+        return max(least, min(math.ceil(self._cost / affordable), FEWEST))
 
     def _measure(self, container: Container, usage: ContainerUsage) -> None:
         """A container was measured; ``container.usage`` is still the previous measurement."""
@@ -267,6 +282,7 @@ class PressureActions(ContainerActions):
             return  # it was still under way when watching ended
         self._host = host = event.host
         self._cores = host.cores
+        self._cost += (host.cost - self._cost) / (4 if self._cost else 1)
         self._take_measurements()
         self._look_who_idles()
         mine = [c for c in self._active.values() if c.is_opportunistic]

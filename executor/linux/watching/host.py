@@ -181,6 +181,7 @@ class HostReader:
 
     def read(self) -> HostUtilization | None:
         """The host since the last call; None the first time, and if the counters have not changed."""
+        begun = time.thread_time()
         reading, last = self._counters(), self._last
         self._last = reading
         if last is None:
@@ -225,6 +226,7 @@ class HostReader:
             memory_stalled=stalled,
             daemons_cpu=daemons,
             runnable_others=others,
+            cost=time.thread_time() - begun,
         )
 
     def _counters(self) -> _Reading:

@@ -41,7 +41,7 @@ class PressedWorld(World):
     """``wants`` is what each container would use, in cores, and ``holds`` in MiB; ``outside`` threads of processes
     outside yopp, each of which wants a core, or a part of one; ``others`` threads of another node's containers want one
     each, and weigh as much as ours. ``other_memory`` is theirs, in MiB. ``yields``: the node
-    is told that its weights count."""
+    is told that its weights count. ``cost`` is what each reading takes, in CPU seconds."""
 
     def __init__(
         self, cores: int = 2, *, machine_memory: int = 8192, tick: float = 0.25, **node: object
@@ -62,6 +62,7 @@ class PressedWorld(World):
         self.watched_ms = 0
         self.paused: set[str] = set()
         self.yields = False
+        self.cost = 0.0
 
     def statuses_live(self) -> list[str]:
         return [s.container_id for s in self.machine.statuses() if s.state is not ContainerState.DONE]
@@ -128,6 +129,7 @@ class PressedWorld(World):
             memory_available=max(self.machine_memory - memory, 0) * MIB,
             swap_free=self.swap * MIB,
             yields=self.yields,
+            cost=self.cost,
         )
         self.tell_more(NodeUtilizationSampled(host))
 

@@ -563,6 +563,24 @@ def test_the_reading_that_decides_comes_in_time() -> None:
     assert [command.next_ms for command in told if command.next_ms] == [251]
 
 
+@pytest.mark.parametrize(
+    ("cost", "running", "paused"),
+    [(0.001, 250, 500), (0.012, 250, 750), (0.03, 500, 1500), (5.0, 2000, 2000)],
+)
+def test_a_machine_on_which_measuring_costs_much_is_measured_less_often(
+    cost: float, running: int, paused: int
+) -> None:
+    """4 % of its CPU is for that, 1 % while nothing runs that could disturb others."""
+    world = with_spinners()
+    world.cost = cost
+    world.tick(0.5)
+    assert world.watched_ms == running
+    world.outside = [1.0, 1.0]
+    world.tick(5)
+    assert world.states("o1", "o2") == ["PAUSED", "PAUSED"]
+    assert world.watched_ms == paused
+
+
 def test_who_is_kept_from_the_processors_counts_with_what_it_waits_for() -> None:
     watch = CpuPressure(outside=0.5, saturated=0.96, sustained=0.5, quiet=1.0)
     starved = HostUtilization(2, 2.0, 0.0, yopp_cpu=1.8, runnable=4, outside_waiting=1.8)
