@@ -195,6 +195,10 @@ def test_a_pi_directory_is_private_filled_and_gone(tmp_path: Path) -> None:
     assert Path(directory.path, "part2").read_text() == "20 10\n"
     with pytest.raises(YoppError):
         pifiles.read_result(directory.path)
+    for damaged in ("0 0", "-1 3", "1"):
+        Path(directory.path, "reduce-out").write_text(f"{damaged}\n")
+        with pytest.raises(YoppError, match="left no result"):
+            pifiles.read_result(directory.path)
     Path(directory.path, "reduce-out").write_text("34 6\n")
     assert pifiles.read_result(directory.path) == (34, 6)
     directory.remove()

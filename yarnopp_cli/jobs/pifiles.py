@@ -40,6 +40,9 @@ class PiDirectory(ClientDirectory):
 def read_result(path: str) -> tuple[int, int]:
     """The reduce's result: points inside and outside. Raises YoppError."""
     try:
-        return halton.read_pair(f"{path}/{RESULT}")
+        inside, outside = halton.read_pair(f"{path}/{RESULT}")
+        if min(inside, outside) < 0 or not inside + outside:
+            raise ValueError(f"it counted {inside} points inside and {outside} outside")
     except (OSError, ValueError) as error:
         raise YoppError("the reduce left no result", because=str(error)) from None
+    return inside, outside
