@@ -75,11 +75,10 @@ def restore(event: ContainerRecovered, now: float, epoch_ms: int) -> Container:
     """
     record = event.record
     where = standing(event)
-    waits = (
-        where is Standing.QUEUED and record.spec.devices
-    )  # it has not begun: it is given some when it does
+    # One that waits is given its devices when it begins.
+    spec = replace(record.spec, devices=()) if where is Standing.QUEUED else record.spec
     container = Container(
-        spec=replace(record.spec, devices=()) if waits else record.spec,
+        spec=spec,
         sequence=record.sequence,
         state=_STATES[where],
         queued_at_ms=record.queued_at_ms,
