@@ -110,3 +110,20 @@ def test_no_request_is_an_error_of_the_server(web: WebCluster, daemon: str) -> N
     assert web.yopp("status").returncode == 0
     for log in web.yopp.run_dir.glob("*.log"):
         assert "Traceback" not in log.read_text(), log.name
+
+
+@pytest.mark.parametrize("daemon", ["rm", "nm"])
+def test_a_slash_at_the_end_of_an_address_leads_to_the_same(web: WebCluster, daemon: str) -> None:
+    site, known = (web.rm, OF_RM) if daemon == "rm" else (web.nm, OF_NM)
+    pages = [path for method, path in known if method == "GET" and "{" not in path and len(path) > 1]
+    assert len(pages) > 8
+    for path in pages:
+        answer = site("GET", f"{path.rstrip('/')}/?limit=7&x=1")
+        there = answer.headers.get("location", "").partition("?")
+        if answer.status == 307:
+            assert there == (path.rstrip("/"), "?", "limit=7&x=1")
+            answer = site("GET", path.rstrip("/"))
+        assert answer.status in (200, 302, 400), (path, answer)
+    for path in ("//elsewhere.example/", "/%2F/", "///", "/nothing/here/"):
+        answer = site("GET", path)
+        assert answer.status == 404 or answer.headers["location"].startswith(("/n", "/e", "/%", "/c")), answer

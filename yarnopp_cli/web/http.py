@@ -381,10 +381,19 @@ async def _answer(request: web.Request, handler: Handler) -> web.StreamResponse:
     except web.HTTPException as error:
         if error.status < 400:
             raise
+        if error.status == 404 and (place := _without_slash(request)):
+            raise web.HTTPTemporaryRedirect(place) from None
         allow = error.headers.get("Allow")
         return refuse(request, _of_aiohttp(request, error), headers={"Allow": allow} if allow else None)
     finally:
         limit.ends(request)
+
+
+def _without_slash(request: web.Request) -> str:
+    """The address without the slash at its end, always of this server; "" if it has none."""
+    path, query = request.rel_url.raw_path, request.rel_url.raw_query_string
+    bare = path.strip("/")
+    return f"/{bare}" + (f"?{query}" if query else "") if bare and path.endswith("/") else ""
 
 
 def _of_aiohttp(request: web.Request, error: web.HTTPException) -> HttpError:
