@@ -252,6 +252,9 @@ class Executor:
                 f"a container of {wanted} can never run here",
                 because=f"the largest that this executor can hold is {self.total}",
             )
+        for path in (working_directory, log_directory):
+            if path is not None and "\0" in os.fspath(path):
+                raise ExecutorError(f"{os.fspath(path)!r} cannot be a directory", because="it has a NUL byte")
         name = container_id if container_id is not None else self._next_id()
         if not name or "/" in name or "\0" in name or name in (".", ".."):
             raise ExecutorError(f"{name!r} cannot be the id of a container")

@@ -107,7 +107,7 @@ class Directories:
                 # removed from the top to the bottom once, so what is made again stays.
                 if not again:
                     raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
-            except (OSError, UnicodeEncodeError) as error:
+            except (OSError, ValueError) as error:
                 raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
 
     def _prepare(self, spec: ContainerSpec, private: str, account: Account | None) -> None:

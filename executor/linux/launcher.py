@@ -553,7 +553,7 @@ def _start(
         # runs a script without an interpreter line.
         words = [SHELL, "-c", 'exec "$@"', SHELL, *command]
         return os.posix_spawn(SHELL, words, environment, file_actions=actions, setsid=True, setsigdef=IGNORED)
-    except ValueError as error:  # a NUL in a word, an = in a variable's name
+    except ValueError as error:  # a NUL in a word or a path, an = in a variable's name
         raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
     except OSError as error:
         if error.errno == errno.EAGAIN:
@@ -627,10 +627,10 @@ def become(
                 call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     except OSError as error:
         raise NotStartedError(125, f"cannot change to user {uid}: {error.strerror}") from None
-    if out:
-        _output_to(out, err)
-    _enter(directory)
     try:
+        if out:
+            _output_to(out, err)
+        _enter(directory)
         program = _find(command[0], environment)
         if program:
             try:
@@ -639,7 +639,7 @@ def become(
                 if error.errno == errno.E2BIG:
                     raise NotStartedError(126, f"cannot start {command[0]!r}: {error.strerror}") from None
         os.execve(SHELL, [SHELL, "-c", 'exec "$@"', SHELL, *command], environment)
-    except ValueError as error:
+    except ValueError as error:  # as in ``_start``
         raise NotStartedError(126, f"cannot start {command[0]!r}: {error}") from None
     except OSError as error:
         raise NotStartedError(125, f"cannot start {command[0]!r}: {error.strerror}") from None

@@ -218,6 +218,9 @@ def test_what_can_never_run_is_refused_at_once(tmp_path: Path) -> None:
             for name in ("", "../x", "a/b", ".."):
                 with pytest.raises(ExecutorError):
                     executor.submit(["true"], container_id=name)
+            for paths in ({"working_directory": "/tmp\0"}, {"log_directory": tmp_path / "a\0b"}):
+                with pytest.raises(ExecutorError, match="NUL"):
+                    executor.submit(["true"], **paths)
             executor.submit(["true"], container_id="twice")
             with pytest.raises(ExecutorError):
                 executor.submit(["true"], container_id="twice")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import marshal
 import os
 import pwd
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +18,7 @@ import pytest
 from executor.core.commands import CleanUpContainer, LaunchContainer
 from executor.core.events import ContainerLaunchFailed
 from executor.light import replace
+from executor.linux import launcher
 from executor.linux.cgroups.base import CgroupDriver
 from executor.linux.owners.accounts import Account, Accounts, refuse_unreachable
 from executor.linux.owners.users import look_up
@@ -248,3 +252,20 @@ def test_a_place_that_a_user_cannot_reach_is_told(tmp_path: Path) -> None:
     with pytest.raises(CannotLaunchError, match="cannot reach") as caught:
         refuse_unreachable(account, str(tmp_path / "work"), stat_of)
     assert "0700" in caught.value.because and "local-dirs" in caught.value.hint
+
+
+@pytest.mark.parametrize(("directory", "out"), [("/tmp\0x", ""), ("/tmp", "/tmp/a\0b/stdout")])
+def test_a_path_with_a_nul_byte_is_told_and_nothing_begins(directory: str, out: str) -> None:
+    request = ([], None, ["echo", "begun"], {"PATH": os.environ["PATH"]}, directory, out, out)
+    told = os.memfd_create("request")
+    try:
+        os.write(told, marshal.dumps(request))
+        ended = subprocess.run(
+            [sys.executable, "-I", "-S", launcher.__file__, launcher.ENTER, str(told)],
+            pass_fds=[told],
+            capture_output=True,
+        )
+    finally:
+        os.close(told)
+    assert (ended.returncode, ended.stdout) == (126, b"")
+    assert ended.stderr.startswith(b"cannot start 'echo': ") and ended.stderr.count(b"\n") == 1
