@@ -324,8 +324,10 @@ class StateStore:
 
     def note_boot(self) -> None:
         """Note that the records are of the present boot from now on."""
+        new = f"{self._boot}.new"  # a file that is half written would say nothing about the boot
         try:
-            Path(self._boot).write_text(boot_id() + "\n")
+            Path(new).write_text(boot_id() + "\n")
+            os.rename(new, self._boot)
         except OSError as error:
             LOG.warning("cannot write %s: %s", self._boot, error.strerror)
 

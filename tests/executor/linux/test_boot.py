@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -96,6 +97,17 @@ def test_what_is_known_of_launchers_is_forgotten_with_the_boot(
     for _ in range(2):  # the second one starts in the same boot as the first
         (found,) = started(tmp_path, LinuxContainerExecutor.recover)
         assert not found.alive and is_alive(record.pid, record.process_start)
+
+
+def test_the_note_of_the_boot_is_replaced_as_a_whole(tmp_path: Path) -> None:
+    store = StateStore(tmp_path)
+    (tmp_path / BOOT).write_text("that of before\n")
+    before = tmp_path / "before"
+    before.hardlink_to(tmp_path / BOOT)
+    store.note_boot()
+    assert (tmp_path / BOOT).read_text() == boot_id() + "\n"
+    assert before.read_text() == "that of before\n", "who reads it meanwhile sees the old one whole"
+    assert sorted(os.listdir(tmp_path)) == ["before", BOOT]
 
 
 def test_down_ends_no_process_of_another_boot(tmp_path: Path, innocent: subprocess.Popen[bytes]) -> None:
