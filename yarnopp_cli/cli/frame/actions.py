@@ -40,6 +40,19 @@ def agree(
         raise SystemExit(EXIT_FAILURE)
 
 
+def foretell_kill(
+    session: Session,
+    named: Sequence[str],
+    live: Sequence[T],
+    text: Callable[[T], str],
+    told: Callable[[Sequence[T], Callable[[T], str]], None],
+) -> None:
+    """Print, by ``told``, what a kill of ``named`` would end: the ``live`` ones, with the ``text`` of each."""
+    told(live, lambda one: f"would be killed: {text(one)}")
+    if session.printer.for_people:
+        session.printer.note(f"{len(live)} of {len(named)} live; nothing was changed")
+
+
 def polled(look: Callable[[float], T], enough: Callable[[T], bool], seconds: float | None) -> T:
     """Call ``look`` repeatedly, with growing intervals, until the result is ``enough`` or the time has expired; its
     argument is the remaining seconds."""

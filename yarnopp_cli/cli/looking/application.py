@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from executor.hints import TYPE_CHECKING, Any
 from executor.records import ExecutionType
@@ -19,7 +20,7 @@ from ...records.reports import (
 from ...views.applications import APPLICATIONS, ATTEMPTS, counts_text
 from ...views.cluster import timeout_document
 from ...views.text import harmless, timestamp
-from ..frame.actions import agree, awaited, tell
+from ..frame.actions import agree, awaited, foretell_kill, tell
 from ..frame.command import command
 from ..frame.filters import (
     QueueFilter,
@@ -132,9 +133,7 @@ def kill(session: Session, ids: ApplicationIds) -> None:
     before = [cluster.application(one) for one in named]
     live = [one for one in before if one.state not in FINAL_STATES]
     if session.dry_run:
-        tell(session, APPLICATIONS, live, lambda one: f"would be killed: {counts_text(one)}")
-        if session.printer.for_people:
-            session.printer.note(f"{len(live)} of {len(named)} live; nothing was changed")
+        foretell_kill(session, named, live, counts_text, partial(tell, session, APPLICATIONS))
         return
     for one in live:
         cluster.change(rm.KillApplicationRequest(one.application_id, "Killed by the user."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from executor.causes import CauseKind, of_kind
 from executor.hints import TYPE_CHECKING
@@ -16,7 +17,7 @@ from ...records.requests import ContainerUpdateType, UpdateContainerRequest
 from ...views import containers as view
 from ...views.containers import CONTAINERS, is_live
 from ...views.text import last_line, size_text, span
-from ..frame.actions import agree, awaited
+from ..frame.actions import agree, awaited, foretell_kill
 from ..frame.command import command
 from ..frame.naming import containers, words
 from ..frame.options import CONTAINER_IDS, Annotated, ContainerIds, Live, option
@@ -100,13 +101,17 @@ def kill(session: Session, ids: ContainerIds) -> None:
     client = session.client
     named = _agreed(session, ids, "Kill", None, what="live container")
     before = [client.container(one) for one in named]
-    would = [one for one in before if is_live(one)]
+    alive = [one for one in before if is_live(one)]
     if session.dry_run:
-        tell_containers(session, would, lambda one: f"would be killed: {_present_state(one, session.now_ms)}")
-        if session.printer.for_people:
-            session.printer.note(f"{len(would)} of {len(before)} live; nothing was changed")
+        foretell_kill(
+            session,
+            named,
+            alive,
+            partial(_present_state, now_ms=session.now_ms),
+            partial(tell_containers, session),
+        )
         return
-    for report in would:
+    for report in alive:
         for failed in client.stop_container(report, "Container killed by the user.").failed:
             raise InvalidStateError(
                 f"{report.container_id} could not be killed",
