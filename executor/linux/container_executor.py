@@ -70,6 +70,7 @@ from .watching.health import NO_ROOM, SHORT, HealthChecker, node_status, os_erro
 from .watching.host import HostReader
 from .watching.measuring import bytes_stored, bytes_written
 from .watching.monitor import Monitor, Seldom
+from .watching.repeats import Repeats
 from .watching.rotation import rotate
 from .watching.wall_clock import WallClock, wall_offset
 from .watching.window import WindowKeeper
@@ -171,6 +172,7 @@ class LinuxContainerExecutor:
             read_only=read_only,
         )
         self._unrecorded: dict[str, ExecutorError] = {}
+        self._repeats = Repeats(LOG)
         #: commands that wait because the host is short of a resource, in order, by container ("" for the node)
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
@@ -365,7 +367,7 @@ class LinuxContainerExecutor:
                 self._preparer.takes_furnished(record.spec)
         except ExecutorError as error:
             # Running containers continue, but no container is started that a restart would not find again.
-            LOG.error("%s", error)
+            self._repeats.error(str(error))
             self._unrecorded[container_id] = error
 
     def _forget(self, container_id: str) -> None:
@@ -374,7 +376,7 @@ class LinuxContainerExecutor:
         try:
             self._store.forget(container_id)
         except StateStoreError as error:
-            LOG.error("%s", error)
+            self._repeats.error(str(error))
 
     def _launch(self, spec: ContainerSpec, limits: CgroupLimits) -> None:
         container_id = spec.container_id
