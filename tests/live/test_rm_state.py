@@ -56,6 +56,22 @@ def test_a_detached_job_goes_on_with_the_next_rm_and_the_next(yopp: Yopp) -> Non
     assert (summary["state"], summary["finalStatus"]) == ("FINISHED", "SUCCEEDED")
 
 
+def test_the_nodes_that_run_are_waited_for_and_named_while_the_next_rm_does_not_have_them(yopp: Yopp) -> None:
+    yopp("up", "--vcores", "1", "--memory", "512", KEPT)
+    (node,) = yopp("node", "list", "-q").stdout.split()
+    daemon = RunDir.of(str(yopp.run_dir)).daemon("nm-45454")
+    assert daemon is not None
+    daemon.process.send(signal.SIGSTOP)
+    try:
+        kill_the_rm(yopp)
+        listed = yopp("node", "list")
+        assert listed.stderr.strip() == "no node has registered yet: nm-45454" and not listed.stdout
+        waiting = yopp.start("node", "list", "-q")
+    finally:
+        daemon.process.send(signal.SIGCONT)
+    assert waiting.communicate(timeout=30)[0].split() == [node]
+
+
 def test_what_waits_is_begun_and_a_job_in_the_foreground_has_its_output_once(yopp: Yopp) -> None:
     log, go = yopp.home / "started", yopp.home / "go"
     yopp("up", "--vcores", "1", "--memory", "512", KEPT)

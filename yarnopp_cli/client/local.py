@@ -189,6 +189,10 @@ class LocalClient:
         """All nodes, ordered by name and port."""
         return self.ask(rm.GetClusterNodesRequest()).nodes
 
+    def wait_for_nodes(self, count: int, seconds: float) -> None:
+        """Return when so many nodes run, or after so many seconds."""
+        self.ask(rm.WaitForNodesRequest(count, round(seconds * 1000)), timeout=DEFAULT_TIMEOUT + seconds)
+
     def node(self, node_id: str) -> NodeReport:
         """One node. Raises NodeNotFoundError."""
         for report in self.nodes():

@@ -16,6 +16,8 @@ from ..frame.options import Annotated, Live, NodeIds, duration, option
 from ..frame.session import Session
 from .sizes import NewSize
 
+REGISTER_SECONDS = 2.0
+"""How long nodes that run have to register before they are missing."""
 KillAfter = Annotated[
     float | None,
     option("--kill-after DUR", "Kill containers that still run on it after this time.", parser=duration),
@@ -36,14 +38,28 @@ def list_nodes(
 
     def once() -> None:
         on = nodes_of(session.cluster, app) if app else None
+        known, empty = session.cluster.nodes(), "no nodes"
+        if not known and (running := _node_managers(session)):
+            session.client.wait_for_nodes(len(running), REGISTER_SECONDS)
+            known = session.cluster.nodes()
+            empty = f"no node has registered yet: {', '.join(running)}"
         found = [
             one
-            for one in session.cluster.nodes()
+            for one in known
             if (all_states or one.state.value in states) and (on is None or one.node_id in on)
         ]
-        session.show(NODES, found, empty="no nodes")
+        session.show(NODES, found, empty=empty if not known else "no nodes")
 
     session.repeat(once)
+
+
+def _node_managers(session: Session) -> list[str]:
+    """The NodeManagers that run here: they register a moment after the ResourceManager has started."""
+    return (
+        []
+        if session.yarn is not None
+        else [one.name for one in session.run_dir.daemons() if one.name != "rm"]
+    )
 
 
 @command("node status", "yopp node status last", "yopp node status 45454 --json", yarn=True)
