@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from executor.hints import Any
 
 from ..errors import (
+    EXIT_BUG,
     EXIT_FAILURE,
     EXIT_HADOOP_USAGE,
     EXIT_NOT_PERMITTED,
@@ -26,8 +27,6 @@ from .frame import output
 from .frame.command import leave_alarm, run_with
 from .frame.options import BadValueError
 from .words import given, own_words, understood
-
-EXIT_BUG = 70
 
 
 def run(argv: Sequence[str]) -> int:

@@ -30,7 +30,7 @@ from executor.linux.descriptors import raise_limit
 
 from ..cluster.notifying import notify
 from ..cluster.rundir import SITE, RunDir
-from ..errors import EXIT_FAILURE, YoppError, reason_of
+from ..errors import EXIT_BUG, EXIT_FAILURE, YoppError, reason_of
 from ..records.lifetimes import ON_DEMAND, STAY
 from ..rpc.crowd import Bounds
 from ..settings.declarations import DaemonSettings
@@ -49,8 +49,6 @@ PLACE_SECONDS: Final = 2.0
 GARBAGE: Final = (20_000, 20, 50)
 """The thresholds of gc: how many new objects cause a collection, and how often older ones are collected.
 Hardly any garbage is in cycles."""
-EXIT_CRASHED: Final = 70
-"""The exit code after a bug; the log and the crash report have details."""
 
 
 def argument_parser(name: str) -> argparse.ArgumentParser:
@@ -105,17 +103,15 @@ class DaemonProcess:
     def crashed(self, error: BaseException, report: Path | None) -> None:
         """End at once after a bug in the machine, and change nothing. Containers keep running."""
         LOG.critical("%s crashed: %s (report: %s)", self.name, error, report)
-        self._exit_code = EXIT_CRASHED
+        self._exit_code = EXIT_BUG
         if not self.is_ready:
-            self.announce_failure(
-                YoppError(f"{self.name} crashed", because=str(error), exit_code=EXIT_CRASHED)
-            )
+            self.announce_failure(YoppError(f"{self.name} crashed", because=str(error), exit_code=EXIT_BUG))
         self._stopped.set()
 
     @property
     def has_crashed(self) -> bool:
         """Whether the daemon has crashed."""
-        return self._exit_code == EXIT_CRASHED
+        return self._exit_code == EXIT_BUG
 
     async def until_stopped(self) -> int:
         """Wait until the daemon ends; its exit code."""

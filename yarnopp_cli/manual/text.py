@@ -30,6 +30,10 @@ EXIT_CODES: tuple[Tagged, ...] = (
     _entry(str(errors.EXIT_NO_SUCH), "No such application, container or node."),
     _entry(str(errors.EXIT_UNREACHABLE), "The ResourceManager or a NodeManager cannot be reached."),
     _entry(
+        str(errors.EXIT_BUG),
+        "A bug in yopp: the message names the file with the details. A daemon that ends with it is restarted.",
+    ),
+    _entry(
         str(errors.EXIT_TRY_AGAIN),
         "Preempted, or refused by a full queue, more often than the job allows: try again later.",
     ),
