@@ -263,17 +263,25 @@ def check_size(
             hint="ask for less, or raise yarn.scheduler.maximum-allocation-mb and -vcores",
         )
     resource = normalise(size, settings)
-    if node_sizes and not any(resource.fits_in(total) for total in node_sizes):
-        rounded = f" (rounded up from {size})" if resource != size else ""
-        raise InvalidResourceRequestError(
-            f"{what} of {resource}{rounded} is larger than any node",
-            because=larger_than_all(resource, node_sizes),
-            hint="request less, or start a larger node",
-        )
+    check_fits(
+        resource, node_sizes, what=what, rounded=f" (rounded up from {size})" if resource != size else ""
+    )
     return resource
 
 
-def larger_than_all(size: Resource, node_sizes: Collection[Resource]) -> str:
+def check_fits(
+    size: Resource, node_sizes: Collection[Resource], *, what: str = "a container", rounded: str = ""
+) -> None:
+    """Raise InvalidResourceRequestError for a size that none of these nodes could ever hold, if there are any."""
+    if node_sizes and not any(size.fits_in(total) for total in node_sizes):
+        raise InvalidResourceRequestError(
+            f"{what} of {size}{rounded} is larger than any node",
+            because=_larger_than_all(size, node_sizes),
+            hint="request less, or start a larger node",
+        )
+
+
+def _larger_than_all(size: Resource, node_sizes: Collection[Resource]) -> str:
     """Why none of these nodes could ever hold a container of that size."""
     for one in size.others:
         if (most := max(total.amount(one.name) for total in node_sizes)) < one.value:

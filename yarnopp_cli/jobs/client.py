@@ -340,15 +340,15 @@ class JobClient:
         Needed for a detached job, whose user would not see the RM's refusal. Raises
         InvalidResourceRequestError.
         """
+        from ..allocation.asks import check_fits
+
         largest = self.open().call(GetClusterInfoRequest()).maximum
-        for size in sizes:
-            if largest != Resource() and not size.fits_in(largest):
-                self.abandon()
-                raise InvalidResourceRequestError(
-                    f"a container of {size} is larger than any node",
-                    because=f"the largest node has {largest}",
-                    hint="request less, or start a larger node",
-                )
+        try:
+            for size in dict.fromkeys(sizes):
+                check_fits(size, {largest} - {Resource()})
+        except InvalidResourceRequestError:
+            self.abandon()
+            raise
 
     def report(self, application_id: str) -> ApplicationReport | None:
         """The RM's present report of the application; None if the RM cannot be reached."""

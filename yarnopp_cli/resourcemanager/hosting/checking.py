@@ -2,28 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from executor.records import Resource
-
-from ...allocation.asks import larger_than_all
-from ...errors import InvalidResourceRequestError, UsageError
+from ...errors import UsageError
 from ...records.jobs import JobSpec, PhaseSpec
 
 MOST_TASKS = 1_000_000
 HIGHEST_NUMBER = 2**53
 """Of a task: numbers up to it are the same in every JSON reader."""
-
-
-def check_sizes(job: JobSpec, sizes: Collection[Resource]) -> None:
-    """Refuse a job whose user would not see later that a container of it is larger than any node."""
-    for size in dict.fromkeys(task.resource for phase in job.phases for task in phase.tasks):
-        if sizes and not any(size.fits_in(total) for total in sizes):
-            raise InvalidResourceRequestError(
-                f"a container of {size} is larger than any node",
-                because=larger_than_all(size, sizes),
-                hint="request less, or start a larger node",
-            )
 
 
 def check_job(job: JobSpec) -> None:

@@ -16,6 +16,7 @@ from dataclasses import InitVar, dataclass, field
 from executor.core.cell import Cell, MachineCrashed
 from executor.light import replace
 
+from ...allocation.asks import check_fits
 from ...errors import EXIT_FAILURE, ApplicationNotFoundError, MastersNotHostedError
 from ...machine.calls import CallReceived
 from ...masters import messages as m
@@ -33,7 +34,7 @@ from ..due import Due, DueKind
 from ..entities import RMApp
 from ..services.client_rm_service import ClientRMService
 from .calls import HostedCalls
-from .checking import check_job, check_sizes
+from .checking import check_job
 from .news import Audience
 from .past import MOST_PAST_JOBS, MOST_PAST_TASKS, PastJobs, as_submitted, rows_of, said_of
 
@@ -103,7 +104,8 @@ class HostedMasters:
             )
         check_job(request.job)
         if not request.attached:
-            check_sizes(request.job, self._rm.scheduler.node_sizes)
+            for size in {task.resource for phase in request.job.phases for task in phase.tasks}:
+                check_fits(size, self._rm.scheduler.node_sizes)  # its user would not see a later refusal
         context = replace(request.context, unmanaged=True, am_container_spec=None)
         app = self._clients.take_in(call, context, hosted=True)
         if app.id not in self._jobs and not app.ended:
