@@ -32,6 +32,7 @@ from yarnopp_cli.records.client_protocol import (
 from yarnopp_cli.records.explanation import ExplainRequest, Explanation
 from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, Sweep, TaskReport, TaskSpec, TaskState, from_rows
+from yarnopp_cli.records.methods import MOST_TEXT
 from yarnopp_cli.records.reports import FinalApplicationStatus, YarnApplicationState
 from yarnopp_cli.records.requests import ApplicationSubmissionContext
 from yarnopp_cli.records.tracker_protocol import TaskToStart
@@ -208,6 +209,18 @@ def test_tasks_with_very_long_values_come_in_as_many_answers_as_they_need() -> N
         started += [task.number for task in beat.tasks_to_start]
     assert started == list(range(1, 81)), "each once"
     assert job.state() is YarnApplicationState.RUNNING
+
+
+def test_very_long_templates_come_in_as_many_answers_as_they_need() -> None:
+    cluster = Cluster()
+    node = cluster.node("h1:1", Resource(100_000, 100))
+    for _ in range(3):
+        Job(cluster, 2, kind=GUARANTEED, environment={"A": "\1" * (MOST_TEXT - 100)})
+    started: list[str] = []
+    while (beat := node.beat()).tasks_to_start:
+        assert len(encode_response(1, beat)) < MAX_LINE_BYTES and len(beat.templates) <= 1
+        started += [task.template_id for task in beat.tasks_to_start]
+    assert len(started) == 6 and len(set(started)) == 3
 
 
 def test_what_was_sent_over_a_lost_connection_is_sent_again_until_the_node_speaks_of_it() -> None:
@@ -512,6 +525,10 @@ def swept(
         (swept(1, (("a", "b"), ("c",)), (0,)), "linked"),
         (swept(1, (("a" * 10_000,),), (), *["{}"] * 1000), "characters"),
         (swept(1, (("a" * 10_000,),), (), "{}{2}{1}" * 1000), "characters"),
+        ((PhaseSpec("x", (TaskSpec(1, SMALL),), ("a" * MOST_TEXT,)),), "characters"),
+        ((PhaseSpec("x", (TaskSpec(1, SMALL),), ("a",), environment={"A": "a" * MOST_TEXT}),), "characters"),
+        ((PhaseSpec("x", (TaskSpec(1, SMALL),), ("a",), files={"a": "a" * MOST_TEXT}),), "characters"),
+        ((PhaseSpec("x", (TaskSpec(1, SMALL, arguments=("a",) * (MOST_TEXT // 2)),), ("a",)),), "characters"),
     ],
 )
 def test_a_job_that_makes_no_sense_is_refused(phases: tuple[PhaseSpec, ...], why: str) -> None:

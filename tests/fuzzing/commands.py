@@ -20,6 +20,7 @@ from yarnopp_cli.jobs import tasklines
 from yarnopp_cli.masters import sweeps
 from yarnopp_cli.records import ids
 from yarnopp_cli.records.jobs import Sweep
+from yarnopp_cli.records.methods import MOST_TEXT
 
 
 def argv(data: bytes) -> None:
@@ -90,7 +91,9 @@ def templates(data: bytes) -> None:
         linked=tuple(at for at in range(1, len(sources)) if str(at) in first),
         prefix=("nice", "{#}") if "p" in first else (),
     )
-    if not sources or sweeps.problem_of(command, spec) or sweeps.highest_source(command) > len(sources):
+    if not sources or sweeps.problem_of(spec) or sweeps.highest_source(command) > len(sources):
+        return
+    if sweeps.longest_of(command, spec) > MOST_TEXT:
         return
     numbers = range(1, min(spec.size, 5) + 1)
     if sweeps.unfit(command, spec, numbers, 100_000) is not None:

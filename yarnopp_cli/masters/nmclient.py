@@ -7,7 +7,7 @@ makes notices about changes of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from executor.light import replace
 
@@ -20,6 +20,7 @@ from ..records.container_protocol import (
 from ..records.methods import MOST_TEXT
 from ..records.reports import DRAINED, NodeReport, NodeState
 from ..records.requests import ContainerLaunchContext
+from .lengths import length, length_of
 from .messages import CallNode, StartTasks
 from .tasks import Task
 
@@ -115,13 +116,8 @@ class Starts:
     def _size_of(self, task: Task) -> int:
         phase, (arguments, variables) = task.phase, task.launch
         if task.phase_index not in self._sizes:
-            texts = (*phase.command, *phase.environment, *phase.environment.values(), *phase.files.values())
-            self._sizes[task.phase_index] = 2000 + _size(texts)
-        return self._sizes[task.phase_index] + _size((*arguments, *variables.values()))
-
-
-def _size(texts: Iterable[str]) -> int:
-    return sum(len(text) + 6 for text in texts)
+            self._sizes[task.phase_index] = 2000 + length_of(phase.context)
+        return self._sizes[task.phase_index] + length((*arguments, *variables.values()))
 
 
 def _call(node_id: str, address: str, tasks: list[Task]) -> CallNode:

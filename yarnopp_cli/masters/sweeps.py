@@ -22,8 +22,6 @@ ItemT = TypeVar("ItemT")
 SHELL = ("/bin/sh", "-c")
 _QUOTING = re.compile(r"['\"\\]")
 _BETWEEN = re.compile(r"[ \t\r\n]+")
-LONGEST = 4 * 1024 * 1024
-"""The most characters of a task's words: more than Linux allows for all arguments together (execve(2))."""
 LONGEST_WORD = 128 * 1024 - 1
 """The most bytes of a word or a variable, without its NUL: MAX_ARG_STRLEN of Linux (execve(2))."""
 _POINTER = 8
@@ -35,16 +33,19 @@ _TOKEN = re.compile(rf"(?P<escape>\\?)(?P<mark>{_MARK.pattern})|\\.|['\"]", re.A
 _SPECIAL = re.compile(r"[^\w@%+=:,./\n-]", re.ASCII)
 
 
-def problem_of(command: Sequence[str], sweep: Sweep) -> str:
-    """Why the values do not fit the template, "" if they do."""
+def problem_of(sweep: Sweep) -> str:
+    """Why the values make no sweep, "" if they do."""
     sizes = [len(source) for source in sweep.sources]
     if any(not 0 < at < len(sizes) or sizes[at] != sizes[at - 1] for at in sweep.linked):
         return "a linked source must have as many values as the one before it"
+    return ""
+
+
+def longest_of(command: Sequence[str], sweep: Sweep) -> int:
+    """How many characters the words and the variable of a task may have, if those of its values are not quoted."""
     longest = [max(map(len, source), default=0) for source in sweep.sources]
     filled_in = sum(sum(_named_by(mark, longest)) for mark in _marks(command))
-    if sum(map(len, command)) + max(filled_in, sum(longest)) > LONGEST:
-        return f"what a task runs would have more than {LONGEST:,} characters"
-    return ""
+    return sum(map(len, command)) + max(filled_in, sum(longest)) + sum(longest)
 
 
 def unfit(command: Sequence[str], sweep: Sweep, numbers: Iterable[int], room: int) -> tuple[int, str] | None:

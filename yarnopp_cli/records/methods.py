@@ -7,9 +7,10 @@ from executor.light import Record
 
 ResponseT = TypeVar("ResponseT")
 
-MOST_TEXT = 2_000_000
-"""How many characters of text a message may have that could be several: even if each of them has to be escaped, a line
-of the protocol has room for them (``rpc.wire.MAX_LINE_BYTES``).
+MOST_TEXT = 2_500_000
+"""How many characters of text one container, or a message that could be several, may have: even if each of them has to
+be escaped, a line of the protocol has room for them (``rpc.wire.MAX_LINE_BYTES``). Linux usually allows fewer for all
+arguments and variables together (execve(2)).
 """
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...errors import UsageError
+from ...masters.lengths import too_long
 from ...records.jobs import JobSpec, PhaseSpec
 
 MOST_TASKS = 1_000_000
@@ -24,7 +25,7 @@ def check_job(job: JobSpec) -> None:
     elif job.size > MOST_TASKS:
         problem = f"it has {job.size:,} tasks, and the limit is {MOST_TASKS:,}"
     else:
-        problem = next(filter(None, map(_misfit, job.phases)), "")
+        problem = next(filter(None, map(_misfit, job.phases)), "") or too_long(job)
     if problem:
         raise UsageError("this job cannot be run", because=problem)
 
@@ -38,4 +39,4 @@ def _misfit(phase: PhaseSpec) -> str:
         return "a task's number is not in its sweep"
     from ...masters.sweeps import problem_of  # only for sweeps, as in masters/tasks.py
 
-    return problem_of(phase.command, phase.sweep)
+    return problem_of(phase.sweep)

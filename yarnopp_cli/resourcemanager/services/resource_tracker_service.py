@@ -19,6 +19,7 @@ from executor.records import ContainerState, ContainerStatus
 
 from ...machine.calls import CallReceived
 from ...machine.tokens import derive_key
+from ...masters.lengths import length, length_of
 from ...records import tracker_protocol as tracker
 from ...records.history import EventKind
 from ...records.methods import MOST_TEXT
@@ -314,10 +315,17 @@ class ResourceTrackerService:
     ) -> tuple[tuple[tracker.TaskToStart, ...], tuple[tracker.LaunchTemplate, ...]]:
         """The hosted masters' tasks that ``node`` is to start, as many as one answer has room for, with the templates
         that it lacks."""
-        tasks = node.tasks_to_start.take_fresh(number, _size_of, MOST_TEXT)
+        templates, counted = self._rm.templates, set(node.templates_told)
+
+        def size_of(task: tracker.TaskToStart) -> int:
+            template = templates.get(task.template_id) if task.template_id not in counted else None
+            counted.add(task.template_id)
+            return _size_of(task) + (length_of(template.context) if template is not None else 0)
+
+        tasks = node.tasks_to_start.take_fresh(number, size_of, MOST_TEXT)
         new = {task.template_id for task in tasks} - node.templates_told
         node.templates_told |= new
-        return tasks, tuple(self._rm.templates[one] for one in sorted(new) if one in self._rm.templates)
+        return tasks, tuple(templates[one] for one in sorted(new) if one in templates)
 
     def _response(self, number: int, action: str, **more: Any) -> tracker.NodeHeartbeatResponse:
         return tracker.NodeHeartbeatResponse(
@@ -447,7 +455,7 @@ class ResourceTrackerService:
 
 def _size_of(task: tracker.TaskToStart) -> int:
     """About how many characters a task has."""
-    return 500 + sum(map(len, task.arguments)) + sum(map(len, task.variables.values()))
+    return 500 + length(task.arguments) + length(task.variables.values())
 
 
 # -- how often nodes beat (YARN-10475, ``RMNodeImpl``) ---------------------------------------------------------
