@@ -120,6 +120,31 @@ def test_a_master_that_exits_unannounced_is_tried_again_and_then_the_application
     assert attempts(cluster, app_id) == ["FAILED", "FAILED"]
 
 
+def test_the_next_attempt_is_told_how_long_ago_the_first_began() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    cluster.submit()
+    cluster.at(5.0)
+    to_start, _ = start_master(cluster, node)
+    cluster.at(7.0)
+    (to_start,) = node.beat(done(to_start.container, 1)).containers_to_start
+    token = Token(**json.loads(to_start.launch_context.files["am-token.json"]))
+    attempt_id = to_start.launch_context.environment["APPLICATION_ATTEMPT_ID"]
+    request = RegisterApplicationMasterRequest(attempt_id, token)
+    assert cluster.ask(request, cluster.connection()).elapsed_ms == 7000
+
+
+def test_the_first_attempt_has_its_whole_time() -> None:
+    cluster = Cluster()
+    node = cluster.node()
+    app_id = cluster.submit()
+    cluster.at(5.0)
+    (to_start,) = node.beat().containers_to_start
+    token = Token(**json.loads(to_start.launch_context.files["am-token.json"]))
+    attempt_id = to_start.launch_context.environment["APPLICATION_ATTEMPT_ID"]
+    assert Master(cluster, app_id, attempt_id, token, cluster.connection()).register().elapsed_ms == 0
+
+
 def test_a_lost_or_preempted_master_costs_no_attempt() -> None:
     cluster = Cluster(max_attempts=1, nm_expiry_interval_ms=1000)
     node = cluster.node()

@@ -116,10 +116,10 @@ class JobMaster:
     def handle(self, event: m.Event, now: float) -> list[m.Command]:
         """Handle one event; returns commands, in the order in which they must be performed."""
         match event:
-            case m.MasterStarted(past, elapsed_ms):
+            case m.MasterStarted(past):
                 self._earlier = EarlierAttempts(past)
                 if self.job.timeout_ms:
-                    self._timeout_at = now + (self.job.timeout_ms - self.job.start_ms - elapsed_ms) / 1000
+                    self._timeout_at = self._time_limit(now)
                 self._register()
             case m.Answered(m.CallRM(), response):
                 self._on_rm_answered(response, now)
@@ -266,11 +266,17 @@ class JobMaster:
         self._rm.answered(response)
         match response:
             case RegisterApplicationMasterResponse():
+                if self._timeout_at is not None:
+                    self._timeout_at = min(self._timeout_at, self._time_limit(now, response.elapsed_ms))
                 self._on_registered(response)
             case AllocateResponse():
                 self._on_allocated(response, now)
             case _:  # the RM has accepted the job's end
                 self._end()
+
+    def _time_limit(self, now: float, elapsed_ms: int = 0) -> float:
+        """When the job's time has passed if it began ``elapsed_ms`` ago."""
+        return now + (self.job.timeout_ms - self.job.start_ms - elapsed_ms) / 1000
 
     def _on_registered(self, response: RegisterApplicationMasterResponse) -> None:
         # containers of earlier attempts: which tasks they run is unknown, unless records name them

@@ -88,11 +88,9 @@ Command = Call | StartTasks | TaskChanged | Notice | EndMaster
 
 
 class MasterStarted(Record):
-    """The first event. For a resumed job, ``past`` has the records of its tasks, and it began
-    ``elapsed_ms`` ago."""
+    """The first event. For a resumed job, ``past`` has the records of its tasks."""
 
     past: tuple[StoredTask, ...] = ()
-    elapsed_ms: int = 0
 
 
 class Answered(Record):

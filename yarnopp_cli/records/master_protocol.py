@@ -53,7 +53,8 @@ class RegisterApplicationMasterResponse(Record):
     ``containers_from_previous_attempts`` are live and now belong to this attempt. ``token``, where set (by an
     AMRMProxy), replaces the request's token in every later call. ``ended_well`` are the containers of earlier
     attempts that ended with exit code 0 after their masters, or before these were told. ``ending`` are those that
-    have not ended yet, as far as the RM knows: their ends are in ``AllocateResponse.completed``.
+    have not ended yet, as far as the RM knows: their ends are in ``AllocateResponse.completed``. ``elapsed_ms`` is how
+    long ago the application began, 0 for its first attempt.
     """
 
     minimum: Resource
@@ -65,6 +66,7 @@ class RegisterApplicationMasterResponse(Record):
     token: Token | None = None
     ended_well: tuple[str, ...] = ()
     ending: tuple[str, ...] = ()
+    elapsed_ms: int = 0
 
 
 class AllocateRequest(Request["AllocateResponse"]):

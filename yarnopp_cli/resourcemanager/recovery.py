@@ -149,8 +149,7 @@ class Recovery:
             ended = sum(one.state not in (TaskState.STARTING, TaskState.WAITING) for one in tasks)
             running = sum(one.state is TaskState.STARTING for one in tasks)
             notice = f"{lost} was restarted, and the job continues: {ended} tasks have ended, {running} had a container"
-            elapsed_ms = max(0, rm.now_ms - app.timed_from_ms)
-            self._hosting.resume(app, stored, life, m.MasterStarted(tuple(tasks), elapsed_ms), notice)
+            self._hosting.resume(app, stored, life, m.MasterStarted(tuple(tasks)), notice)
         if gone:
             self._manager.kill(app, f"its queue {stored.context.queue} is gone")
 

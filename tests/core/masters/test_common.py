@@ -405,6 +405,18 @@ def test_the_time_limit_ends_the_job_with_124(start_ms: int) -> None:
     assert end.exit_code == 124 and "2 s" in end.diagnostics
 
 
+def test_the_time_limit_of_a_later_attempt_counts_from_the_first() -> None:
+    spec = JobSpec("job", "YARN", job(1).phases, timeout_ms=9000, start_ms=500)
+    second = JobMaster(spec, ATTEMPT, TOKEN)
+    second.handle(m.MasterStarted(), 100.0)
+    assert second.next_deadline() == 108.5, "until the RM has said when that was"
+    second.handle(registered(elapsed_ms=7000), 100.0)
+    assert second.next_deadline() == 101.5
+    second.advance(101.5)
+    second.handle(registered(elapsed_ms=8500), 101.5)
+    assert second.next_deadline() != 101.5, "it passes once"
+
+
 def test_a_refused_ask_is_the_jobs_error() -> None:
     script = Script(job(1))
     (allocate,) = only(AllocateRequest, script.first)

@@ -96,7 +96,13 @@ class ApplicationMasterService:
             ),
             ended_well=self._ended_well(attempt),
             ending=self._adoption.ending(attempt, earlier),
+            elapsed_ms=self._elapsed_ms(attempt),
         )
+
+    def _elapsed_ms(self, attempt: RMAppAttempt) -> int:
+        """How long ago the application began, for an attempt that is not its first."""
+        app = attempt.app
+        return 0 if attempt is app.attempts[0] else max(0, self._rm.now_ms - app.timed_from_ms)
 
     def _ended_well(self, attempt: RMAppAttempt) -> tuple[str, ...]:
         """The containers of earlier attempts that ended with 0: those of which their masters were not told, and, as
