@@ -56,6 +56,7 @@ from yarnopp_cli.records.requests import (
     Container,
     ContainerLaunchContext,
     ResourceRequest,
+    TaskAssignment,
     Token,
 )
 from yarnopp_cli.settings.declarations import NodeManagerSettings
@@ -286,6 +287,17 @@ def test_opportunistic_asks_are_served_here_and_guaranteed_ones_by_the_rm() -> N
     known = world.cluster.containers()
     assert len(known) == 4
     assert {one.node_id for one in known.values() if one.execution_type is OPPORTUNISTIC} == {"h1:1", "h2:2"}
+
+
+def test_the_rm_knows_the_tasks_of_what_was_allocated_here_however_often_the_master_speaks() -> None:
+    world = World()
+    world.register()
+    containers = world.allocate(asks(5, execution_type=OPPORTUNISTIC)).allocated
+    for index, one in enumerate(containers):
+        world.call(tasks=(TaskAssignment(one.id, index),), wait_ms=10_000)
+    world.at(3)
+    known = world.cluster.containers()
+    assert [known[one.id].task for one in containers] == [1, 2, 3, 4, 5]
 
 
 def test_what_was_allocated_is_told_until_it_is_acknowledged() -> None:

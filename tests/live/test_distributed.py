@@ -75,6 +75,9 @@ def test_a_job_on_two_nodes_through_the_proxy_killing_nothing(yopp: Yopp, port: 
     assert all(int(task["container"].rsplit("_", 1)[1]) > FIRST_REMOTE for task in tasks)
     containers = yopp.containers("-a")
     assert len(containers) == 20
+    assert {one["id"]: one["yopp"]["task"] for one in containers} == {
+        one["container"]: one["task"] for one in tasks
+    }
     mixed = _json(yopp, "run", "--json", *through(port), "-n", "3", "--memory", "16", "--", "true")["app"][
         "yopp"
     ]["tasks"]

@@ -67,7 +67,9 @@ from .lives import (
 from .scheduler.queues import LeafQueue
 
 MOST_NUMBERED = 10_000_000
-"""Containers with greater numbers, as those that nodes allocate themselves, are not known by their tasks."""
+"""Containers with greater numbers, as those that nodes allocate themselves, are known by their tasks while they are
+among the last MOST_REMOTE of their application."""
+MOST_REMOTE = 100_000
 
 ENDED_ATTEMPT_STATES = frozenset({AttemptState.FINISHED, AttemptState.FAILED, AttemptState.KILLED})
 _LISTENING = frozenset({AttemptState.ALLOCATED, AttemptState.LAUNCHED, AttemptState.RUNNING})
@@ -508,8 +510,9 @@ class RMApp:
     """One application.
 
     ``task_numbers`` are each attempt's containers' in the order of their own numbers, -1 for one that is no task's, by
-    the attempt's number. ``leaf`` is its queue. ``opportunistic_held`` is what its live opportunistic containers come
-    to, of which there are ``opportunistic_live``. ``nodes`` are those that ever had a container of it.
+    the attempt's number; ``remote_tasks`` those of containers with greater numbers. ``leaf`` is its queue.
+    ``opportunistic_held`` is what its live opportunistic containers come to, of which there are ``opportunistic_live``.
+    ``nodes`` are those that ever had a container of it.
     ``failures`` counts the attempts that failed by their own fault. ``finishing`` is true while its master
     has unregistered and its master's container has not ended yet. ``tracking_url`` leads to its page.
     ``recovered``: it began in an earlier life of the RM.
@@ -545,6 +548,7 @@ class RMApp:
     summary: JobSummary | None = None
     nodes: set[str] = field(default_factory=set)
     task_numbers: dict[int, list[int]] = field(default_factory=dict)
+    remote_tasks: dict[str, int] = field(default_factory=dict)
     counts: dict[Phase, int] = field(default_factory=lambda: dict.fromkeys(Phase, 0))
     guaranteed: Resource = field(default_factory=Resource)
     opportunistic_running: Resource = field(default_factory=Resource)
@@ -573,6 +577,9 @@ class RMApp:
         """Note that the master gives a container to the task with this number."""
         attempt, place = _place_of(container_id)
         if place >= MOST_NUMBERED:
+            self.remote_tasks[container_id] = number
+            if len(self.remote_tasks) > MOST_REMOTE:
+                del self.remote_tasks[next(iter(self.remote_tasks))]
             return
         numbers = self.task_numbers.setdefault(attempt, [])
         missing = place + 1 - len(numbers)
@@ -582,6 +589,8 @@ class RMApp:
     def task_of(self, container_id: str) -> int | None:
         """The number of the task that a container of it is for; None where that is not known."""
         attempt, place = _place_of(container_id)
+        if place >= MOST_NUMBERED:
+            return self.remote_tasks.get(container_id)
         numbers = self.task_numbers.get(attempt, ())
         number = numbers[place] if place < len(numbers) else -1
         return number if number >= 0 else None

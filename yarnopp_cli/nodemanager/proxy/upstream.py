@@ -15,19 +15,21 @@ from executor.light import replace
 from ...allocation.asks import key_of
 from ...records.distributed_protocol import DistributedSchedulingAllocateRequest
 from ...records.master_protocol import AllocateRequest
-from ...records.requests import ResourceRequest, UpdateContainerRequest
+from ...records.requests import ResourceRequest, TaskAssignment, UpdateContainerRequest
 from ..events import CallUpstream, CloseUpstream, ConnectUpstream, UpstreamCommand
 from ..link import Backoff
 
 
 @dataclass(slots=True)
 class Pending:
-    """What the RM is to be told. Later words replace earlier ones on the same matter."""
+    """What the RM is to be told. Later words replace earlier ones on the same matter. It is ``dirty`` if that cannot
+    wait; which ``tasks`` have which containers can."""
 
     asks: dict[tuple[object, ...], ResourceRequest] = field(default_factory=dict)
     releases: dict[str, None] = field(default_factory=dict)
     updates: list[UpdateContainerRequest] = field(default_factory=list)
     blacklist: dict[str, bool] = field(default_factory=dict)
+    tasks: list[TaskAssignment] = field(default_factory=list)
     dirty: bool = False
 
     def add(self, request: AllocateRequest) -> None:
@@ -38,6 +40,7 @@ class Pending:
         self.updates += request.updates
         self.blacklist.update(dict.fromkeys(request.blacklist_removals, False))
         self.blacklist.update(dict.fromkeys(request.blacklist_additions, True))
+        self.tasks += request.tasks
         self.dirty = self.dirty or bool(request.asks or request.releases or request.updates or self.blacklist)
 
     def add_before(self, request: AllocateRequest) -> None:
@@ -48,6 +51,7 @@ class Pending:
         self.releases = earlier.releases | self.releases
         self.updates = earlier.updates + self.updates
         self.blacklist = earlier.blacklist | self.blacklist
+        self.tasks = earlier.tasks + self.tasks
         self.dirty = self.dirty or earlier.dirty
 
     def said_in(self, request: AllocateRequest) -> AllocateRequest:
@@ -59,6 +63,7 @@ class Pending:
             updates=tuple(self.updates),
             blacklist_additions=tuple(name for name, on in self.blacklist.items() if on),
             blacklist_removals=tuple(name for name, on in self.blacklist.items() if not on),
+            tasks=tuple(self.tasks),
         )
 
 
