@@ -234,6 +234,11 @@ class Resource(Record, order=True):
         return f"<memory:{self.memory}, vCores:{self.vcores}{more}>"
 
 
+def shell_code(returncode: int) -> int:
+    """The exit code as a shell reports it, of a negative signal number (as of ``Popen.returncode``): 128+n."""
+    return returncode if returncode >= 0 else 128 - returncode
+
+
 def counted(amounts: Mapping[str, int]) -> Others:
     """Amounts of countable types by name, in the form of ``Resource.others``."""
     return tuple(ResourceInformation(name, value) for name, value in sorted(amounts.items()) if value)

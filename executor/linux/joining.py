@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..light import Record
+from ..records import shell_code
 from .cgroups.files import CGROUP_ROOT, read_mounts, read_paths
 from .procfs import children, environment_marks, read_stat, real_uid, send
 from .shim import CannotLaunchError, set_parent_death_signal, set_subreaper
@@ -211,7 +212,7 @@ def _wait(child: int, watched: int, received: list[int]) -> Outcome:
 def _outcome(child: int, *, container_ended: bool) -> Outcome:
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
-    return Outcome(code if code >= 0 else 128 - code, container_ended and code < 0)
+    return Outcome(shell_code(code), container_ended and code < 0)
 
 
 def _end_children() -> None:

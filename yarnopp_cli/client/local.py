@@ -129,6 +129,7 @@ class LocalClient:
             from ..records.explanation import ExplainRequest
 
             return self.ask(ExplainRequest(identifier))
+        from ..clock import now_ms
         from ..explain.explanations import explain_container
         from ..explain.snapshot import snapshots
 
@@ -139,7 +140,7 @@ class LocalClient:
         if report is None:
             report = self.container(identifier)
         here = snapshots(nodes, known).get(report.node_id)
-        return explain_container(report, here, time.time_ns() // 1_000_000)
+        return explain_container(report, here, now_ms())
 
     # -- applications ------------------------------------------------------------------------------------------
 

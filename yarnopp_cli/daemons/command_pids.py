@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
-
 from executor.light import made_of, replace
 from executor.linux.shim import command_pid
 from executor.records import ContainerStatus
 
+from ..clock import now_ms
 from ..records.container_protocol import GetContainerStatusesResponse
 
 _SETTLED_MS = 5000
@@ -24,10 +23,10 @@ class CommandPids:
 
     def told(self, response: GetContainerStatusesResponse) -> GetContainerStatusesResponse:
         """The same statuses, with the pids of the commands."""
-        now_ms = time.time_ns() // 1_000_000
+        now = now_ms()
         if len(self._known) > _REMEMBERED + len(response.statuses):
             self._known.clear()  # most containers in it have ended; the others are found again
-        return replace(response, statuses=tuple(self._one(status, now_ms) for status in response.statuses))
+        return replace(response, statuses=tuple(self._one(status, now) for status in response.statuses))
 
     def _one(self, status: ContainerStatus, now_ms: int) -> ContainerStatus:
         if status.finished_at_ms or not status.pid:

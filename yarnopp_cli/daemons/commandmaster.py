@@ -16,6 +16,8 @@ import sys
 import time
 from collections.abc import Mapping
 
+from executor.records import shell_code
+
 from ..errors import EXIT_FAILURE, EXIT_USAGE, YoppError
 from ..records.master_protocol import (
     ATTEMPT_VARIABLE,
@@ -94,11 +96,6 @@ class CommandMaster:
         if self._connection is not None:
             self._connection.close()
         self._connection = None
-
-
-def shell_code(returncode: int) -> int:
-    """The exit code as a shell reports it: 128+n for signal n."""
-    return returncode if returncode >= 0 else 128 - returncode
 
 
 def run(master: CommandMaster, command: str) -> int:

@@ -11,7 +11,6 @@ import asyncio
 import logging
 import os
 import random
-import time
 from collections.abc import Sequence
 
 from executor.driver import Driver
@@ -22,6 +21,7 @@ from executor.runner import write_crash_report
 
 from .. import __version__
 from ..allocation.host_capacity import HostMeasured
+from ..clock import now_ms
 from ..cluster.rundir import SITE
 from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
@@ -60,7 +60,7 @@ class ResourceManagerDaemon:
         self._configuration = configuration
         self._settings = configuration.settings(ResourceManagerSettings)
         node_settings = configuration.settings(NodeManagerSettings)
-        now_ms = int(time.time() * 1000)
+        began_ms = now_ms()
         self._state = StateFile(process.run_dir.rm_state_file) if self._settings.recovery_enabled else None
         self._records = self._state.load() if self._state is not None else []
         cluster = next((one for one in self._records if isinstance(one, StoredCluster)), None)
@@ -71,8 +71,8 @@ class ResourceManagerDaemon:
         context = RMContext(
             self._settings,
             Identity(
-                cluster_timestamp=now_ms if cluster is None else cluster.cluster_timestamp,
-                started_at_ms=now_ms,
+                cluster_timestamp=began_ms if cluster is None else cluster.cluster_timestamp,
+                started_at_ms=began_ms,
                 boot_id=boot_id(),
                 wall_offset=wall_offset(),
                 run_dir=process.run_dir.path,

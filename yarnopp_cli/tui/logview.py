@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from bisect import bisect_right
 from typing import ClassVar
 
@@ -14,6 +13,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
+from ..clock import now_ms
 from ..views.text import shorten, timestamp, width
 from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 from .logfile import WINDOW, LogFile
@@ -84,9 +84,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
             return
         if len(self.file) < before:
             self._seen, self.top = [], 0
-        self._seen.append(
-            (before if self._seen else 0, self._written_ms() if old else time.time_ns() // 1_000_000)
-        )
+        self._seen.append((before if self._seen else 0, self._written_ms() if old else now_ms()))
         self.layout_rows()
         self.set_timer(0.01, self._grow)  # there may be more
 

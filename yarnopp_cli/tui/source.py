@@ -18,6 +18,7 @@ import psutil
 from executor.records import ContainerState, ExecutionType
 
 from ..client.local import LocalClient
+from ..clock import now_ms
 from ..errors import ConnectionFailedError, InvalidStateError, YoppError
 from ..explain.snapshot import HostFacts, Picture
 from ..records.client_protocol import GetContainersRequest, KillApplicationRequest
@@ -211,11 +212,6 @@ _UPDATES = {
     PROMOTE: (ContainerUpdateType.PROMOTE_EXECUTION_TYPE, ExecutionType.GUARANTEED),
     DEMOTE: (ContainerUpdateType.DEMOTE_EXECUTION_TYPE, ExecutionType.OPPORTUNISTIC),
 }
-
-
-def now_ms() -> int:
-    """The epoch time in milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 def host_facts() -> HostFacts:

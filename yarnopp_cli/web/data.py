@@ -13,6 +13,7 @@ import msgspec
 from executor.records import ContainerStatus
 from executor.regular import read_regular
 
+from ..clock import now_ms
 from ..cluster.processes import process_figures
 from ..cluster.rundir import RunDir
 from ..errors import ApplicationNotFoundError, YoppError
@@ -39,11 +40,6 @@ from .http import bad_request, not_found
 
 MEASURE_SECONDS = 2.0
 RM_SECONDS = 2.0
-
-
-def now_ms() -> int:
-    """The present time in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 class Busy:

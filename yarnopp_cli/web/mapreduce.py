@@ -15,6 +15,7 @@ from aiohttp import web
 
 from executor.records import ContainerExitStatus, ContainerState
 
+from ..clock import now_ms
 from ..errors import ApplicationNotFoundError, InvalidIdError
 from ..records.client_protocol import GetApplicationsRequest
 from ..records.container_protocol import StopContainersRequest
@@ -23,7 +24,7 @@ from ..records.ids import ApplicationId
 from ..records.reports import FINAL_STATES
 from ..views.rest.mapreduce import JOB_STATES, JobView
 from .calls import call_daemon
-from .data import ClusterData, now_ms
+from .data import ClusterData
 from .http import bad_request, json_body, not_found
 from .queries import SPANS, TEXT, WHOLE, is_to_be_killed, latest, one_of, span, target_state
 from .routes import Declared, Document, Route, route, routes_of

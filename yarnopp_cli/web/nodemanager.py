@@ -6,6 +6,7 @@ import socket
 
 from aiohttp import web
 
+from ..clock import now_ms
 from ..cluster.rundir import RunDir
 from ..errors import YoppError
 from ..records.ids import ApplicationId
@@ -14,7 +15,7 @@ from ..views import containers as container_view
 from ..views.rest import node as view
 from . import logs, queries
 from .calls import LocalCalls
-from .data import NodeData, now_ms
+from .data import NodeData
 from .http import WebServer, bad_request, caller, is_owner, not_found, require_owner, start
 from .instruments import Instruments
 from .listening import WebListener

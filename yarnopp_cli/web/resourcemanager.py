@@ -14,6 +14,7 @@ from aiohttp import web
 
 from executor.records import ContainerState
 
+from ..clock import now_ms
 from ..cluster.inspection import cluster_document, inspect_cluster
 from ..cluster.rundir import RunDir
 from ..errors import NodeNotFoundError, NotYetSupportedError
@@ -34,7 +35,7 @@ from ..views import nodes as node_view
 from ..views.explain import activities as activities_view
 from . import queries
 from .calls import LocalCalls, call_daemon
-from .data import ClusterData, now_ms
+from .data import ClusterData
 from .http import (
     HttpError,
     WebServer,

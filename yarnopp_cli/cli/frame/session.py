@@ -10,7 +10,7 @@ from functools import cached_property
 from types import TracebackType
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
-from executor.light import Record, field
+from executor.light import Record
 
 from ...cluster.rundir import RunDir
 from ...errors import ConnectionFailedError, UsageError
@@ -125,8 +125,6 @@ class Session(Record, frozen=False):
     """Whether the command only shows what would happen (declared with ``tries=``)."""
     no_wait: bool = False
     """Whether the command is to return at once, of one that was declared with ``waits=``."""
-    now_ms: int = field(default_factory=lambda: now_ms())
-    """The moment that times in tables and documents are counted to."""
 
     def __enter__(self) -> Session:
         return self
@@ -137,6 +135,13 @@ class Session(Record, frozen=False):
         for opened in ("client", "yarn"):
             if self.__dict__.get(opened) is not None:
                 self.__dict__[opened].close()
+
+    @cached_property
+    def now_ms(self) -> int:
+        """The moment that times in tables and documents are counted to."""
+        from ...clock import now_ms
+
+        return now_ms()
 
     # -- where it works ----------------------------------------------------------------------------------------
 
@@ -228,7 +233,7 @@ class Session(Record, frozen=False):
         if in_place:
             printer.clear_screen()
         while True:
-            self.now_ms = now_ms()
+            self.__dict__.pop("now_ms", None)
             if self.yarn is not None:
                 self.yarn.forget()
             now = timestamp(self.now_ms) if printer.for_people else ""
@@ -352,11 +357,6 @@ def print_raw(printer: Printer, body: bytes) -> None:
         printer.document(json.loads(body))
     else:
         printer.raw(body if body.endswith(b"\n") else body + b"\n")
-
-
-def now_ms() -> int:
-    """The time of day, in epoch milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 # -- lists ------------------------------------------------------------------------------------------

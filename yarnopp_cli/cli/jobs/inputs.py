@@ -11,13 +11,13 @@ import stat
 import struct
 import sys
 import termios
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
 from executor.light import replace
 
+from ...clock import now_ms
 from ...cluster.clientfiles import JOBS, PIPE, ClientDirectory
 from ...cluster.rundir import RunDir
 from ...errors import UsageError, YoppError, reason_of
@@ -75,7 +75,7 @@ def fed(
         )
     size = Block(block)
     try:
-        pieces = ClientDirectory(f"{run_dir.state_dir}/{JOBS}", f"{PIPE}{round(time.time() * 1000)}")
+        pieces = ClientDirectory(f"{run_dir.state_dir}/{JOBS}", f"{PIPE}{now_ms()}")
     except YoppError as error:
         raise _unwritable(error.because) from None
     try:

@@ -11,13 +11,13 @@ import fcntl
 import os
 import shlex
 import stat
-import time
 from collections.abc import Iterable
 from typing import BinaryIO
 
 from executor.light import Record, replace
 from executor.records import PREEMPTION_STATUSES, ContainerExitStatus, ContainerState, ExecutionType, Resource
 
+from ...clock import now_ms
 from ...errors import UsageError, reason_of
 from ...masters.commands import Tasks
 from ...masters.sweeps import launch_of
@@ -147,7 +147,7 @@ class JobLog:
         if self._file is None or task.number in self._written:
             return
         self._written.add(task.number)
-        began = task.started_at_ms or round(time.time() * 1000)
+        began = task.started_at_ms or now_ms()
         ran = max(0, task.finished_at_ms - began) if task.started_at_ms else 0
         written = 0
         with contextlib.suppress(OSError):

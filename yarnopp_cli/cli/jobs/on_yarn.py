@@ -14,6 +14,8 @@ import subprocess
 import time
 from collections.abc import Sequence
 
+from executor.records import shell_code
+
 from ...client.choice import ENGINE_VARIABLE, LOCAL, RM_VARIABLE
 from ...client.polling import polls
 from ...client.shell import body
@@ -230,7 +232,7 @@ def _in_a_directory_of_its_own(command: list[str], environment: dict[str, str], 
         printer.note(
             f"removed files that Hadoop's client left: {', '.join(left)}; `yopp app list` shows whether its job runs"
         )
-    return code if code >= 0 else 128 - code
+    return shell_code(code)
 
 
 def pi_words(defines: Sequence[str], maps: int, samples: int, percent: int | None) -> list[str]:

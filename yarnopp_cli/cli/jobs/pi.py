@@ -12,6 +12,7 @@ from executor.hints import TYPE_CHECKING, Any
 from executor.light import replace
 from executor.records import Others
 
+from ...clock import now_ms
 from ...masters import pi as masters_pi
 from ...masters.pi import PERCENT
 from ...records.requests import ApplicationSubmissionContext
@@ -145,7 +146,7 @@ def _with_files(
         return _started(session, client, *planned(nowhere), nowhere, say, detach=detach)
     say(f"Number of Maps  = {maps}\nSamples per Map = {samples}")
     client.open()
-    directory = PiDirectory(parent, round(time.time() * 1000))
+    directory = PiDirectory(parent, now_ms())
     is_ours = True
     try:
         for index in directory.write_inputs(maps, samples):

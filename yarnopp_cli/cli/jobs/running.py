@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 
 from executor.hints import TYPE_CHECKING, Any
@@ -451,6 +450,7 @@ def final_document(outcome: Outcome, extra: dict[str, Any] | None = None) -> dic
 def _app_document(application_id: str, report: ApplicationReport | None) -> dict[str, Any]:
     if report is None:
         return {"id": application_id}
+    from ...clock import now_ms
     from ...views.applications import document
 
-    return document(report, round(time.time() * 1000))
+    return document(report, now_ms())

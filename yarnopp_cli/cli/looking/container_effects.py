@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from ...clock import now_ms
 from ...errors import ContainerNotFoundError
 from ...explain.forecast import PAUSE, Preemption, disturbed, preempted_since, promotion
 from ...explain.reasons import why_not_promised
@@ -30,7 +30,7 @@ SETTLE_SECONDS = 2.0
 def picture_of(client: LocalClient) -> Picture:
     """A snapshot of the cluster."""
     nodes = client.nodes()
-    return Picture(time.time_ns() // 1_000_000, client.cluster_info(), nodes, client.containers(nodes=nodes))
+    return Picture(now_ms(), client.cluster_info(), nodes, client.containers(nodes=nodes))
 
 
 def foretell(printer: Printer, client: LocalClient, action: str, reports: Sequence[ContainerReport]) -> None:
@@ -81,11 +81,11 @@ class Aftermath:
 
     def say(self, printer: Printer) -> None:
         """Print a line for each container."""
-        now_ms = time.time_ns() // 1_000_000
+        now = now_ms()
         for several in self.preemptions:
             word = "paused" if several.how == PAUSE else "killed"
             for one in several.reports:
-                ran = span(max(0, (one.finished_at_ms or one.paused_at_ms or now_ms) - one.started_at_ms))
+                ran = span(max(0, (one.finished_at_ms or one.paused_at_ms or now) - one.started_at_ms))
                 printer.note(f"{one.container_id} was {word} to make room (opportunistic, had run {ran})")
         for name, why in self.waiting.items():
             printer.note(f"{name} waits: {why}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from executor.hints import TYPE_CHECKING
 
+from ...clock import now_ms
 from ...records.client_protocol import GetContainersRequest
 from ...records.reports import GONE, ContainerReport, NodeReport
 from ...views import stats as view
@@ -68,7 +69,7 @@ class _Sampler:
         every = self._client.nodes()
         reports = [one for one in self._client.containers(nodes=every) if is_live(one)]
         ended = self._last_known(every, reports)
-        t = time.time_ns() // 1_000_000
+        t = now_ms()
         found: _Samples = []
         for node in every:
             if node.state in GONE:
@@ -124,7 +125,7 @@ def _show(printer: Printer, samples: _Samples, *, first: bool) -> None:
         for node, stat, shown in samples:
             printer.stream_line(view.document(node, stat, shown))
         if not samples:
-            printer.stream_line({"t": time.time_ns() // 1_000_000, "node": None, "containers": []})
+            printer.stream_line({"t": now_ms(), "node": None, "containers": []})
         return
     rows = [row for _, stat, shown in samples for row in (stat, *shown)]
     printer.listing(

@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
+from ...clock import now_ms
 from ...records.lifetimes import STAY
 from ...records.reports import ApplicationReport, ClusterInfo, NodeReport, NodeState
 from ...views import applications as application_view
@@ -15,7 +16,7 @@ from ...views import cluster as cluster_view
 from ...views.columns import or_dash
 from ...views.html import Html, facts, join, link, meter, moment, section, stacked, state, table, tag, tiles
 from ...views.text import number_of, span
-from ..data import ClusterData, now_ms
+from ..data import ClusterData
 from ..http import not_found
 from ..queries import chosen_nodes, nodes_in
 from ..routes import Document, Route, route, routes_of

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from executor.records import ContainerExitStatus, Resource
 
+from ...clock import now_ms
 from ...errors import YoppError
 from ...records.client_protocol import GetClusterInfoRequest
 from ...records.container_protocol import GetNodeInfoResponse
@@ -21,7 +22,7 @@ from ...views.rest.node import by_application
 from ...views.text import harmless, megabytes, span
 from .. import logs
 from ..calls import call_daemon
-from ..data import RM_SECONDS, NodeData, now_ms
+from ..data import RM_SECONDS, NodeData
 from ..http import bad_request, not_found, require_owner
 from ..queries import whole
 from ..routes import Route, route, routes_of

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from executor.records import ExecutionType, Resource, ResourceInformation
 
+from ...clock import now_ms
 from ...records.reports import (
     ApplicationAttemptReport,
     ApplicationReport,
@@ -24,7 +25,6 @@ from ...views.columns import STATE, TIME, Column
 from ...views.html import Html, Keyed, join, link, meter, moment, section, shares, stacked, state, table, tag
 from ...views.rest.mapreduce import FAILED, KILLED, RUNNING, SUCCEEDED, JobView, Task, is_measured
 from ...views.text import megabytes, of_megabytes, span
-from ..data import now_ms
 from .frame import path
 
 T = TypeVar("T")
