@@ -186,3 +186,14 @@ def test_what_hadoops_daemons_serve_beside_their_pages(web: WebCluster) -> None:
     )
     for name in ("rm.pid", "..%2Frm.log", "rm.log.x"):
         assert web.rm.get(f"/logs/{name}").status == 404
+
+
+def test_restarted_daemons_have_the_ports_that_they_had(web: WebCluster) -> None:
+    for daemon, site in (("rm", web.rm), ("nm", web.nm)):
+        web.yopp(daemon, "restart")
+        assert site("GET", "/").status in (200, 302)
+        assert (
+            web.yopp.run_dir / f"{'rm' if daemon == 'rm' else 'nm-45454'}.http"
+        ).read_text().strip() == site.address
+    web.yopp("down", "-y")
+    assert not list(web.yopp.run_dir.glob("*.port"))

@@ -52,6 +52,21 @@ def test_a_taken_port_is_refused_or_gives_way() -> None:
         asyncio.run(other.close())
 
 
+def test_a_port_that_nobody_configured_is_kept_over_a_restart() -> None:
+    for address, fallback in (("localhost:0", False), (f"localhost:{free_port()}", True)):
+        port = free_port()
+        listener = listen(address, NAME, loopback_only=True, fallback=fallback, earlier=port)
+        assert listener.port == port and not listener.warning
+        again = listen(address, NAME, loopback_only=True, fallback=True, earlier=port)
+        assert again.port not in (0, port), "somebody else has it by now"
+        for one in (listener, again):
+            asyncio.run(one.close())
+    named = free_port()
+    listener = listen(f"localhost:{named}", NAME, loopback_only=True, earlier=free_port())
+    assert listener.port == named
+    asyncio.run(listener.close())
+
+
 def test_the_next_node_has_the_next_port() -> None:
     port = free_port()
     listener = listen(f"localhost:{port - 3}", NAME, loopback_only=True, offset=3)

@@ -12,7 +12,7 @@ from executor.light import Record
 
 from ..errors import YoppError
 from ..records.lifetimes import STAY
-from .rundir import FIRST_PORT, LAST_PORT, NODES, SITE, TOKEN, RunDir
+from .rundir import FIRST_PORT, LAST_PORT, NODES, PORT, SITE, TOKEN, RunDir
 
 if TYPE_CHECKING:
     from ..settings.loading import Configuration
@@ -81,7 +81,11 @@ def running_configuration(run_dir: RunDir) -> Configuration | None:
 
 def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
     """Remove the files that describe a cluster that has ended. Logs are kept."""
-    for name in (SITE, *(() if keep_plan else (NODES, TOKEN))):
+    names = [SITE]
+    if not keep_plan:
+        with contextlib.suppress(FileNotFoundError):
+            names += [NODES, TOKEN, *(name for name in os.listdir(run_dir.path) if name.endswith(PORT))]
+    for name in names:
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             os.unlink(os.path.join(run_dir.path, name))
     if run_dir.socket_dir != run_dir.path:

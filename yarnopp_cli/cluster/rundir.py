@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from .processes import ProcessId
 
 SITE, NODES, TOKEN = "site.json", "nodes.json", "rest.token"
+PORT = ".port"
+"""The ending of the files with the ports of daemons' pages, which a restarted daemon tries first."""
 """The names of the files of a cluster: its configuration, its planned nodes, the token of its REST API."""
 RECORDS = "containers"
 """The name of the records of containers below an NM's state directory."""
@@ -124,6 +126,13 @@ class RunDir(Record):
     def http_address(self, name: str) -> str:
         """The web address of ``rm`` or ``nm-<port>``; "" while it serves no pages."""
         return (self.read(f"{name}.http") or "").strip()
+
+    def web_port(self, name: str) -> int:
+        """The port of the pages of ``rm`` or ``nm-<port>``, now or when it last ran; 0 if it had none."""
+        text = (self.read(f"{name}{PORT}") or "").strip()
+        return (
+            int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) < 1 << 16 else 0
+        )
 
     def log_file(self, name: str) -> str:
         """The log of ``rm`` or ``nm-<port>``."""

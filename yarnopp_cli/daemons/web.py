@@ -16,6 +16,7 @@ from executor.linux.owners.accounts import user_id
 from executor.settings import ExecutorSettings
 
 from ..cluster.resttoken import keep_token, read_token
+from ..cluster.rundir import PORT
 from ..errors import InvalidPropertyError, YoppError
 from ..machine.calls import CallReceived, PagesServed
 from ..settings.declarations import WebSettings
@@ -87,19 +88,21 @@ class DaemonWeb:
         if not self.may_open:
             return None
         self.may_open = False
+        run_dir, name = self._process.run_dir, self._process.name
         self.listener = listen(
             self._configured,
             self._property,
             loopback_only=self._settings.loopback_only,
             offset=self._offset,
             fallback=self._gives_way,
+            earlier=run_dir.web_port(name),
         )
         self.listener.for_owner_only = self._settings.readers == "owner"
         self.listener.others_submit = self._others_submit
-        run_dir = self._process.run_dir
         keep_token(run_dir)
         self.listener.token = partial(read_token, run_dir)
-        run_dir.write(f"{self._process.name}.http", self.listener.address + "\n")
+        run_dir.write(f"{name}.http", self.listener.address + "\n")
+        run_dir.write(f"{name}{PORT}", f"{self.listener.port}\n")
         return self.listener
 
     def serve(self, *arguments: Any) -> None:

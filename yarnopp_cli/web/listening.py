@@ -141,17 +141,21 @@ class WebListener:
 
 
 def listen(
-    address: str, name: str, *, loopback_only: bool, offset: int = 0, fallback: bool = False
+    address: str, name: str, *, loopback_only: bool, offset: int = 0, fallback: bool = False, earlier: int = 0
 ) -> WebListener:
     """Bind ``address``, the value of property ``name``, with ``offset`` added to the port.
 
-    With ``fallback`` a free port is used if this one is taken, and the listener's warning says so. Raises
+    With ``fallback`` a free port is used if this one is taken, and the listener's warning says so. With that, or where
+    any port may be used, ``earlier`` is tried first: the port that this daemon had before it was restarted. Raises
     InvalidPropertyError for an invalid address, YoppError for one that cannot be bound.
     """
     host, ip, port = parse(address, name, loopback_only=loopback_only)
     wanted = port + offset if port else 0
     if wanted > 65535:
         wanted = 0
+    if earlier and (fallback or not wanted):
+        with contextlib.suppress(OSError):
+            return WebListener(_bind(ip, earlier), host)
     try:
         return WebListener(_bind(ip, wanted), host)
     except OSError as error:
