@@ -428,6 +428,42 @@ def test_only_so_many_ended_applications_are_kept() -> None:
     assert [app.number for app in cluster.context.applications.values()] == [3, 4]
 
 
+def test_memory_and_vcore_seconds_are_of_what_ran_before_between_and_after_lives() -> None:
+    cluster = Kept()
+    node = cluster.node()
+    master = cluster.master()
+    granted = master.allocate(asks(4, Resource(100, 1))).allocated
+
+    def told(index: int, ended: float = 0.0, began: float = 10.0, **more: Any) -> ContainerStatus:
+        make, ms = done if ended else status, cluster.context.ms
+        more["finished_at_ms"] = ms(ended) if ended else 0
+        state = make(granted[index], started_at_ms=ms(began), **more)
+        return replace(state, application_id=master.app_id)
+
+    def counted() -> tuple[int, int]:
+        report = cluster.app(master.app_id)
+        return report.memory_seconds, report.vcore_seconds
+
+    cluster.at(10.0)
+    node.beat(*map(told, range(3)))
+    cluster.at(14.0)
+    node.beat(told(0, 14.0, exit_code=0))
+    assert counted() == (1200, 12)
+    cluster.at(20.0)
+    cluster.restart()
+    master.register()
+    cluster.at(23.0)
+    assert counted() == (1200, 12), "as it was stored last"
+    node.statuses = {one.container_id: one for one in (told(1), told(2, 22.0), told(3, 22.0, 21.0))}
+    node.register()
+    assert counted() == (1200 + 900 + 800 + 100, 30)
+    cluster.at(25.0)
+    node.beat(told(1, 25.0))
+    assert counted() == (3200, 32)
+    cluster.restart()
+    assert counted() == (3200, 32)
+
+
 @pytest.mark.parametrize("kind", ["hosted", "managed", "unmanaged", "with its id"])
 @pytest.mark.parametrize("taken", [True, False])
 def test_a_submission_that_was_not_answered_is_the_same_in_the_next_life(kind: str, taken: bool) -> None:

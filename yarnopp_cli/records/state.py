@@ -55,7 +55,8 @@ class StoredLife(Record):
     hosted master to end. ``succeeded``: the tasks of its last phase that succeeded, as ranges, once it has
     ended. ``history_due``: it has ended, and its history is not kept yet, because some of its containers are
     still live. ``ended_well``: the containers of attempts that had ended which ended with exit code 0 unknown to
-    their masters. ``failures`` counts the attempts that failed by their own fault.
+    their masters. ``failures`` counts the attempts that failed by their own fault. ``counted_until_ms``: what ran until
+    then is in ``memory_seconds`` and ``vcore_seconds``.
     """
 
     id: str
@@ -84,6 +85,7 @@ class StoredLife(Record):
     history_due: bool = False
     ended_well: tuple[str, ...] = ()
     failures: int = 0
+    counted_until_ms: int = 0
 
 
 class StoredTask(Record):

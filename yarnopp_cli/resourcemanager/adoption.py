@@ -144,9 +144,11 @@ class Adoption:
         else:
             self._ledger.enter(container, None, "by an earlier ResourceManager", counted=True)
             container.allocated_at_ms = status.queued_at_ms or container.allocated_at_ms
-        if attempt.ended and status.state is not ContainerState.DONE:
-            self._ledger.observe(container, status)
-            self._ledger.end_at_node(container, Cause(CauseKind.RESOURCEMANAGER), "Its attempt had ended")
+        if status.state is not ContainerState.DONE:
+            attempt.app.count_earlier(size, status, self._rm.now_ms)
+            if attempt.ended:
+                self._ledger.observe(container, status)
+                self._ledger.end_at_node(container, Cause(CauseKind.RESOURCEMANAGER), "Its attempt had ended")
         return container
 
     def ended_unknown(self, status: ContainerStatus) -> None:

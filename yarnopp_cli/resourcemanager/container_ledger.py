@@ -39,6 +39,8 @@ _TOLD = {
     ContainerState.PAUSED: ContainerEvent.PAUSED,
     ContainerState.RESUMING: ContainerEvent.PAUSED,
 }
+STORED_SECONDS = 1.0
+"""How much of what an application's containers used is lost at most with the ResourceManager, of those that end."""
 _NOT_SEEN_RUNNING = (Phase.ALLOCATED, Phase.QUEUED)
 _ON_REQUEST = frozenset(
     {
@@ -184,10 +186,10 @@ class ContainerLedger:
         if container.status is None:
             self._claimed(container)
         self._rm.deadlines.clear(Due(DueKind.UNENDED, container.id))
-        if container.phase in _NOT_SEEN_RUNNING and status.started_at_ms > 0:
-            # It began and ended between two heartbeats.
-            seconds = (status.finished_at_ms - status.started_at_ms) / 1000
-            app.add_seconds(container.resource, seconds)
+        if container.phase in _NOT_SEEN_RUNNING:
+            app.count_earlier(container.resource, status, self._rm.now_ms)
+        if self._rm.now - app.stored_at >= STORED_SECONDS:
+            self._rm.changes.lives[app.id] = app  # what ended containers have used is not told again
         self._rm.history.ended(container.subject, container.status, status)
         container.status = status
         container.finished_at_ms = self._rm.now_ms

@@ -519,6 +519,8 @@ class RMApp:
     ``hosted``: its master lives in this process (``hosting/``); it is unmanaged, too, as no container is its master's.
     ``postponed``: it has not begun, and asks for nothing. ``began_at_ms`` is when it did. ``expires_at_ms``: somebody
     said, while it was postponed, when its lifetime ends, 0 for nobody. ``ended_well``: see ``StoredLife``.
+    ``counted_until`` is when its memory and vcore seconds were last counted, ``counted_before_ms`` until when earlier
+    lives of the RM had counted them; they were last stored at ``stored_at``.
     """
 
     id: str
@@ -561,6 +563,8 @@ class RMApp:
     memory_seconds: float = 0.0
     vcore_seconds: float = 0.0
     counted_until: float = 0.0
+    counted_before_ms: int = 0
+    stored_at: float = 0.0
     preempted: Resource = field(default_factory=Resource)
     preempted_masters: int = 0
     containers_shed: int = 0
@@ -639,6 +643,14 @@ class RMApp:
         """``resource`` was in use for so long."""
         self.memory_seconds += resource.memory * max(0.0, seconds)
         self.vcore_seconds += resource.vcores * max(0.0, seconds)
+
+    def count_earlier(self, resource: Resource, status: ContainerStatus, now_ms: int) -> None:
+        """Add what a container used that ran unseen: between two heartbeats, or while no RM ran."""
+        began = max(status.started_at_ms, self.counted_before_ms)
+        ended = status.finished_at_ms or status.paused_at_ms or now_ms
+        if status.started_at_ms > 0:
+            stood = status.stood_ms if began == status.started_at_ms else 0
+            self.add_seconds(resource, (ended - began - stood) / 1000)
 
     def count_preempted(self, container: RMContainer, seconds: float) -> None:
         """A container that ran for ``seconds`` was taken from it."""

@@ -161,6 +161,7 @@ class Recovery:
         hosted = stored.job is not None
         app = self._manager.enter(context, stored.user, leaf, stored.submitted_at_ms, hosted=hosted)
         app.recovered = True
+        app.counted_before_ms = life.counted_until_ms or self._rm.now_ms
         for name in RESTORED:
             setattr(app, name, getattr(life, name))
         goes_on = hosted and life.state not in FINAL_STATES and not life.postponed

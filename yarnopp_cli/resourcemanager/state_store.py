@@ -137,6 +137,8 @@ class RMStateStore:
 
     def life(self, app: RMApp) -> StoredLife:
         """How far an application is."""
+        app.accrue(self._rm.now)
+        app.stored_at = self._rm.now
         attempt, master = app.attempt, app.attempt.am_container
         where = attempt.am_expected
         if master is not None and attempt.state is not AttemptState.SCHEDULED:
@@ -152,5 +154,6 @@ class RMStateStore:
             state=app.state,
             succeeded=self._hosting.succeeded(app.id),
             history_due=app.id in self._rm.retired,
+            counted_until_ms=self._rm.now_ms,
             **{name: getattr(app, name) for name in RESTORED},
         )
