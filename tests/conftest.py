@@ -20,11 +20,7 @@ ALONE = (
     "live/test_first_instruction.py",
     "live/test_limits.py",
     "live/test_pausing.py",
-    "live/test_policies.py",
-    "live/test_preparing.py",
     "live/test_pressure.py",
-    "live/test_rebalancing.py",
-    "live/test_top.py",
 )
 """Files whose tests measure shares of processors or spans of time: what runs beside them would be measured, too."""
 
