@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from .processes import ProcessId
 
 SITE, NODES, TOKEN = "site.json", "nodes.json", "rest.token"
+"""The names of the files of a cluster: its configuration, its planned nodes, the token of its REST API."""
 PORT = ".port"
 """The ending of the files with the ports of daemons' pages, which a restarted daemon tries first."""
-"""The names of the files of a cluster: its configuration, its planned nodes, the token of its REST API."""
 RECORDS = "containers"
 """The name of the records of containers below an NM's state directory."""
 FIRST_PORT = 45454
