@@ -201,7 +201,9 @@ def short_of_memory() -> Cluster:
     """A cluster whose host counts as short of memory while the load has what it needs and more than one
     container runs."""
     floor = int(available_mb()) - NEEDED_MB - HELD_MB * 3 // 2
-    return Cluster(SHIPPED, f"{FLOOR}={floor}", words=("--conf", SITE), vcores=CORES)
+    return Cluster(
+        SHIPPED, f"{FLOOR}={floor}", words=("--conf", SITE), vcores=CORES, memory=CORES * (HELD_MB + 64)
+    )
 
 
 def _trial(case: Case, clusters: Sequence[Cluster], seconds: float, repeats: bool) -> Sample | None:
