@@ -20,6 +20,7 @@ from yarnopp_cli.records.client_protocol import (
     GetContainersRequest,
     WaitForApplicationsRequest,
 )
+from yarnopp_cli.records.history import EventKind, GetEventsRequest
 from yarnopp_cli.records.methods import Request, ResponseT
 from yarnopp_cli.rpc.blocking import Connection
 
@@ -151,13 +152,17 @@ class Cluster(Home):
                 raise RuntimeError(f"{heavy[0]} is not the least weight after {seconds:g} s")
             time.sleep(0.005)
 
-    def until_accepted(self, number: int, seconds: float = 60.0) -> None:
-        """Wait until so many applications have been submitted that have not ended."""
-        deadline = time.monotonic() + seconds
-        while len(self.call(GetApplicationsRequest(live_only=True)).applications) < number:
-            if time.monotonic() > deadline:
-                raise RuntimeError(f"the job is not submitted after {seconds:g} s")
-            time.sleep(0.02)
+    def last_event(self) -> int:
+        """The number of the last event."""
+        return self.call(GetEventsRequest(newest=True, limit=1)).next
+
+    def until_submitted(self, since: int, seconds: float = 60.0) -> None:
+        """Wait until an application has been submitted after the event ``since``."""
+        request = GetEventsRequest(
+            since=since, kinds=(EventKind.APPLICATION_SUBMITTED,), wait_ms=round(seconds * 1000)
+        )
+        if not self.rm.call(request, timeout=seconds + 5).events:
+            raise RuntimeError(f"the job is not submitted after {seconds:g} s")
 
     def until_idle(self, seconds: float = 300.0) -> None:
         """Wait until every submitted application has ended."""

@@ -222,10 +222,11 @@ def _trial(case: Case, clusters: Sequence[Cluster], seconds: float, repeats: boo
         if case.floor:
             beside = window(load, clusters, seconds)
         else:
+            before = [cluster.last_event() for cluster in clusters]
             for cluster in clusters:
                 start_job(cluster, case, stack)
-            for cluster in clusters:
-                cluster.until_accepted(2 if case.guaranteed and cluster is clusters[0] else 1)
+            for cluster, since in zip(clusters, before, strict=True):
+                cluster.until_submitted(since)
             time.sleep(SETTLING_SECONDS)
             beside = window(load, clusters, seconds)
     figures = {}
