@@ -143,6 +143,11 @@ class ContainerBook:
         return self._tracker.total
 
     @property
+    def awaits_guaranteed(self) -> bool:
+        """Whether guaranteed containers are known to wait for this node."""
+        return self._handover.expects
+
+    @property
     def allocated(self) -> Resource:
         """The allocated resources, including the memory of paused containers."""
         return self._tracker.allocated

@@ -9,6 +9,7 @@ import pytest
 from executor.core import commands as do
 from executor.core import events as happened
 from executor.core.outcome import RESUMED
+from executor.core.scheduler import ContainerScheduler
 from executor.records import (
     ContainerExitStatus,
     ContainerQueuingLimit,
@@ -623,6 +624,24 @@ def test_that_guaranteed_containers_wait_reaches_the_scheduler_and_ends_with_the
     node.tell(lost("gone"))
     node.exited(2, 0)
     assert node.status(4).state is not ContainerState.SCHEDULED
+
+
+def test_an_answer_without_news_is_no_event_for_the_scheduler(
+    node: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It comes up to 250 times a second."""
+    told: list[object] = []
+    handle = ContainerScheduler.handle
+
+    def noted(scheduler: ContainerScheduler, event: happened.Event, now: float) -> list[do.Command]:
+        told.append(event)
+        return handle(scheduler, event, now)
+
+    monkeypatch.setattr(ContainerScheduler, "handle", noted)
+    for waiting in (True, True, None, False, False):
+        node.answer(guaranteed_awaited=waiting)
+    assert [event.waiting for event in told if isinstance(event, happened.GuaranteedAwaited)] == [True, False]
+    assert len(told) == 2
 
 
 def test_a_queuing_limit_reaches_the_scheduler(node: World) -> None:

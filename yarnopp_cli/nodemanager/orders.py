@@ -80,8 +80,8 @@ class ResourceManagerOrders:
             self._pass(events.ApplicationPriorityChanged(changed.application_id, changed.priority))
         if response.resource is not None and response.resource != self._scheduler.total:
             self._pass(events.NodeResized(response.resource))
-        if response.guaranteed_awaited is not None:
-            self._pass(events.GuaranteedAwaited(response.guaranteed_awaited))
+        if response.guaranteed_awaited not in (None, self._scheduler.awaits_guaranteed):
+            self._pass(events.GuaranteedAwaited(bool(response.guaranteed_awaited)))
         if response.queuing_limit != NO_LIMIT:
             self._pass(events.QueuingLimitReceived(response.queuing_limit))
 
