@@ -17,6 +17,7 @@ from ..light import Record
 
 _STOP = 1 << (signal.SIGSTOP - 1)
 _PF_EXITING = 0x4
+_PF_KTHREAD = 0x200000
 PIDS = range(1 << 22)
 """Every pid that Linux gives (PID_MAX_LIMIT), and 0 for none."""
 
@@ -35,6 +36,8 @@ class ProcessStat(Record):
     exiting: bool
     """The kernel is ending it (PF_EXITING): it no longer runs its own code, but is not a zombie yet."""
     threads: int = 1
+    kernel: bool = False
+    """It is a kernel thread (PF_KTHREAD)."""
 
 
 def boot_id() -> str:
@@ -77,6 +80,7 @@ def read_stat(pid: int, *, proc: str = "/proc") -> ProcessStat | None:
         resident_pages=max(0, int(fields[21])),
         exiting=bool(int(fields[6]) & _PF_EXITING),
         threads=int(fields[17]),
+        kernel=bool(int(fields[6]) & _PF_KTHREAD),
     )
 
 

@@ -5,14 +5,12 @@ reads /proc/stat, /proc/meminfo and /proc/pressure in a fraction of a millisecon
 outside yopp seem to use much CPU, it searches for yopp's own daemons and clients, which do not count as
 pressure: at most once a second among all processes, which takes some 20 microseconds for each, and else among
 new ones. While no core is idle, it also looks, as often, for processes outside yopp that wait for the CPU,
-which takes some 20 more. Sources: proc(5),
-Documentation/accounting/psi.rst, Documentation/scheduler/sched-stats.rst.
+which takes some 20 more. ``processes.py`` has both. Sources: proc(5), Documentation/accounting/psi.rst.
 """
 
 from __future__ import annotations
 
 import contextlib
-import math
 import os
 import time
 from collections.abc import Callable, Collection
@@ -30,7 +28,8 @@ from ..cgroups.files import (
     read_paths,
 )
 from ..cgroups.v1 import UNLIMITED
-from ..procfs import ProcessStat, ran_and_waited_ns, read_bytes, read_stat, runnable_threads, scan
+from ..procfs import read_bytes, runnable_threads
+from .processes import LastingProcesses, OwnProcesses, ProcessTable
 
 BUSY = (0, 1, 2, 5, 6)
 """user, nice, system, irq and softirq of a cpu line; steal is not counted, and guest time is included in user."""
@@ -39,11 +38,6 @@ IDLE = (3, 4)
 
 FULL = 0.1
 """The host is full when less than this fraction of it is idle: then somebody may wait for the CPU."""
-
-UNKNOWN = (-1.0, -1.0)
-
-KTHREADD = 2
-"""The parent of all kernel threads."""
 
 COUNTS = 3
 """How many counts of runnable threads make one reading, which is their median."""
@@ -58,9 +52,6 @@ is used again so soon."""
 
 ALL_READINGS = 4
 """How many readings of the host there are to one look at all processes, within ``ALL_SECONDS``."""
-
-LATELY_SECONDS = 3.0
-"""Use and waiting over a longer time say nothing about now."""
 
 
 class HostLimits(Record):
@@ -173,8 +164,9 @@ class HostReader:
         self._others = others
         self._yields = yields
         self._clock = clock
+        self._table = ProcessTable(proc, clock)
         self._own = OwnProcesses(
-            proc, tuple(marker.encode() for marker in markers), hierarchy.encode(), own_pids
+            self._table, tuple(marker.encode() for marker in markers), hierarchy.encode(), own_pids
         )
         self._lasting = LastingProcesses(proc, self._own.is_yopps) if hierarchy else None
         self._last: _Reading | None = None
@@ -199,7 +191,7 @@ class HostReader:
         every = min(max(least, ALL_READINGS * seconds), most)
         due = suspect and self._own.is_due(reading.at, every)
         due = due or (full and self._lasting is not None and self._lasting.is_due(reading.at, every))
-        everything = scan(proc=self._proc) if due else None
+        everything = self._table.read() if due else None
         daemons = self._own.cores(reading.at, everything) if suspect else 0.0
         yopp += daemons
         lasting, waiting, others = -1.0, -1.0, -1
@@ -270,141 +262,6 @@ class HostReader:
 
     def _text(self, name: str, length: int = 8192) -> str:
         return read_bytes(f"{self._proc}/{name}", length).decode("ascii", "replace")
-
-
-class OwnProcesses:
-    """Finds yopp's daemons and clients among all processes, and the CPU time that they use."""
-
-    def __init__(
-        self,
-        proc: str,
-        markers: tuple[bytes, ...],
-        hierarchy: bytes,
-        own_pids: Callable[[], Collection[int]] = tuple,
-    ) -> None:
-        self._own_pids = own_pids
-        self._proc = proc
-        self._markers = frozenset(markers)
-        self._hierarchy = hierarchy
-        self._hertz = os.sysconf("SC_CLK_TCK")
-        self._seen: dict[tuple[int, int], float] = {}
-        self._at = 0.0
-        self._all_at = -math.inf
-        self._others: dict[int, int] = {}
-        """The starts of processes that are not own ones."""
-
-    def is_due(self, now: float, every: float) -> bool:
-        """Whether it needs all processes, which it is to get ``every`` so many seconds."""
-        return bool(self._markers or self._own_pids()) and now - self._all_at >= every
-
-    def cores(self, now: float, everything: dict[int, ProcessStat] | None) -> float:
-        """The cores that they have used since the last call; a new process counts with its mean since its start.
-        With ``everything``, all processes, none is taken for one that had its pid before.
-        """
-        known = self._own_pids()
-        if not self._markers and not known:
-            return 0.0
-        booted = time.clock_gettime(time.CLOCK_BOOTTIME)
-        used, seen, others = 0.0, {}, {} if everything is not None else self._others
-        for pid, stat in (self._new() if everything is None else everything).items():
-            seconds, age = stat.cpu_ticks / self._hertz, booted - stat.start / self._hertz
-            if pid in known:
-                own = not self._is_contained(pid)
-            else:
-                own = self._others.get(pid) != stat.start and self._is_own(pid)
-            if not own:
-                if age > 1.0:  # a younger one may still execute another program
-                    others[pid] = stat.start
-                continue
-            key = (pid, stat.start)
-            seen[key] = seconds
-            if key in self._seen and now > self._at:
-                used += max(0.0, seconds - self._seen[key]) / (now - self._at)
-            else:
-                used += seconds / max(age, 0.02)
-        if everything is not None:
-            self._all_at = now
-        self._seen, self._others, self._at = seen, others, now
-        return used
-
-    def _new(self) -> dict[int, ProcessStat]:
-        """Own processes, and those that nothing is known of yet."""
-        pids = (int(name) for name in os.listdir(self._proc) if name.isdigit())
-        stats = (read_stat(pid, proc=self._proc) for pid in pids if pid not in self._others)
-        return {stat.pid: stat for stat in stats if stat is not None}
-
-    def is_yopps(self, pid: int) -> bool:
-        """Whether a process is a daemon, a client, or in a container."""
-        return self._is_contained(pid) or pid in self._own_pids() or self._is_own(pid)
-
-    def _is_own(self, pid: int) -> bool:
-        words = read_bytes(f"{self._proc}/{pid}/cmdline", 4096).split(b"\0")[:5]
-        name = words[0].rpartition(b"/")[2]
-        if name.startswith(b"python"):  # what it runs is a module or a script
-            if b"-m" in words[:-1]:
-                name = words[words.index(b"-m") + 1].partition(b".")[0]
-            else:
-                name = words[1].rpartition(b"/")[2] if len(words) > 1 else b""
-        if name not in self._markers:
-            return False
-        return not self._is_contained(pid)
-
-    def _is_contained(self, pid: int) -> bool:
-        """Whether a process runs in a container, where its use is counted."""
-        return self._hierarchy != b"" and self._hierarchy in read_bytes(f"{self._proc}/{pid}/cgroup", 8192)
-
-
-class LastingProcesses:
-    """Measures how long processes ran, and waited for the CPU, except those for which ``is_yopps`` is true."""
-
-    def __init__(self, proc: str, is_yopps: Callable[[int], bool]) -> None:
-        self._proc = proc
-        self._is_yopps = is_yopps
-        self._hertz = os.sysconf("SC_CLK_TCK")
-        self._known: dict[tuple[int, int], bool] = {}
-        self._so_far: dict[tuple[int, int], tuple[int, int]] = {}
-        self._at = -math.inf
-        self._cores = UNKNOWN
-        self._told = True
-
-    def is_due(self, now: float, every: float) -> bool:
-        """Whether it needs all processes, which it is to get ``every`` so many seconds."""
-        return now - self._at >= every or (self._cores == UNKNOWN and self._told)
-
-    def cores(self, now: float, everything: dict[int, ProcessStat] | None) -> tuple[float, float]:
-        """The cores that those used which existed at the last two calls with ``everything``, all processes, and the
-        cores that they and new ones waited for meanwhile; -1 before the second, and if the kernel reports no waiting
-        times.
-
-        Processes that have ended meanwhile, and kernel threads, are not counted.
-        """
-        if everything is None:
-            return self._cores
-        seconds = now - self._at
-        booted = time.clock_gettime(time.CLOCK_BOOTTIME)
-        known, so_far, runs, waits, told = {}, {}, 0, 0, False
-        for pid, stat in everything.items():
-            if KTHREADD in (pid, stat.parent):
-                continue
-            key, age = (pid, stat.start), booted - stat.start / self._hertz
-            yopps = self._known.get(key)
-            if yopps is None:
-                yopps = self._is_yopps(pid)
-            if age > 1.0:  # a younger one may still join a cgroup, or execute another program
-                known[key] = yopps
-            if yopps:
-                continue
-            ran, waited = so_far[key] = ran_and_waited_ns(pid, stat.threads, proc=self._proc)
-            told = told or waited > 0
-            if (before := self._so_far.get(key)) is not None:
-                runs += max(0, ran - before[0])
-                waits += max(0, waited - before[1])
-            elif age <= seconds:
-                waits += waited
-        lately = told and seconds <= LATELY_SECONDS
-        self._known, self._so_far, self._at, self._told = known, so_far, now, told
-        self._cores = (runs / 1e9 / seconds, waits / 1e9 / seconds) if lately and seconds > 0 else UNKNOWN
-        return self._cores
 
 
 def node_utilization() -> ResourceUtilization:

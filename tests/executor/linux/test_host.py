@@ -11,7 +11,8 @@ from unittest import mock
 import pytest
 
 from executor.linux.procfs import scan
-from executor.linux.watching.host import HostReader, LastingProcesses
+from executor.linux.watching.host import HostReader
+from executor.linux.watching.processes import LastingProcesses
 from executor.records import HostUtilization
 
 from ...steps import steps
@@ -191,7 +192,7 @@ def test_where_nobodys_wait_is_told_they_are_asked_once_a_second(tmp_path: Path)
     proc = FakeProc(tmp_path)
     proc.process(7, "make all", 1.0, 1000)
     lasting = LastingProcesses(str(tmp_path), lambda pid: False)
-    with mock.patch("executor.linux.watching.host.ran_and_waited_ns", return_value=(0, 0)) as asked:
+    with mock.patch("executor.linux.watching.processes.ran_and_waited_ns", return_value=(0, 0)) as asked:
         for now in (10.0, 10.25, 10.5, 11.0, 11.25):
             cores = lasting.cores(now, scan(proc=str(tmp_path)) if lasting.is_due(now, 1.0) else None)
             assert cores == (-1.0, -1.0)

@@ -1,0 +1,199 @@
+"""Whose the processes of this host are, how long they ran, and how long they waited for the CPU.
+
+``ProcessTable`` reads all of them, ``OwnProcesses`` tells yopp's daemons and clients, and ``LastingProcesses`` measures
+those outside yopp. What is known of a process is asked again only while that may change: a read of a file in /proc
+takes three system calls, and there are hundreds of processes. Sources: proc(5),
+Documentation/scheduler/sched-stats.rst.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Collection, Container
+
+from ..procfs import ProcessStat, ran_and_waited_ns, read_bytes, read_stat
+
+UNKNOWN = (-1.0, -1.0)
+
+LATELY_SECONDS = 3.0
+"""Use and waiting over a longer time say nothing about now. No pid is used again within a shorter one."""
+
+SETTLED_SECONDS = 1.0
+"""A younger process may still join a cgroup, or execute another program."""
+
+_Key = tuple[int, int]
+"""The pid of a process, and when it started."""
+
+
+class ProcessTable:
+    """The processes of this host, below ``proc``, without kernel threads: those are nobody's work, half of all
+    processes, and read only once."""
+
+    def __init__(self, proc: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self.proc = proc
+        self._clock = clock
+        self._kernel: set[int] = set()
+        self._at = -math.inf
+
+    def read(self, without: Container[int] = ()) -> dict[int, ProcessStat]:
+        """By pid, all but those ``without`` which the caller can do."""
+        now = self._clock()
+        pids = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
+        self._kernel = self._kernel & pids if now - self._at < LATELY_SECONDS else set()
+        self._at = now
+        wanted = (pid for pid in pids - self._kernel if pid not in without)
+        found = {stat.pid: stat for pid in wanted if (stat := read_stat(pid, proc=self.proc)) is not None}
+        kernel = {pid for pid, stat in found.items() if stat.kernel}
+        self._kernel |= kernel
+        return {pid: stat for pid, stat in found.items() if pid not in kernel}
+
+
+class OwnProcesses:
+    """Finds yopp's daemons and clients among all processes, and the CPU time that they use."""
+
+    def __init__(
+        self,
+        table: ProcessTable,
+        markers: tuple[bytes, ...],
+        hierarchy: bytes,
+        own_pids: Callable[[], Collection[int]] = tuple,
+    ) -> None:
+        self._own_pids = own_pids
+        self._table = table
+        self._markers = frozenset(markers)
+        self._hierarchy = hierarchy
+        self._hertz = os.sysconf("SC_CLK_TCK")
+        self._seen: dict[_Key, float] = {}
+        self._at = 0.0
+        self._all_at = -math.inf
+        self._others: dict[int, int] = {}
+        """The starts of processes that are not own ones."""
+        self._named: dict[_Key, bool] = {}
+        self._contained: dict[_Key, bool] = {}
+
+    def is_due(self, now: float, every: float) -> bool:
+        """Whether it needs all processes, which it is to get ``every`` so many seconds."""
+        return bool(self._markers or self._own_pids()) and now - self._all_at >= every
+
+    def cores(self, now: float, everything: dict[int, ProcessStat] | None) -> float:
+        """The cores that they have used since the last call; a new process counts with its mean since its start.
+        With ``everything``, all processes, none is taken for one that had its pid before.
+        """
+        known = self._own_pids()
+        if not self._markers and not known:
+            return 0.0
+        booted = time.clock_gettime(time.CLOCK_BOOTTIME)
+        used, seen, others = 0.0, {}, {} if everything is not None else self._others
+        stats = self._table.read(self._others) if everything is None else everything
+        for pid, stat in stats.items():
+            key, seconds, age = (
+                (pid, stat.start),
+                stat.cpu_ticks / self._hertz,
+                booted - stat.start / self._hertz,
+            )
+            settled = age > SETTLED_SECONDS
+            if pid in known:
+                own = not _remembered(self._contained, key, settled, self._is_contained)
+            else:
+                own = _remembered(self._named, key, settled, self._is_own)
+            if not own:
+                if settled:
+                    others[pid] = stat.start
+                continue
+            seen[key] = seconds
+            if key in self._seen and now > self._at:
+                used += max(0.0, seconds - self._seen[key]) / (now - self._at)
+            else:
+                used += seconds / max(age, 0.02)
+        if everything is not None:
+            self._all_at = now
+            live = {(pid, stat.start) for pid, stat in everything.items()}
+            self._named = {key: answer for key, answer in self._named.items() if key in live}
+            self._contained = {key: answer for key, answer in self._contained.items() if key in live}
+        self._seen, self._others, self._at = seen, others, now
+        return used
+
+    def is_yopps(self, pid: int) -> bool:
+        """Whether a process is a daemon, a client, or in a container."""
+        return self._is_contained(pid) or pid in self._own_pids() or self._is_own(pid)
+
+    def _is_own(self, pid: int) -> bool:
+        words = read_bytes(f"{self._table.proc}/{pid}/cmdline", 4096).split(b"\0")[:5]
+        name = words[0].rpartition(b"/")[2]
+        if name.startswith(b"python"):  # what it runs is a module or a script
+            if b"-m" in words[:-1]:
+                name = words[words.index(b"-m") + 1].partition(b".")[0]
+            else:
+                name = words[1].rpartition(b"/")[2] if len(words) > 1 else b""
+        if name not in self._markers:
+            return False
+        return not self._is_contained(pid)
+
+    def _is_contained(self, pid: int) -> bool:
+        """Whether a process runs in a container, where its use is counted."""
+        return self._hierarchy != b"" and self._hierarchy in read_bytes(
+            f"{self._table.proc}/{pid}/cgroup", 8192
+        )
+
+
+def _remembered(memory: dict[_Key, bool], key: _Key, settled: bool, ask: Callable[[int], bool]) -> bool:
+    """What is true of a process: asked once it is settled, and each time before."""
+    answer = memory.get(key)
+    if answer is None:
+        answer = ask(key[0])
+        if settled:
+            memory[key] = answer
+    return answer
+
+
+class LastingProcesses:
+    """Measures how long processes ran, and waited for the CPU, except those for which ``is_yopps`` is true."""
+
+    def __init__(self, proc: str, is_yopps: Callable[[int], bool]) -> None:
+        self._proc = proc
+        self._is_yopps = is_yopps
+        self._hertz = os.sysconf("SC_CLK_TCK")
+        self._known: dict[_Key, bool] = {}
+        self._so_far: dict[_Key, tuple[int, int]] = {}
+        self._at = -math.inf
+        self._cores = UNKNOWN
+        self._told = True
+
+    def is_due(self, now: float, every: float) -> bool:
+        """Whether it needs all processes, which it is to get ``every`` so many seconds."""
+        return now - self._at >= every or (self._cores == UNKNOWN and self._told)
+
+    def cores(self, now: float, everything: dict[int, ProcessStat] | None) -> tuple[float, float]:
+        """The cores that those used which existed at the last two calls with ``everything``, all processes, and the
+        cores that they and new ones waited for meanwhile; -1 before the second, and if the kernel reports no waiting
+        times.
+
+        Processes that have ended meanwhile are not counted.
+        """
+        if everything is None:
+            return self._cores
+        seconds = now - self._at
+        booted = time.clock_gettime(time.CLOCK_BOOTTIME)
+        known, so_far, runs, waits, told = {}, {}, 0, 0, False
+        for pid, stat in everything.items():
+            key, age = (pid, stat.start), booted - stat.start / self._hertz
+            yopps = self._known.get(key)
+            if yopps is None:
+                yopps = self._is_yopps(pid)
+            if age > SETTLED_SECONDS:
+                known[key] = yopps
+            if yopps:
+                continue
+            ran, waited = so_far[key] = ran_and_waited_ns(pid, stat.threads, proc=self._proc)
+            told = told or waited > 0
+            if (before := self._so_far.get(key)) is not None:
+                runs += max(0, ran - before[0])
+                waits += max(0, waited - before[1])
+            elif age <= seconds:
+                waits += waited
+        lately = told and seconds <= LATELY_SECONDS
+        self._known, self._so_far, self._at, self._told = known, so_far, now, told
+        self._cores = (runs / 1e9 / seconds, waits / 1e9 / seconds) if lately and seconds > 0 else UNKNOWN
+        return self._cores
