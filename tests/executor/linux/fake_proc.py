@@ -46,7 +46,7 @@ class FakeProc:
 
     def process(
         self, pid: int, command: str, seconds: float, age: float, cgroup: str = "0::/", waited: float = 0.0,
-        state: str = "S",
+        state: str = "S", kernel: bool = False,
     ) -> None:  # fmt: skip
         """A process with that command line, CPU time, age and time that it waited for a processor, in seconds."""
         (self.root / str(pid) / "task" / str(pid)).mkdir(parents=True, exist_ok=True)
@@ -54,7 +54,9 @@ class FakeProc:
         start = self.starts.setdefault(pid, new)
         fields = [
             state,
-            *"0" * 10,
+            *"0" * 5,
+            str(0x200000 * kernel),
+            *"0" * 4,
             str(round(seconds * HERTZ)),
             "0",
             "0",

@@ -10,9 +10,9 @@ from unittest import mock
 
 import pytest
 
-from executor.linux.procfs import scan
+from executor.linux.procfs import read_stat, scan
 from executor.linux.watching.host import HostReader
-from executor.linux.watching.processes import LastingProcesses
+from executor.linux.watching.processes import LastingProcesses, ProcessTable
 from executor.records import HostUtilization
 
 from ...steps import steps
@@ -116,6 +116,47 @@ def test_who_is_connected_to_the_node_is_a_client_of_yopp(tmp_path: Path) -> Non
     proc.process(7, "python3 my_master.py", 1.4, 100)
     proc.process(8, "python3 my_simulation.py", 1.5, 100)
     assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).yopp_cpu == pytest.approx(0.8, abs=0.05)
+
+
+def test_a_program_that_was_a_client_and_works_on_is_a_process_outside(tmp_path: Path) -> None:
+    clock, proc, clients = Clock(), FakeProc(tmp_path), [7]
+    reader = HostReader(lambda: 0.0, proc=str(tmp_path), own_pids=lambda: clients, clock=clock)
+    reader.read()
+    found = []
+    for used in (1.0, 1.4, 1.8, 2.2):
+        proc.process(7, "python3 my_experiment.py", used, 100)
+        found.append(next_reading(reader, proc, clock, busy=2.0, yopp=0.0).daemons_cpu)
+        if used == 1.4:
+            clients.clear()
+    assert found[1:] == [pytest.approx(0.8, abs=0.05), 0.0, 0.0]
+
+
+def test_kernel_threads_are_read_once_while_their_pids_are_seen(tmp_path: Path) -> None:
+    proc, clock = FakeProc(tmp_path), Clock()
+    proc.process(2, "", 1.0, 1000, kernel=True)
+    proc.process(7, "make all", 1.0, 1000)
+    table = ProcessTable(str(tmp_path), clock)
+    with mock.patch("executor.linux.watching.processes.read_stat", side_effect=read_stat) as read:
+
+        def pids(without: tuple[int, ...] = ()) -> tuple[list[int], list[int]]:
+            """Those of the table, and those that were read for it."""
+            read.reset_mock()
+            clock.now += 1.0
+            return sorted(table.read(without)), sorted(call.args[0] for call in read.call_args_list)
+
+        assert pids() == ([7], [2, 7])
+        assert pids() == ([7], [7])
+        assert pids(without=(7,)) == ([], [])
+        (tmp_path / "2").rename(tmp_path / "gone")
+        assert pids() == ([7], [7])
+        (tmp_path / "gone").rename(tmp_path / "2")
+        proc.process(2, "make all", 1.0, 1000)
+        assert pids() == ([2, 7], [2, 7]), "it is another one"
+        proc.process(2, "", 1.0, 1000, kernel=True)
+        assert pids() == ([7], [2, 7])
+        proc.process(2, "make all", 1.0, 1000)
+        clock.now += 10.0
+        assert pids() == ([2, 7], [2, 7]), "nobody has looked for long"
 
 
 def test_they_are_not_looked_for_where_nobody_uses_much(tmp_path: Path) -> None:
