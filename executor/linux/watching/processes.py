@@ -70,8 +70,8 @@ class OwnProcesses:
         self._all_at = -math.inf
         self._others: dict[int, int] = {}
         """The starts of processes that are not own ones."""
-        self._named: dict[_Key, bool] = {}
-        self._contained: dict[_Key, bool] = {}
+        self._named: set[_Key] = set()
+        """Own ones by what they run, which are not asked again."""
 
     def is_due(self, now: float, every: float) -> bool:
         """Whether it needs all processes, which it is to get ``every`` so many seconds."""
@@ -88,16 +88,13 @@ class OwnProcesses:
         used, seen, others = 0.0, {}, {} if everything is not None else self._others
         stats = self._table.read(self._others) if everything is None else everything
         for pid, stat in stats.items():
-            key, seconds, age = (
-                (pid, stat.start),
-                stat.cpu_ticks / self._hertz,
-                booted - stat.start / self._hertz,
-            )
+            key, seconds = (pid, stat.start), stat.cpu_ticks / self._hertz
+            age = booted - stat.start / self._hertz
             settled = age > SETTLED_SECONDS
-            if pid in known:
-                own = not _remembered(self._contained, key, settled, self._is_contained)
-            else:
-                own = _remembered(self._named, key, settled, self._is_own)
+            named = key in self._named or (self._others.get(pid) != stat.start and self._is_own(pid))
+            if named and settled:
+                self._named.add(key)
+            own = named or (pid in known and not self._is_contained(pid))
             if not own:
                 if settled:
                     others[pid] = stat.start
@@ -109,9 +106,7 @@ class OwnProcesses:
                 used += seconds / max(age, 0.02)
         if everything is not None:
             self._all_at = now
-            live = {(pid, stat.start) for pid, stat in everything.items()}
-            self._named = {key: answer for key, answer in self._named.items() if key in live}
-            self._contained = {key: answer for key, answer in self._contained.items() if key in live}
+            self._named &= seen.keys()
         self._seen, self._others, self._at = seen, others, now
         return used
 
@@ -136,16 +131,6 @@ class OwnProcesses:
         return self._hierarchy != b"" and self._hierarchy in read_bytes(
             f"{self._table.proc}/{pid}/cgroup", 8192
         )
-
-
-def _remembered(memory: dict[_Key, bool], key: _Key, settled: bool, ask: Callable[[int], bool]) -> bool:
-    """What is true of a process: asked once it is settled, and each time before."""
-    answer = memory.get(key)
-    if answer is None:
-        answer = ask(key[0])
-        if settled:
-            memory[key] = answer
-    return answer
 
 
 class LastingProcesses:
