@@ -77,6 +77,7 @@ class Load:
     lateness: Callable[[], list[float]] = list
     settled: float = 0.5
     """The work after which the load counts as started."""
+    takes_memory: bool = False
 
 
 @contextlib.contextmanager
@@ -136,7 +137,7 @@ def taking() -> Iterator[Load]:
         path = Path(folder, "done")
         path.touch()
         with _running([sys.executable, "-S", "-E", "-c", TAKER, str(path)]) as roots:
-            yield Load(roots, lambda: float(path.stat().st_size), settled=2)
+            yield Load(roots, lambda: float(path.stat().st_size), settled=2, takes_memory=True)
 
 
 @contextlib.contextmanager

@@ -83,35 +83,21 @@ def until_at_work(load: Load, seconds: float = 10.0) -> None:
 
 
 def window(load: Load, clusters: list[Cluster], seconds: float) -> Window:
-    """Wait for ``seconds``, and return what happened meanwhile."""
+    """Wait for ``seconds``, and return what happened meanwhile. What takes CPU time itself is read before and after."""
 
-    def now() -> tuple[float, ...]:
-        return (
-            time.monotonic(),
-            load.work(),
-            own_seconds(load.roots),
-            *yopp_seconds(clusters),
-            busy_seconds(),
-            len(load.lateness()),
-        )
+    def work() -> tuple[float, ...]:
+        return time.monotonic(), load.work(), own_seconds(load.roots), busy_seconds()
 
-    before, least, end = now(), float("inf"), time.monotonic() + seconds
+    daemons_and_inside, late = yopp_seconds(clusters), len(load.lateness())
+    before, least, end = work(), available_mb(), time.monotonic() + seconds
     while (left := end - time.monotonic()) > 0:
-        time.sleep(min(0.05, left))
+        time.sleep(min(0.05, left) if load.takes_memory else left)
         least = min(least, available_mb())
-    after = now()
-    passed, *used, _ = (end - begin for begin, end in zip(before, after, strict=True))
-    work, own, inside, daemons, busy = (one / passed for one in used)
-    return Window(
-        passed,
-        work,
-        own,
-        inside,
-        daemons,
-        busy,
-        load.lateness()[int(before[-1]) :],
-        least,
-    )
+    after = work()
+    passed, *used = (end - begin for begin, end in zip(before, after, strict=True))
+    used += (end - begin for begin, end in zip(daemons_and_inside, yopp_seconds(clusters), strict=True))
+    done, own, busy, inside, daemons = (one / passed for one in used)
+    return Window(passed, done, own, inside, daemons, busy, load.lateness()[late:], least)
 
 
 @dataclass(frozen=True)

@@ -259,7 +259,7 @@ class LinuxContainerExecutor:
     def _sampled(self, event: UsageSampled | NodeUtilizationSampled) -> None:
         self._post(event)
         if isinstance(event, UsageSampled):
-            self._weights.check()
+            self._weights.revise()
 
     def _running(self) -> dict[str, bool]:
         return {

@@ -7,6 +7,7 @@ containers are paused.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import time
@@ -25,13 +26,15 @@ from .threads import beside
 LOG = logging.getLogger(__name__)
 
 QUICK_SECONDS = 0.003
-"""How long the loop itself checks whether processes are stopped, before a thread does."""
+"""How long the loop itself checks whether processes are stopped, before it waits between two looks; a look that takes
+longer is made by a thread."""
 SETTLE_SECONDS = 1.8
 """A process that still runs this long after SIGSTOP will not stop soon. It stops when it is next scheduled,
 and processes with the least weight wait for that (``FREEZE_SECONDS`` of the freezers)."""
 
-LONGEST_PAUSE = 0.01
-"""The longest time between two looks at processes that do not stop: each look takes CPU time, of which they lack."""
+LATER, SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 0.0005, 0.2
+"""Processes that do not stop are looked at again after so great a part of the time that they have taken already, and
+after so many seconds at least and at most: each look takes CPU time, of which they lack."""
 
 STARVED_SECONDS = 30.0
 """How long to wait for a container whose processes get no CPU."""
@@ -48,23 +51,24 @@ class Stopping:
     def __init__(self, list_processes: Callable[[], list[int]]) -> None:
         self._list = list_processes
         self._told: set[int] = set()
+        self.is_quick = False
+        """Whether the last look at them was short enough for the loop."""
 
-    def advance(self, seconds: float, pause: float = 0.0) -> int | None:
-        """Continue to stop the processes for at most ``seconds``, sleeping ``pause`` after the first round, and then
-        longer each time, up to LONGEST_PAUSE.
+    def advance(self, seconds: float = 0.0) -> int | None:
+        """Continue to stop the processes for at most ``seconds``, at least once.
 
         Returns how many processes are stopped; None if not all are yet, or there is no process (yet).
         """
-        until = time.monotonic() + seconds
+        begun = now = time.monotonic()
         while True:
-            processes = self._list()
-            if self._round(processes):
+            before, processes = now, self._list()
+            stopped = self._round(processes)
+            now = time.monotonic()
+            self.is_quick = now - before < QUICK_SECONDS
+            if stopped:
                 return len(processes)
-            if time.monotonic() >= until:
+            if now - begun >= seconds:
                 return None
-            if pause:
-                time.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
 
     def _round(self, processes: list[int]) -> bool:
         """Send SIGSTOP to all processes that did not get it yet. Returns whether none was new and all are
@@ -154,9 +158,7 @@ class Pauser:
         try:
             async with self._hastened(held, 0):
                 starved = self._starved(held)
-                while (
-                    stopped := await self._in_thread(stopping.advance, SETTLE_SECONDS, 0.0005)
-                ) is None and starved():
+                while (stopped := await self._settled(stopping)) is None and starved():
                     pass
         except OSError as error:
             self._failed(held, str(error))
@@ -164,6 +166,16 @@ class Pauser:
         finally:
             held.pausing = False
         self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
+
+    async def _settled(self, stopping: Stopping) -> int | None:
+        """What ``stopping`` has reached in SETTLE_SECONDS, or earlier."""
+        begun = self._loop.time()
+        while True:
+            stopped = stopping.advance() if stopping.is_quick else await self._in_thread(stopping.advance)
+            passed = self._loop.time() - begun
+            if stopped is not None or passed >= SETTLE_SECONDS:
+                return stopped
+            await asyncio.sleep(min(max(SHORTEST_PAUSE, LATER * passed), LONGEST_PAUSE))
 
     @asynccontextmanager
     async def _hastened(self, held: LiveContainer, seconds: float) -> AsyncIterator[None]:

@@ -12,13 +12,14 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from ...light import Record, field, replace
 from ...records import MIB, CgroupLimits, ContainerUsage
 from ..procfs import Traces, read_bytes, send, wait_until
 from .files import UnifiedFiles, at, figures, group_processes
-from .gauges import Gauges, read_gauge
+from .gauges import Gauges, beginning, read_gauge
 from .groups import (
     KILL_DEADLINE_SECONDS,
     check_name,
@@ -389,14 +390,15 @@ class GroupDriver(CgroupDriver):
         if lent is not None:
             return lent.usage(now, len(lent.processes()))
         gauges = self._gauges(lambda controller: self._group(controller, container_id))
+        read = cache(beginning)  # several figures may be in one file
         memory, peak = int(read_gauge(gauges.memory_bytes)), int(read_gauge(gauges.memory_peak_bytes))
         # memory.peak came with Linux 5.19; on older kernels the highest sample is used.
         peak = self._peaks[container_id] = max(peak, memory, self._peaks.get(container_id, 0))
         return ContainerUsage(
-            cpu_seconds=read_gauge(gauges.cpu_seconds),
+            cpu_seconds=read_gauge(gauges.cpu_seconds, read),
             memory_bytes=memory,
             memory_peak_bytes=peak,
-            throttled_seconds=read_gauge(gauges.throttled_seconds),
+            throttled_seconds=read_gauge(gauges.throttled_seconds, read),
             oom_kills=int(read_gauge(gauges.oom_kills)),
             processes=len(group_processes(self._groups(container_id)[0])),
             sampled_at=now,

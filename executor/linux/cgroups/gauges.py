@@ -30,11 +30,12 @@ class Gauges(Record):
     peak_of_file: bool = False
 
 
-def _beginning(path: str) -> bytes:
+def beginning(path: str) -> bytes:
+    """The text of a small file; empty if it does not exist."""
     return read_bytes(path, 4096)
 
 
-def read_gauge(gauge: Gauge | None, read: Callable[[str], bytes] = _beginning) -> float:
+def read_gauge(gauge: Gauge | None, read: Callable[[str], bytes] = beginning) -> float:
     """A figure; 0 if the file or the cgroup does not exist. ``read`` returns the text of a file, or raises
     OSError."""
     if gauge is None:

@@ -27,6 +27,9 @@ LOG = logging.getLogger(__name__)
 LOWER_SECONDS = 0.05
 """How long a node keeps the weight of guaranteed containers that have ended."""
 
+REVISE_SECONDS = 1.0
+"""The least time between two looks at what other nodes have written: each reads the weights of all of them."""
+
 ATTEMPTS = 5
 """How often a sum is written again if it changes meanwhile; an error that remains is corrected the next time."""
 
@@ -133,6 +136,7 @@ class NodeWeight:
         self._vcores: float | None = None
         self._written: float | None = None
         self._pending: asyncio.Handle | None = None
+        self._checked_at = 0.0
 
     def set(self, vcores: float) -> None:
         """Set how many vcores the guaranteed containers have together."""
@@ -148,9 +152,15 @@ class NodeWeight:
     def check(self) -> None:
         """Write the weights that differ: another node may have disappeared, or have written at the same time."""
         self._cancel()
+        self._checked_at = self._loop.time()
         if self._weights is not None and self._vcores is not None:
             self._weights.set(self._vcores)
             self._written = self._vcores
+
+    def revise(self) -> None:
+        """``check``, if the last one is some time ago."""
+        if self._loop.time() - self._checked_at >= REVISE_SECONDS:
+            self.check()
 
     def finish(self) -> None:
         """Write a pending weight now, and nothing after it."""

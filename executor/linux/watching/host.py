@@ -5,17 +5,19 @@ reads /proc/stat, /proc/meminfo and /proc/pressure in a fraction of a millisecon
 outside yopp seem to use much CPU, it searches for yopp's own daemons and clients, which do not count as
 pressure: at most once a second among all processes, which takes some 20 microseconds for each, and else among
 new ones. While no core is idle, it also looks, as often, for processes outside yopp that wait for the CPU,
-which takes some 20 more. ``processes.py`` has both. Sources: proc(5), Documentation/accounting/psi.rst.
+which takes some 20 more. ``processes.py`` has both. While processes outside yopp use all cores, a ``glance``
+suffices most of the time. Sources: proc(5), Documentation/accounting/psi.rst.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import time
 from collections.abc import Callable, Collection
 
-from ...light import Record
+from ...light import Record, replace
 from ...records import HostUtilization, ResourceUtilization
 from ..cgroups.files import (
     CpuFiles,
@@ -38,6 +40,13 @@ IDLE = (3, 4)
 
 FULL = 0.1
 """The host is full when less than this fraction of it is idle: then somebody may wait for the CPU."""
+
+FILLED, LITTLE = 0.2, 0.05
+"""Processes outside yopp fill the host when all but so many cores are theirs, and containers use at most so many: more
+than all cores they cannot need, and they have lost next to nothing. So what they wait for changes no decision."""
+
+GLANCE_SECONDS = 5.0
+"""How long it is believed that they do, and that yopp's daemons and clients use as little as when looked at."""
 
 COUNTS = 3
 """How many counts of runnable threads make one reading, which is their median."""
@@ -125,6 +134,26 @@ def _quota_and_memory(mount: Mount, level: str) -> tuple[float | None, int | Non
     return quota / period if limited else None, memory if 0 < memory < UNLIMITED else None
 
 
+class _Passed(Record):
+    """What happened between two readings, in cores; ``stalled`` is a fraction of the time, -1 if unknown."""
+
+    seconds: float
+    cores: int
+    cpu: float
+    idle: float
+    yopp: float
+    stalled: float
+
+    @property
+    def outside(self) -> float:
+        """What all but containers used."""
+        return self.cpu - self.yopp
+
+    def is_filled(self, daemons: float) -> bool:
+        """Whether processes outside yopp fill the host, if yopp's daemons and clients used so many cores."""
+        return self.outside - daemons >= self.cores - FILLED and self.yopp <= LITTLE
+
+
 class _Reading(Record):
     at: float
     busy: int
@@ -133,6 +162,25 @@ class _Reading(Record):
     cores: int
     yopp_seconds: float
     stalled_us: int | None
+    made: int | None
+    """How many processes have been made so far."""
+
+    def since(self, last: _Reading) -> _Passed | None:
+        """What happened since the last one; None if the counters have not changed."""
+        ticks, seconds = self.everything - last.everything, self.at - last.at
+        if ticks <= 0 or seconds <= 0:
+            return None
+        stalled = -1.0
+        if self.stalled_us is not None and last.stalled_us is not None:
+            stalled = min(1.0, (self.stalled_us - last.stalled_us) / 1e6 / seconds)
+        return _Passed(
+            seconds=seconds,
+            cores=self.cores,
+            cpu=self.cores * (self.busy - last.busy) / ticks,
+            idle=self.cores * (self.idle - last.idle) / ticks,
+            yopp=max(0.0, self.yopp_seconds - last.yopp_seconds) / seconds,
+            stalled=stalled,
+        )
 
 
 class HostReader:
@@ -164,65 +212,91 @@ class HostReader:
         self._others = others
         self._yields = yields
         self._clock = clock
-        self._table = ProcessTable(proc, clock)
+        self._table = ProcessTable(proc, lambda: None if self._last is None else self._last.made)
         self._own = OwnProcesses(
             self._table, tuple(marker.encode() for marker in markers), hierarchy.encode(), own_pids
         )
         self._lasting = LastingProcesses(proc, self._own.is_yopps) if hierarchy else None
         self._last: _Reading | None = None
+        self._daemons = 0.0
+        self._filled_at = -math.inf
+        """When all processes were last looked at, if those outside filled the host."""
+
+    def begin(self) -> None:
+        """Set the zero of the counters. What is known of processes remains."""
+        self._last, self._filled_at = self._counters(), -math.inf
 
     def read(self) -> HostUtilization | None:
         """The host since the last call; None the first time, and if the counters have not changed."""
         begun = time.thread_time()
         reading, last = self._counters(), self._last
-        self._last = reading
-        if last is None:
+        self._last, self._filled_at = reading, -math.inf
+        if last is None or (passed := reading.since(last)) is None:
             return None
-        ticks, seconds = reading.everything - last.everything, reading.at - last.at
-        if ticks <= 0 or seconds <= 0:
-            return None
-        runnable = self._runnable()
-        cpu = reading.cores * (reading.busy - last.busy) / ticks
-        idle = reading.cores * (reading.idle - last.idle) / ticks
-        yopp = max(0.0, reading.yopp_seconds - last.yopp_seconds) / seconds
-        suspect = cpu - yopp >= self._suspicious
-        full = idle < FULL * reading.cores
+        runnable = self._runnable(COUNTS)
+        suspect = passed.outside >= self._suspicious
+        full = passed.idle < FULL * reading.cores
         least, most = ALL_SECONDS
-        every = min(max(least, ALL_READINGS * seconds), most)
+        every = min(max(least, ALL_READINGS * passed.seconds), most)
         due = suspect and self._own.is_due(reading.at, every)
-        due = due or (full and self._lasting is not None and self._lasting.is_due(reading.at, every))
+        if full and self._lasting is not None and not passed.is_filled(self._daemons):
+            due = due or self._lasting.is_due(reading.at, every)
         everything = self._table.read() if due else None
-        daemons = self._own.cores(reading.at, everything) if suspect else 0.0
-        yopp += daemons
+        self._daemons = self._own.cores(reading.at, everything) if suspect else 0.0
+        filled = passed.is_filled(self._daemons)
+        if filled and everything is not None:
+            self._filled_at = reading.at
         lasting, waiting, others = -1.0, -1.0, -1
-        if self._lasting is not None:
-            lasting, waiting = self._lasting.cores(reading.at, everything) if full else (-1.0, 0.0)
-        if full:
+        if self._lasting is not None and not full:
+            waiting = 0.0
+        elif self._lasting is not None and not filled:
+            lasting, waiting = self._lasting.cores(reading.at, everything)
+        if full and not filled:
             others = runnable_threads(self._others(), proc=self._proc)
-        stalled = -1.0
-        if reading.stalled_us is not None and last.stalled_us is not None:
-            stalled = min(1.0, (reading.stalled_us - last.stalled_us) / 1e6 / seconds)
-        memory = self._memory()
-        return HostUtilization(
-            cores=reading.cores,
-            cpu=cpu,
-            idle=idle,
-            yopp_cpu=min(yopp, cpu),
-            runnable=max(runnable - 1, 0),  # the reader itself runs, too
+        told = self._told(reading, passed, runnable)
+        return replace(
+            told,
             outside_lasting=lasting,
             outside_waiting=waiting,
-            yields=self._yields,
-            memory_total=memory.get("MemTotal", 0),
-            memory_available=memory.get("MemAvailable", 0),
-            swap_free=memory.get("SwapFree", 0),
-            memory_stalled=stalled,
-            daemons_cpu=daemons,
             runnable_others=others,
             cost=time.thread_time() - begun,
         )
 
+    def glance(self) -> HostUtilization | None:
+        """The same by counters alone, without a look at processes or a pause, while those outside fill the host, which
+        ``read`` found a short while ago; None if they do not, or that is too long ago: then ``read``."""
+        last = self._last
+        if last is None or self._clock() - self._filled_at > GLANCE_SECONDS:
+            return None
+        begun = time.thread_time()
+        reading = self._counters()
+        passed = reading.since(last)
+        if passed is None or not passed.is_filled(self._daemons):
+            return None
+        self._last = reading
+        return replace(self._told(reading, passed, self._runnable(1)), cost=time.thread_time() - begun)
+
+    def _told(self, reading: _Reading, passed: _Passed, runnable: int) -> HostUtilization:
+        """What both kinds of readings tell."""
+        memory = self._memory()
+        return HostUtilization(
+            cores=reading.cores,
+            cpu=passed.cpu,
+            idle=passed.idle,
+            yopp_cpu=min(passed.yopp + self._daemons, passed.cpu),
+            runnable=max(runnable - 1, 0),  # the reader itself runs, too
+            yields=self._yields,
+            memory_total=memory.get("MemTotal", 0),
+            memory_available=memory.get("MemAvailable", 0),
+            swap_free=memory.get("SwapFree", 0),
+            memory_stalled=passed.stalled,
+            daemons_cpu=self._daemons,
+        )
+
     def _counters(self) -> _Reading:
-        first, *lines = self._text("stat", 65536).splitlines() or [""]
+        text = self._text("stat", 65536)
+        first, *lines = text.splitlines() or [""]
+        made = text.partition("\nprocesses ")[2].partition("\n")[0]
         figures = [int(word) for word in first.split()[1:9]]
         figures += [0] * (8 - len(figures))
         cores = sum(line.startswith("cpu") for line in lines)
@@ -234,17 +308,18 @@ class HostReader:
             cores=max(cores, 1),
             yopp_seconds=self._yopp_seconds(),
             stalled_us=self._stalled(),
+            made=int(made) if made.isdigit() else None,
         )
 
-    def _runnable(self) -> int:
-        """The threads that run or wait for the CPU, this one included."""
+    def _runnable(self, times: int) -> int:
+        """The threads that run or wait for the CPU, this one included: the median of so many counts."""
         counts: list[int] = []
-        while len(counts) < COUNTS:
+        while len(counts) < times:
             if counts:
                 time.sleep(COUNT_SECONDS)
             running = self._text("loadavg").split()[3:4]
             counts.append(int(running[0].partition("/")[0]) if running else 1)
-        return sorted(counts)[COUNTS // 2]
+        return sorted(counts)[times // 2]
 
     def _stalled(self) -> int | None:
         for line in self._text("pressure/memory").splitlines():
@@ -268,7 +343,7 @@ def node_utilization() -> ResourceUtilization:
     """The whole host: the memory that is not available, and the cores that were busy since the last call."""
     import psutil
 
-    memory = psutil.virtual_memory()
-    busy = psutil.cpu_percent(interval=None) / 100 * (psutil.cpu_count() or 1)
+    memory, cores = psutil.virtual_memory(), os.cpu_count() or 1
+    busy = psutil.cpu_percent(interval=None) / 100 * cores
     used = int(memory.total - memory.available)
-    return ResourceUtilization(used, busy, os.getloadavg()[0], int(memory.total), os.cpu_count() or 0)
+    return ResourceUtilization(used, busy, os.getloadavg()[0], int(memory.total), cores)

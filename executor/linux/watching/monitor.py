@@ -11,7 +11,8 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from functools import cache
 
 from ...core.events import NodeUtilizationSampled, UsageSampled
 from ...light import replace
@@ -24,10 +25,10 @@ from .host import HostReader, node_utilization
 LOG = logging.getLogger(__name__)
 
 INLINE_SECONDS = 0.003
-"""Passes shorter than this run on the loop."""
+"""Passes that take less CPU time than this run on the loop."""
 
 OFTEN_SECONDS = 0.005
-"""Passes longer than this keep to the normal interval while the host is watched."""
+"""Passes that take more keep to the normal interval while the host is watched."""
 
 SPREAD = 0.2
 """The part by which each interval is shorter or longer, by chance, while the host is watched: the nodes of a host that
@@ -73,7 +74,7 @@ class Monitor:
         self._loop = context.loop
         self._containers = containers
         self._post = post
-        self._make_host = make_host
+        self._host = make_host(lambda: self._cpu_seconds)
         self._interval = interval_ms / 1000
         self._written, self._stored = written, stored
         for one in self._seldom():
@@ -109,11 +110,11 @@ class Monitor:
             self._watching.cancel()
             self._watching = None
         elif self._watching is None and interval_ms > 0:
-            self._watching = self._loop.create_task(self._watch(self._make_host(lambda: self._cpu_seconds)))
+            self._watching = self._loop.create_task(self._watch())
 
-    async def _watch(self, host: HostReader) -> None:
+    async def _watch(self) -> None:
         with contextlib.suppress(OSError):
-            host.read()  # the first reading only sets the zero of its counters
+            self._host.begin()
         due = self._loop.time() - self._watched / 2  # containers have just begun
         while True:
             due = max(due + self._watched * random.uniform(1 - SPREAD, 1 + SPREAD), self._loop.time())
@@ -121,11 +122,11 @@ class Monitor:
                 due, self._next = self._loop.time() + self._next, 0.0
             await asyncio.sleep(due - self._loop.time())
             try:
-                await self._look(host)
+                await self._look()
             except OSError as error:  # e.g. no file descriptor is free
                 LOG.warning("nothing is measured: %s", error)
 
-    async def _look(self, host: HostReader) -> None:
+    async def _look(self) -> None:
         names = self._containers()
         due = self._clock() - self._sampled_at >= self._interval
         sampled = None
@@ -138,7 +139,7 @@ class Monitor:
             self._paused = names
             self._count(sampled)
             self._post(sampled)
-        utilization = await beside(None, host.read)
+        utilization = self._host.glance() or await beside(None, self._host.read)
         if utilization is not None:
             self._post(NodeUtilizationSampled(utilization))
 
@@ -163,16 +164,16 @@ class Monitor:
                 continue
             self._post(sampled)
 
-    def sample(self, names: Iterable[str]) -> UsageSampled:
+    def sample(self, names: Mapping[str, bool]) -> UsageSampled:
         """Make one pass over these containers and the host."""
-        begun = time.perf_counter()
+        begun = time.thread_time()
         now = self._sampled_at = self._clock()
         due = [one for one in self._seldom() if one.is_due(now)]
-        usages = {name: self._usage(name, now, due) for name in names}
+        usages = {name: self._usage(name, paused, now, due) for name, paused in names.items()}
         for one in due:
             one.measured_at = now
         node = node_utilization()
-        self._last_seconds = time.perf_counter() - begun
+        self._last_seconds = time.thread_time() - begun
         return UsageSampled(usages, node)
 
     def _seldom(self) -> list[Seldom]:
@@ -183,16 +184,16 @@ class Monitor:
         now = self._clock()
         return self._last_seconds < INLINE_SECONDS and not any(one.is_due(now) for one in self._seldom())
 
-    def _usage(self, name: str, now: float, due: list[Seldom]) -> ContainerUsage:
+    def _usage(self, name: str, paused: bool, now: float, due: list[Seldom]) -> ContainerUsage:
         usage = self._cgroups.usage(name, now)
+        processes = cache(lambda: self._cgroups.processes(name))
         if self._written is not None and self._written in due:
-            usage = replace(usage, log_bytes=self._written.measure(name, self._cgroups.processes(name)))
+            usage = replace(usage, log_bytes=self._written.measure(name, processes()))
         if self._stored is not None and self._stored in due:
-            usage = replace(usage, disk_bytes=self._stored.measure(name, self._cgroups.processes(name)))
+            usage = replace(usage, disk_bytes=self._stored.measure(name, processes()))
         if self._virtual_memory:
-            usage = replace(usage, virtual_bytes=virtual_bytes(self._cgroups.processes(name)))
-        if (
-            self._watching is not None and self._cgroups.mode != "none"
-        ):  # only there do processes wait because of weights
-            usage = replace(usage, runnable=runnable_threads(self._cgroups.processes(name)))
+            usage = replace(usage, virtual_bytes=virtual_bytes(processes()))
+        waits_for_weight = self._watching is not None and self._cgroups.mode != "none"
+        if waits_for_weight and not paused:
+            usage = replace(usage, runnable=runnable_threads(processes()))
         return usage

@@ -18,7 +18,11 @@ from ..procfs import ProcessStat, ran_and_waited_ns, read_bytes, read_stat
 UNKNOWN = (-1.0, -1.0)
 
 LATELY_SECONDS = 3.0
-"""Use and waiting over a longer time say nothing about now. No pid is used again within a shorter one."""
+"""Use and waiting over a longer time say nothing about now."""
+
+LEAST_PIDS = 32768
+"""How many pids there are at least by default (proc(5), /proc/sys/kernel/pid_max). The kernel gives all of them in turn
+(kernel/pid.c, alloc_pid), so none is used again before it has made about as many processes."""
 
 SETTLED_SECONDS = 1.0
 """A younger process may still join a cgroup, or execute another program."""
@@ -29,20 +33,21 @@ _Key = tuple[int, int]
 
 class ProcessTable:
     """The processes of this host, below ``proc``, without kernel threads: those are nobody's work, half of all
-    processes, and read only once."""
+    processes, and read only once. ``made`` tells how many processes the kernel has made so far, None if unknown."""
 
-    def __init__(self, proc: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, proc: str, made: Callable[[], int | None]) -> None:
         self.proc = proc
-        self._clock = clock
+        self._made = made
         self._kernel: set[int] = set()
-        self._at = -math.inf
+        self._at: int | None = None
 
     def read(self, without: Container[int] = ()) -> dict[int, ProcessStat]:
         """By pid, all but those ``without`` which the caller can do."""
-        now = self._clock()
+        made, before = self._made(), self._at
         pids = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
-        self._kernel = self._kernel & pids if now - self._at < LATELY_SECONDS else set()
-        self._at = now
+        known = made is not None and before is not None and made - before < LEAST_PIDS // 4
+        self._kernel = self._kernel & pids if known else set()
+        self._at = made
         wanted = (pid for pid in pids - self._kernel if pid not in without)
         found = {stat.pid: stat for pid in wanted if (stat := read_stat(pid, proc=self.proc)) is not None}
         kernel = {pid for pid, stat in found.items() if stat.kernel}
@@ -110,11 +115,16 @@ class OwnProcesses:
         self._seen, self._others, self._at = seen, others, now
         return used
 
-    def is_yopps(self, pid: int) -> bool:
+    def is_yopps(self, pid: int, start: int) -> bool:
         """Whether a process is a daemon, a client, or in a container."""
-        return self._is_contained(pid) or pid in self._own_pids() or self._is_own(pid)
+        if (pid, start) in self._seen or self._is_contained(pid) or pid in self._own_pids():
+            return True
+        return self._others.get(pid) != start and self._is_named(pid)
 
     def _is_own(self, pid: int) -> bool:
+        return self._is_named(pid) and not self._is_contained(pid)
+
+    def _is_named(self, pid: int) -> bool:
         words = read_bytes(f"{self._table.proc}/{pid}/cmdline", 4096).split(b"\0")[:5]
         name = words[0].rpartition(b"/")[2]
         if name.startswith(b"python"):  # what it runs is a module or a script
@@ -122,9 +132,7 @@ class OwnProcesses:
                 name = words[words.index(b"-m") + 1].partition(b".")[0]
             else:
                 name = words[1].rpartition(b"/")[2] if len(words) > 1 else b""
-        if name not in self._markers:
-            return False
-        return not self._is_contained(pid)
+        return name in self._markers
 
     def _is_contained(self, pid: int) -> bool:
         """Whether a process runs in a container, where its use is counted."""
@@ -134,9 +142,10 @@ class OwnProcesses:
 
 
 class LastingProcesses:
-    """Measures how long processes ran, and waited for the CPU, except those for which ``is_yopps`` is true."""
+    """Measures how long processes ran, and waited for the CPU, except those for which ``is_yopps`` is true, given
+    their pid and start."""
 
-    def __init__(self, proc: str, is_yopps: Callable[[int], bool]) -> None:
+    def __init__(self, proc: str, is_yopps: Callable[[int, int], bool]) -> None:
         self._proc = proc
         self._is_yopps = is_yopps
         self._hertz = os.sysconf("SC_CLK_TCK")
@@ -166,7 +175,7 @@ class LastingProcesses:
             key, age = (pid, stat.start), booted - stat.start / self._hertz
             yopps = self._known.get(key)
             if yopps is None:
-                yopps = self._is_yopps(pid)
+                yopps = self._is_yopps(*key)
             if age > SETTLED_SECONDS:
                 known[key] = yopps
             if yopps:

@@ -59,6 +59,15 @@ def test_cores_are_told_apart(tmp_path: Path) -> None:
     assert found.memory_stalled == 0.0
 
 
+def test_what_happened_while_nobody_asked_is_not_told(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock)
+    proc.run(2.0, 60.0)
+    clock.now += 60.0
+    reader.begin()
+    assert next_reading(reader, proc, clock, busy=1.0, yopp=0.0).cpu == pytest.approx(1.0)
+
+
 def test_no_time_gives_no_reading(tmp_path: Path) -> None:
     reader, _ = a_reader(tmp_path, Clock())
     assert reader.read() is None
@@ -132,16 +141,16 @@ def test_a_program_that_was_a_client_and_works_on_is_a_process_outside(tmp_path:
 
 
 def test_kernel_threads_are_read_once_while_their_pids_are_seen(tmp_path: Path) -> None:
-    proc, clock = FakeProc(tmp_path), Clock()
+    proc = FakeProc(tmp_path)
+    made: list[int | None] = [1000]
     proc.process(2, "", 1.0, 1000, kernel=True)
     proc.process(7, "make all", 1.0, 1000)
-    table = ProcessTable(str(tmp_path), clock)
+    table = ProcessTable(str(tmp_path), lambda: made[-1])
     with mock.patch("executor.linux.watching.processes.read_stat", side_effect=read_stat) as read:
 
         def pids(without: tuple[int, ...] = ()) -> tuple[list[int], list[int]]:
             """Those of the table, and those that were read for it."""
             read.reset_mock()
-            clock.now += 1.0
             return sorted(table.read(without)), sorted(call.args[0] for call in read.call_args_list)
 
         assert pids() == ([7], [2, 7])
@@ -155,8 +164,12 @@ def test_kernel_threads_are_read_once_while_their_pids_are_seen(tmp_path: Path) 
         proc.process(2, "", 1.0, 1000, kernel=True)
         assert pids() == ([7], [2, 7])
         proc.process(2, "make all", 1.0, 1000)
-        clock.now += 10.0
-        assert pids() == ([2, 7], [2, 7]), "nobody has looked for long"
+        made.append(30_000)
+        assert pids() == ([2, 7], [2, 7]), "the pids may have been used again"
+        proc.process(2, "", 1.0, 1000, kernel=True)
+        assert pids() == ([7], [2, 7])
+        made.append(None)
+        assert pids() == pids() == ([7], [2, 7]), "that is not known"
 
 
 def test_they_are_not_looked_for_where_nobody_uses_much(tmp_path: Path) -> None:
@@ -174,7 +187,7 @@ def test_those_outside_are_asked_for_what_they_waited_while_no_core_is_idle(tmp_
         proc.process(7, "make all", 1.0, 1000, waited=waited)
         proc.process(8, "sh task", 1.0, 1000, "4:cpu:/hadoop-yarn/x", waited=100 * waited)
         proc.process(9, "python3 -m yarnopp_cli.daemons nodemanager", 1.0, 1000, waited=100 * waited)
-        return next_reading(reader, proc, clock, busy=busy, yopp=0.0).outside_waiting
+        return next_reading(reader, proc, clock, busy=busy, yopp=busy / 4).outside_waiting
 
     assert told(5.0, 1.0) == 0.0, "a core is idle"
     assert told(6.0, 2.0) == -1.0, "since when is not known"
@@ -196,7 +209,7 @@ def test_the_use_of_those_outside_that_last_is_told_and_of_a_new_one_is_not(tmp_
         proc.process(7, "python train.py", used, 1000, waited=1.0)
         proc.process(8, "sh task", 5 * used, 1000, "4:cpu:/hadoop-yarn/x", waited=1.0)
         proc.process(new, "cc1", 0.3, 0.3, waited=0.0)
-        return next_reading(reader, proc, clock, busy=2.0, yopp=0.0).outside_lasting
+        return next_reading(reader, proc, clock, busy=2.0, yopp=0.5).outside_lasting
 
     assert told(1.0, 100) == -1.0
     assert told(1.4, 101) == pytest.approx(0.8)
@@ -221,6 +234,59 @@ def test_a_process_that_has_the_pid_of_another_one_is_known_soon(
     assert known[-1], "it was taken for the other for longer"
 
 
+def test_while_those_outside_fill_the_machine_a_glance_suffices(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn", others=lambda: [8])
+    proc.process(7, "make all", 1.0, 1000, waited=1.0)
+    proc.process(8, "sh task", 1.0, 1000, "4:cpu:/hadoop-yarn/x", state="R")
+
+    def seen(busy: float, yopp: float, seconds: float = 0.5) -> HostUtilization | None:
+        proc.run(busy, seconds, runnable=3)
+        clock.now += seconds
+        clock.yopp += seconds * yopp
+        with mock.patch("executor.linux.watching.processes.read_stat", side_effect=read_stat) as read:
+            found = reader.glance()
+        assert not read.called, "no process is looked at"
+        return found
+
+    assert seen(2.0, 0.0) is None, "that they are not yopp's own is not known yet"
+    full = next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
+    assert (full.outside_cpu, full.outside_waiting, full.runnable_others) == (pytest.approx(2.0), -1.0, -1)
+    for _ in range(4):
+        found = seen(2.0, 0.0)
+        assert found is not None and found.outside_cpu == pytest.approx(2.0)
+        assert (found.runnable, found.memory_available) == (3, 4096 << 20)
+    for _ in range(7):
+        if (found := seen(2.0, 0.0)) is None:
+            break
+    assert found is None, "the last look at processes is too long ago"
+    next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
+    assert seen(1.0, 0.0) is None, "a core is idle"
+    assert next_reading(reader, proc, clock, busy=2.0, yopp=0.0).cpu == pytest.approx(1.5), "of both halves"
+    assert seen(2.0, 0.0) is None, "in the mean of the last reading, half a core was idle"
+    next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
+    for _ in range(4):
+        next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
+    assert seen(2.0, 0.5) is None, "containers run"
+    assert next_reading(reader, proc, clock, busy=2.0, yopp=0.5).yopp_cpu == pytest.approx(0.5)
+
+
+def test_daemons_that_fill_the_machine_are_not_taken_for_those_outside(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    used, glances = 1.0, []
+    for _ in range(20):
+        proc.process(7, "python3 -m yarnopp_cli.daemons nodemanager", used, 1000)
+        used += 1.0
+        proc.run(2.0, 0.5)
+        clock.now += 0.5
+        glances.append(reader.glance() is not None)
+        if not glances[-1]:
+            found = reader.read()
+    assert found is not None and found.outside_cpu == pytest.approx(0.0, abs=0.05)
+    assert not any(glances[12:]), "they had been idle at the first look, and that is believed for a while"
+
+
 def test_a_kernel_that_tells_nobodys_wait_is_not_believed(tmp_path: Path) -> None:
     clock = Clock()
     reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
@@ -232,7 +298,7 @@ def test_a_kernel_that_tells_nobodys_wait_is_not_believed(tmp_path: Path) -> Non
 def test_where_nobodys_wait_is_told_they_are_asked_once_a_second(tmp_path: Path) -> None:
     proc = FakeProc(tmp_path)
     proc.process(7, "make all", 1.0, 1000)
-    lasting = LastingProcesses(str(tmp_path), lambda pid: False)
+    lasting = LastingProcesses(str(tmp_path), lambda pid, start: False)
     with mock.patch("executor.linux.watching.processes.ran_and_waited_ns", return_value=(0, 0)) as asked:
         for now in (10.0, 10.25, 10.5, 11.0, 11.25):
             cores = lasting.cores(now, scan(proc=str(tmp_path)) if lasting.is_due(now, 1.0) else None)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +36,7 @@ from executor.linux import pool
 from executor.linux.cgroups import CgroupDriver, NoCgroups
 from executor.linux.cgroups.base import GroupDriver
 from executor.linux.cgroups.slots import SLOT_PREFIX
+from executor.linux.pausing import QUICK_SECONDS
 from executor.linux.pool import most_slots
 from executor.linux.procfs import ProcessStat, read_stat
 from executor.linux.slots import Journal, journals, read_journal
@@ -675,6 +677,7 @@ def test_a_pause_that_comes_after_the_end_does_not_pause_the_next_one(
                 if name != "c1" or late.is_set():
                     return processes(name)
                 if threading.current_thread() is threading.main_thread():
+                    time.sleep(2 * QUICK_SECONDS)  # so long that a thread makes the next look
                     return []  # as if it had ended already
                 group_of(name)
                 return slot.group.processes()
