@@ -60,7 +60,7 @@ SELDOM = 2
 """While no opportunistic container takes anything from others, the time between two measurements of the machine is so
 many times longer."""
 
-COST, SELDOM_COST = 0.015, 0.005
+COST, SELDOM_COST = 0.04, 0.005
 """What measurements of the machine may take of its CPU: where they take more, there are fewer. The second while no
 opportunistic container takes anything from others."""
 

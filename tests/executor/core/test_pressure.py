@@ -565,12 +565,12 @@ def test_the_reading_that_decides_comes_in_time() -> None:
 
 @pytest.mark.parametrize(
     ("cost", "running", "paused"),
-    [(0.001, 250, 500), (0.006, 250, 750), (0.012, 500, 1250), (0.03, 1000, 2000), (5.0, 2000, 2000)],
+    [(0.001, 250, 500), (0.006, 250, 750), (0.012, 250, 1250), (0.03, 500, 2000), (5.0, 2000, 2000)],
 )
 def test_a_machine_on_which_measuring_costs_much_is_measured_less_often(
     cost: float, running: int, paused: int
 ) -> None:
-    """1.5 % of its CPU is for that, 0.5 % while nothing runs that could disturb others."""
+    """4 % of its CPU is for that, 0.5 % while nothing runs that could disturb others."""
     world = with_spinners()
     world.cost = cost
     world.tick(0.5)
