@@ -49,6 +49,7 @@ class Run:
             stdin=subprocess.DEVNULL,
             stdout=self.out,
             stderr=subprocess.STDOUT,
+            preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # nohup has it ignored
         )
 
     @property
