@@ -32,7 +32,7 @@ SETTLE_SECONDS = 1.8
 """A process that still runs this long after SIGSTOP will not stop soon. It stops when it is next scheduled,
 and processes with the least weight wait for that (``FREEZE_SECONDS`` of the freezers)."""
 
-LATER, SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 0.0005, 0.2
+LATER, SHORTEST_PAUSE, LONGEST_PAUSE = 0.2, 0.0005, 0.2
 """Processes that do not stop are looked at again after so great a part of the time that they have taken already, and
 after so many seconds at least and at most: each look takes CPU time, of which they lack."""
 
@@ -157,8 +157,8 @@ class Pauser:
         held.pausing = True
         try:
             async with self._hastened(held, 0):
-                starved = self._starved(held)
-                while (stopped := await self._settled(stopping)) is None and starved():
+                starved, begun = self._starved(held), self._loop.time()
+                while (stopped := await self._settled(stopping, begun)) is None and starved():
                     pass
         except OSError as error:
             self._failed(held, str(error))
@@ -167,15 +167,15 @@ class Pauser:
             held.pausing = False
         self._paused(held, stopped, await self._reclaimed(held) if stopped and reclaim else -1)
 
-    async def _settled(self, stopping: Stopping) -> int | None:
-        """What ``stopping`` has reached in SETTLE_SECONDS, or earlier."""
-        begun = self._loop.time()
+    async def _settled(self, stopping: Stopping, begun: float) -> int | None:
+        """What ``stopping``, which has ``begun`` then, reaches within SETTLE_SECONDS."""
+        until = self._loop.time() + SETTLE_SECONDS
         while True:
             stopped = stopping.advance() if stopping.is_quick else await self._in_thread(stopping.advance)
-            passed = self._loop.time() - begun
-            if stopped is not None or passed >= SETTLE_SECONDS:
+            now = self._loop.time()
+            if stopped is not None or now >= until:
                 return stopped
-            await asyncio.sleep(min(max(SHORTEST_PAUSE, LATER * passed), LONGEST_PAUSE))
+            await asyncio.sleep(min(max(SHORTEST_PAUSE, LATER * (now - begun)), LONGEST_PAUSE))
 
     @asynccontextmanager
     async def _hastened(self, held: LiveContainer, seconds: float) -> AsyncIterator[None]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import threading
 import time
 from collections.abc import Callable, Collection
 
@@ -221,13 +222,22 @@ class HostReader:
         self._daemons = 0.0
         self._filled_at = -math.inf
         """When all processes were last looked at, if those outside filled the host."""
+        self._reading = threading.Lock()
 
     def begin(self) -> None:
-        """Set the zero of the counters. What is known of processes remains."""
-        self._last, self._filled_at = self._counters(), -math.inf
+        """Set the zero of the counters, unless a thread is just reading them. What is known of processes remains."""
+        if self._reading.acquire(blocking=False):
+            try:
+                self._last, self._filled_at = self._counters(), -math.inf
+            finally:
+                self._reading.release()
 
     def read(self) -> HostUtilization | None:
         """The host since the last call; None the first time, and if the counters have not changed."""
+        with self._reading:
+            return self._read()
+
+    def _read(self) -> HostUtilization | None:
         begun = time.thread_time()
         reading, last = self._counters(), self._last
         self._last, self._filled_at = reading, -math.inf
@@ -266,7 +276,7 @@ class HostReader:
         """The same by counters alone, without a look at processes or a pause, while those outside fill the host, which
         ``read`` found a short while ago; None if they do not, or that is too long ago: then ``read``."""
         last = self._last
-        if last is None or self._clock() - self._filled_at > GLANCE_SECONDS:
+        if last is None or self._reading.locked() or self._clock() - self._filled_at > GLANCE_SECONDS:
             return None
         begun = time.thread_time()
         reading = self._counters()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,31 @@ def test_what_happened_while_nobody_asked_is_not_told(tmp_path: Path) -> None:
     proc.run(2.0, 60.0)
     clock.now += 60.0
     reader.begin()
+    assert next_reading(reader, proc, clock, busy=1.0, yopp=0.0).cpu == pytest.approx(1.0)
+
+
+def test_a_thread_that_still_reads_is_not_disturbed(tmp_path: Path) -> None:
+    """The watch was ended and began again meanwhile."""
+    clock = Clock()
+    asked, go = threading.Event(), threading.Event()
+
+    def own_pids() -> tuple[int, ...]:
+        asked.set()
+        assert go.wait(20)
+        return ()
+
+    reader, proc = a_reader(tmp_path, clock, own_pids=own_pids)
+    proc.run(2.0, 0.5)
+    clock.now += 0.5
+    thread = threading.Thread(target=reader.read)
+    thread.start()
+    assert asked.wait(20)
+    clock.now += 0.5
+    proc.run(1.0, 0.5)
+    reader.begin()
+    assert reader.glance() is None
+    go.set()
+    thread.join(20)
     assert next_reading(reader, proc, clock, busy=1.0, yopp=0.0).cpu == pytest.approx(1.0)
 
 
