@@ -49,7 +49,10 @@ Since = Annotated[
 ]
 Kind = Annotated[
     str | None,
-    option("--kind K,…", "Only these kinds; a word (shed, node) selects all kinds that contain it."),
+    option(
+        "--kind K,…",
+        "Only these kinds; a word (shed, node) selects all kinds with a word that begins with it.",
+    ),
     Words(lambda: [one.value for one in EventKind], several=True),
 ]
 
