@@ -83,7 +83,8 @@ def until_at_work(load: Load, seconds: float = 10.0) -> None:
 
 
 def window(load: Load, clusters: list[Cluster], seconds: float) -> Window:
-    """Wait for ``seconds``, and return what happened meanwhile. What takes CPU time itself is read before and after."""
+    """Wait for ``seconds``, and return what happened meanwhile. What takes CPU time itself is read before and after;
+    during it, only the memory of a load that takes some."""
 
     def work() -> tuple[float, ...]:
         return time.monotonic(), load.work(), own_seconds(load.roots), busy_seconds()

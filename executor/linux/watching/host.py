@@ -163,8 +163,6 @@ class _Reading(Record):
     cores: int
     yopp_seconds: float
     stalled_us: int | None
-    made: int | None
-    """How many processes have been made so far."""
 
     def since(self, last: _Reading) -> _Passed | None:
         """What happened since the last one; None if the counters have not changed."""
@@ -213,7 +211,7 @@ class HostReader:
         self._others = others
         self._yields = yields
         self._clock = clock
-        self._table = ProcessTable(proc, lambda: None if self._last is None else self._last.made)
+        self._table = ProcessTable(proc, self._clock)
         self._own = OwnProcesses(
             self._table, tuple(marker.encode() for marker in markers), hierarchy.encode(), own_pids
         )
@@ -304,9 +302,7 @@ class HostReader:
         )
 
     def _counters(self) -> _Reading:
-        text = self._text("stat", 65536)
-        first, *lines = text.splitlines() or [""]
-        made = text.partition("\nprocesses ")[2].partition("\n")[0]
+        first, *lines = self._text("stat", 65536).splitlines() or [""]
         figures = [int(word) for word in first.split()[1:9]]
         figures += [0] * (8 - len(figures))
         cores = sum(line.startswith("cpu") for line in lines)
@@ -318,7 +314,6 @@ class HostReader:
             cores=max(cores, 1),
             yopp_seconds=self._yopp_seconds(),
             stalled_us=self._stalled(),
-            made=int(made) if made.isdigit() else None,
         )
 
     def _runnable(self, times: int) -> int:

@@ -110,6 +110,9 @@ class Monitor:
             self._watching.cancel()
             self._watching = None
         elif self._watching is None and interval_ms > 0:
+            self._last_seconds = max(
+                self._last_seconds, INLINE_SECONDS
+            )  # without a watch, threads are not read
             self._watching = self._loop.create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -131,6 +134,10 @@ class Monitor:
         due = self._clock() - self._sampled_at >= self._interval
         sampled = None
         wanted = due or names != self._paused or not all(names.values())
+        if any(self._paused.get(name) and not paused for name, paused in names.items()):
+            self._last_seconds = max(
+                self._last_seconds, INLINE_SECONDS
+            )  # while paused, its threads were not read
         if wanted and self._is_quick():
             sampled = self.sample(names)
         elif due or (wanted and self._last_seconds < OFTEN_SECONDS):

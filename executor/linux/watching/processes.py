@@ -20,9 +20,8 @@ UNKNOWN = (-1.0, -1.0)
 LATELY_SECONDS = 3.0
 """Use and waiting over a longer time say nothing about now."""
 
-LEAST_PIDS = 32768
-"""How many pids there are at least by default (proc(5), /proc/sys/kernel/pid_max). The kernel gives all of them in turn
-(kernel/pid.c, alloc_pid), so none is used again before it has made about as many processes."""
+KERNEL_SECONDS = 30.0
+"""How long the pid of a kernel thread is taken for its. A process that gets the pid after it is seen so much later."""
 
 SETTLED_SECONDS = 1.0
 """A younger process may still join a cgroup, or execute another program."""
@@ -33,21 +32,20 @@ _Key = tuple[int, int]
 
 class ProcessTable:
     """The processes of this host, below ``proc``, without kernel threads: those are nobody's work, half of all
-    processes, and read only once. ``made`` tells how many processes the kernel has made so far, None if unknown."""
+    processes, and read once in KERNEL_SECONDS."""
 
-    def __init__(self, proc: str, made: Callable[[], int | None]) -> None:
+    def __init__(self, proc: str, clock: Callable[[], float] = time.monotonic) -> None:
         self.proc = proc
-        self._made = made
+        self._clock = clock
         self._kernel: set[int] = set()
-        self._at: int | None = None
+        self._forgotten = -math.inf
 
     def read(self, without: Container[int] = ()) -> dict[int, ProcessStat]:
         """By pid, all but those ``without`` which the caller can do."""
-        made, before = self._made(), self._at
+        if (now := self._clock()) - self._forgotten >= KERNEL_SECONDS:
+            self._kernel, self._forgotten = set(), now
         pids = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
-        known = made is not None and before is not None and made - before < LEAST_PIDS // 4
-        self._kernel = self._kernel & pids if known else set()
-        self._at = made
+        self._kernel &= pids
         wanted = (pid for pid in pids - self._kernel if pid not in without)
         found = {stat.pid: stat for pid in wanted if (stat := read_stat(pid, proc=self.proc)) is not None}
         kernel = {pid for pid, stat in found.items() if stat.kernel}

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,11 +31,10 @@ from executor.core.commands import (
 )
 from executor.core.events import ContainerExited, ContainerLaunchFailed, ContainerRecovered
 from executor.errors import CgroupError
-from executor.linux import pool
+from executor.linux import pausing, pool
 from executor.linux.cgroups import CgroupDriver, NoCgroups
 from executor.linux.cgroups.base import GroupDriver
 from executor.linux.cgroups.slots import SLOT_PREFIX
-from executor.linux.pausing import QUICK_SECONDS
 from executor.linux.pool import most_slots
 from executor.linux.procfs import ProcessStat, read_stat
 from executor.linux.slots import Journal, journals, read_journal
@@ -677,7 +675,6 @@ def test_a_pause_that_comes_after_the_end_does_not_pause_the_next_one(
                 if name != "c1" or late.is_set():
                     return processes(name)
                 if threading.current_thread() is threading.main_thread():
-                    time.sleep(2 * QUICK_SECONDS)  # so long that a thread makes the next look
                     return []  # as if it had ended already
                 group_of(name)
                 return slot.group.processes()
@@ -685,6 +682,9 @@ def test_a_pause_that_comes_after_the_end_does_not_pause_the_next_one(
             await node.launch(a_spec("c1", "sh", "-c", f"until [ -e {go} ]; do sleep 0.01; done; exit 3"))
             (slot,) = node.executor._pool._slots
             with (
+                mock.patch.object(
+                    pausing, "QUICK_SECONDS", 0.0
+                ),  # so a thread makes each look after the first
                 mock.patch.object(cgroups, "processes", listed),
                 mock.patch.object(cgroups, "freeze", lambda name: freeze(group_of(name))),
             ):

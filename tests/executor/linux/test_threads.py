@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
@@ -14,7 +15,9 @@ import pytest
 from executor.core.events import NodeUtilizationSampled, UsageSampled
 from executor.linux.context import ExecutorContext
 from executor.linux.threads import beside
+from executor.linux.watching import monitor as watching
 from executor.linux.watching.monitor import Monitor
+from executor.records import ContainerUsage
 
 from .node import soon
 
@@ -85,3 +88,47 @@ def test_the_machine_is_measured_all_the_same() -> None:
 
     asyncio.run(scenario())
     assert [type(one) for one in told[:2]] == [UsageSampled, NodeUtilizationSampled]
+
+
+def test_threads_that_were_not_read_before_are_not_read_on_the_loop() -> None:
+    """Neither at the beginning of a watch nor after a pause is it known how many a container has."""
+    paused, read = {"c1": False}, list[bool]()
+
+    def processes(name: str) -> list[int]:
+        read.append(threading.current_thread() is threading.main_thread())
+        return []
+
+    async def scenario() -> None:
+        context = mock.Mock(spec=ExecutorContext, loop=asyncio.get_running_loop(), clock=time.monotonic)
+        usage = ContainerUsage(0.0, 0, 0, 0.0, 0, 0, 0.0)
+        context.cgroups = mock.Mock(mode="v1", usage=lambda name, now: usage, processes=processes)
+        told: list[object] = []
+        monitor = Monitor(
+            context,
+            containers=lambda: dict(paused),
+            post=told.append,
+            interval_ms=10_000,
+            virtual_memory=False,
+            make_host=lambda _: mock.Mock(),
+        )
+
+        async def looks(count: int) -> list[bool]:
+            read.clear()
+            told.clear()
+            await soon(
+                lambda: sum(isinstance(one, UsageSampled) for one in told) >= count, "samples are taken"
+            )
+            return read[:count]
+
+        with mock.patch.multiple(
+            watching, INLINE_SECONDS=10.0, OFTEN_SECONDS=20.0, node_utilization=mock.Mock()
+        ):
+            monitor.watch(1)
+            assert await looks(3) == [False, True, True]
+            paused["c1"] = True
+            assert await looks(1) == []
+            paused["c1"] = False
+            assert await looks(3) == [False, True, True]
+            await monitor.stop()
+
+    asyncio.run(scenario())
