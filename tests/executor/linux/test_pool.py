@@ -405,7 +405,12 @@ def test_the_launcher_is_spared_and_signals_do_not_end_it(tmp_path: Path, cgroup
     asyncio.run(scenario())
 
 
-def test_a_group_made_in_a_slot_ends_its_use(tmp_path: Path, cgroups: GroupDriver) -> None:
+def test_a_group_made_in_a_slot_goes_with_it(
+    tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
+
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
             await node.launch(a_spec("c1", "sleep", "1000"))
