@@ -16,8 +16,8 @@ from ..records import ContainerRecord, ContainerState, ContainerUsage
 from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
 from .shim import exit_file_of, is_shim, kill_identified, kill_shim, read_exit_file
-from .slots import Begun, journal_path, journals, remove_journal, surely, survey
-from .zygotes import marked_below
+from .slots.journals import Begun, journal_path, journals, remove_journal, surely, survey
+from .slots.zygotes import marked_below
 
 LOG = logging.getLogger(__name__)
 

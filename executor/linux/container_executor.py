@@ -47,7 +47,6 @@ from .directories import Directories
 from .ending import Cleaner, Ender
 from .owners.accounts import Accounts
 from .pausing import Pauser
-from .pool import Occupant, Pool, most_slots
 from .preparing import Preparer, Ready
 from .procfs import send
 from .requests import LaunchRequests
@@ -64,7 +63,9 @@ from .shim import (
     reap,
     set_subreaper,
 )
-from .slots import code_of, forget_launchers
+from .slots.journals import code_of, forget_launchers
+from .slots.pool import Pool, most_slots
+from .slots.slot import Occupant
 from .store import StateStore
 from .watching.health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
 from .watching.host import HostReader

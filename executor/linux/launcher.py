@@ -4,7 +4,7 @@ confines a single container without a slot, and changes its user, before the con
 It runs by itself (``python -I -S launcher.py SOCKET FILES``) and imports as little as possible: ``signal``
 alone takes 8 ms. Forking a launcher takes 1 ms and a few hundred KB, because it shares the pages of its
 zygote. A launcher joins its cgroup once, and stays there. What it starts is born in the cgroup, so no process
-joins one for a container. It decides nothing: ``pool.py`` sends it one container after another.
+joins one for a container. It decides nothing: ``slots/pool.py`` sends it one container after another.
 
 A second pair of sockets holds the container that follows the present one, if the node has sent one. When a container
 has ended and has left nothing, the launcher takes the next one from there and begins it, without waiting for the node.
@@ -12,7 +12,7 @@ The node keeps descriptors of both ends, and takes the container back by receivi
 never both. With each container that the node sends to the idle launcher, the direction changes: what follows that one
 is not taken for what follows the one before it.
 
-A later run of the node reads its journal (``slots.py`` describes the lines): ``begin`` is written before
+A later run of the node reads its journal (``slots/journals.py`` describes the lines): ``begin`` is written before
 anything is started, so a container without that line has not begun, and never will once its launcher is dead.
 
 Decisions: slots, slot-journal, confined.

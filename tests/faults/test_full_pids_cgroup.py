@@ -174,8 +174,11 @@ def test_what_finds_its_slot_full_starts_elsewhere(tmp_path: Path, full: FullGro
                 assert (await node.run(a_spec("c1", "true"), limits)).exit_code == 0
                 pool = node.executor._pool
                 for name in ("c2", "c3", "c4", "c5"):
-                    await soon(lambda: pool._idle and len(pool._idle) == len(pool._slots), "all slots wait")
-                    for slot in pool._idle:
+                    await soon(
+                        lambda: pool._slots.idle and len(pool._slots.idle) == len(pool._slots.all),
+                        "all slots wait",
+                    )
+                    for slot in pool._slots.idle:
                         (full.top / "containers" / "node" / slot.group.name / "pids.max").write_text("1")
                     assert (await node.run(a_spec(name, "sh", "-c", "exit 5"), limits)).exit_code == 5
                     if not node.executor._held[name].pooled:  # else another slot was made meanwhile

@@ -11,7 +11,7 @@ from pathlib import Path
 from executor.errors import StateStoreError
 from executor.linux.journal import HEADER, Contents, NewerVersionError, line
 from executor.linux.shim import read_exit_file
-from executor.linux.slots import read_journal
+from executor.linux.slots.journals import read_journal
 from executor.linux.store import JOURNAL, StateStore, decode, encode
 from executor.records import ContainerRecord
 from tests.fuzzing.target import INT64, Target, example, lines, of_document, of_file

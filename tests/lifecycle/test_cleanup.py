@@ -12,7 +12,7 @@ import pytest
 
 from executor.linux import launcher
 from executor.linux.cgroups import CgroupDriver, discover
-from executor.linux.pool import Zygote
+from executor.linux.slots.zygotes import Zygote
 from executor.linux.store import StateStore
 from executor.records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState, Resource
 from executor.settings import ExecutorSettings

@@ -121,8 +121,8 @@ class Node:
 
     def dies(self) -> None:
         """What its death does to its launchers and its records. Nothing of it is ended afterwards."""
-        for slot in list(self.executor._pool._slots):
-            self.executor._pool._forget(slot)
+        for slot in list(self.executor._pool._slots.all):
+            self.executor._pool._slots.forget(slot)
         self.lets_go()
         self.executor._held.clear()
         self.events.clear()

@@ -15,10 +15,10 @@ import pytest
 
 from executor.core.commands import CleanUpContainer, KillContainer
 from executor.core.events import ContainerExited, ContainerLaunched
-from executor.linux import pool
 from executor.linux.cgroups.base import GroupDriver
 from executor.linux.context import LiveContainer
 from executor.linux.ending import Ender
+from executor.linux.slots import pool
 from executor.records import CgroupLimits
 from executor.settings import ExecutorSettings
 

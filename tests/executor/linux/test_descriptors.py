@@ -26,7 +26,7 @@ from executor.core.commands import (
 from executor.core.events import ContainerExited, ContainerLaunchFailed
 from executor.linux import descriptors
 from executor.linux.cgroups import CgroupDriver
-from executor.linux.slots import journals, read_journal
+from executor.linux.slots.journals import journals, read_journal
 from executor.records import CgroupLimits, ContainerRecord, ContainerState
 from executor.settings import ExecutorSettings
 
@@ -110,7 +110,7 @@ def test_what_had_begun_in_a_slot_does_not_begin_again_where_its_journal_cannot_
             launcher = read_journal(path).launcher
             with none_free():
                 os.kill(launcher, signal.SIGKILL)
-                await soon(lambda: not node.executor._pool._slots, "its launcher's end is noticed")
+                await soon(lambda: not node.executor._pool._slots.all, "its launcher's end is noticed")
                 await soon(lambda: caplog.text.count("cannot be read yet") >= 3, "it is tried in vain")
                 assert node.found(ContainerExited, "c1") is None, "it lives"
             assert (await node.told(ContainerExited, "c1")).exit_code == 128 + signal.SIGKILL

@@ -142,7 +142,7 @@ async def test_it_begins_in_the_same_slot_with_output_and_figures_of_its_own(
         pair = Pair(node, tmp_path)
         await node.run(a_spec("c00", "true"), LIMITS)
         pair.perform(CleanUpContainer("c00"))
-        (slot,) = node.executor._pool._slots
+        (slot,) = node.executor._pool._slots.all
         mebibytes = 40 if slot.group.resets_peak else 0  # else the slot is of no use to the next one
         uses = f"{sys.executable} -S -E -c '{hog(mebibytes)}'; echo one; exit 3"
         await pair.begin(uses if mebibytes else "echo one; exit 3", "cat /proc/self/cgroup; exit 4")

@@ -31,13 +31,14 @@ from executor.core.commands import (
 )
 from executor.core.events import ContainerExited, ContainerLaunchFailed, ContainerRecovered
 from executor.errors import CgroupError
-from executor.linux import pausing, pool
+from executor.linux import pausing
 from executor.linux.cgroups import CgroupDriver, NoCgroups
 from executor.linux.cgroups.base import GroupDriver
 from executor.linux.cgroups.slots import SLOT_PREFIX
-from executor.linux.pool import most_slots
 from executor.linux.procfs import ProcessStat, read_stat
-from executor.linux.slots import Journal, journals, read_journal
+from executor.linux.slots import making, pool
+from executor.linux.slots.journals import Journal, journals, read_journal
+from executor.linux.slots.pool import most_slots
 from executor.records import CgroupLimits, ContainerRecord, ContainerSpec, ContainerState
 from executor.settings import ExecutorSettings
 
@@ -334,7 +335,7 @@ def test_output_on_a_tmpfs_does_not_count_for_the_next(cgroups: GroupDriver) -> 
             assert f"/{SLOT_PREFIX}2\n" in node.output("c2").decode()
             assert second.usage.memory_peak_bytes < 12 * MIB
 
-    kept = mock.patch.object(pool, "IDLE_SECONDS", 1000.0)  # no slot goes because nobody needs it
+    kept = mock.patch.object(making, "IDLE_SECONDS", 1000.0)  # no slot goes because nobody needs it
     with tempfile.TemporaryDirectory(dir="/dev/shm") as place, kept:
         asyncio.run(scenario(Path(place)))
 
@@ -408,7 +409,7 @@ def test_the_launcher_is_spared_and_signals_do_not_end_it(tmp_path: Path, cgroup
 def test_a_group_made_in_a_slot_goes_with_it(
     tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(making, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
 
     async def scenario() -> None:
@@ -428,7 +429,7 @@ def test_a_group_made_in_a_slot_goes_with_it(
 def test_slots_that_nobody_needs_go(
     tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(making, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
 
     async def scenario() -> None:
@@ -480,7 +481,7 @@ def test_a_pool_that_cannot_be_made_is_said_once(
     if what == "no group":
         monkeypatch.setattr(cgroups, "make_slot", refuses)
     elif what == "no zygote":
-        monkeypatch.setattr(pool.Zygote, "__init__", refuses)
+        monkeypatch.setattr(making.Zygote, "__init__", refuses)
     elif what == "no joining":
         monkeypatch.setattr(cgroups, "make_slot", other_files)
     else:
@@ -525,7 +526,7 @@ def test_one_that_finds_its_slot_full_begins_elsewhere_though_it_has_been_there_
     tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A container may be started again under the same id: the journal of its slot tells of its first end."""
-    monkeypatch.setattr(pool, "UNUSABLE_SECONDS", 0.0)
+    monkeypatch.setattr(making, "UNUSABLE_SECONDS", 0.0)
 
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
@@ -576,7 +577,7 @@ def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
     tmp_path: Path, cgroups: GroupDriver, how: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
-    monkeypatch.setattr(pool, "UNUSABLE_SECONDS", 0.1)
+    monkeypatch.setattr(making, "UNUSABLE_SECONDS", 0.1)
 
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, ExecutorSettings(pooled_groups=3)) as node:
@@ -598,7 +599,7 @@ def test_without_their_zygote_slots_serve_on_and_another_one_is_made(
             await soon(lambda: node.executor._pool.used, "slots may be made again")
             monkeypatch.setattr(pool, "READY_SECONDS", 20.0)
             await asyncio.gather(*(node.launch(a_spec(name, "sleep", "1000")) for name in ("d1", "d2", "d3")))
-            zygote = node.executor._pool._zygote
+            zygote = node.executor._pool._slots._zygote
             assert zygote is not None and zygote._process.pid != launcher.parent
             made = map(launcher_of, journals(str(tmp_path / "state")))
             assert zygote._process.pid in {one.parent for one in made if one is not None}
@@ -624,7 +625,7 @@ def test_an_end_that_finds_no_room_spoils_no_journal(tmp_path: Path, cgroups: Gr
             node.executor.perform(CleanUpContainer("c1"))
             assert Pooled(node).journal.begun[-1].code is None and os.path.getsize(path) == full - room
             resource.prlimit(Pooled(node).launcher, resource.RLIMIT_FSIZE, before)
-            await soon(lambda: node.executor._pool._idle, "the slot is free")
+            await soon(lambda: node.executor._pool._slots.idle, "the slot is free")
             assert (await ended(node, "c2", "exit 4")).exit_code == 4
             assert [(one.container_id, one.code) for one in Pooled(node).journal.begun] == [("c2", 4)]
 
@@ -649,7 +650,7 @@ def test_a_request_that_the_kernel_refuses_begins_elsewhere_at_once(
     async def scenario() -> None:
         async with a_node(tmp_path, cgroups, SETTINGS) as node:
             assert (await ended(node, "c1", "true")).exit_code == 0
-            (slot,) = node.executor._pool._slots
+            (slot,) = node.executor._pool._slots.all
             sock, slot.sock = slot.sock, mock.Mock(wraps=slot.sock)
             slot.sock.send.side_effect = OSError(number, os.strerror(number))
             slot.sock.close.side_effect = sock.close
@@ -685,7 +686,7 @@ def test_a_pause_that_comes_after_the_end_does_not_pause_the_next_one(
                 return slot.group.processes()
 
             await node.launch(a_spec("c1", "sh", "-c", f"until [ -e {go} ]; do sleep 0.01; done; exit 3"))
-            (slot,) = node.executor._pool._slots
+            (slot,) = node.executor._pool._slots.all
             with (
                 mock.patch.object(
                     pausing, "QUICK_SECONDS", 0.0
@@ -728,7 +729,7 @@ def test_a_launcher_that_dies_while_leftovers_are_ended(tmp_path: Path, cgroups:
                 await node.launch(a_spec("c2", "sh", "-c", "trap '' TERM; sleep 1000 & exit 3"))
                 await soon(lambda: (Pooled(node).journal.begun[-1].code) == 3, "its process has ended")
                 os.kill(launcher, signal.SIGKILL)
-                await soon(lambda: not node.executor._pool._slots, "its launcher's end is noticed")
+                await soon(lambda: not node.executor._pool._slots.all, "its launcher's end is noticed")
                 held.set()
                 await node.told(ContainerExited, "c2")
                 await soon(lambda: not groups(cgroups), "its slot is gone")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from executor.linux.launcher import COMPACT_BYTES, JournalFile, begin_line
-from executor.linux.slots import code_of, read_journal
+from executor.linux.slots.journals import code_of, read_journal
 
 HEADER = b"launcher 70 7\n"
 BASE = 0.25, 0.0, 0, 4096, 0, 1

@@ -14,9 +14,9 @@ from executor.light import Record
 from executor.linux.cgroups import CgroupDriver, discover
 from executor.linux.cgroups.files import group_processes, root_of
 from executor.linux.cgroups.slots import SLOT_PREFIX
-from executor.linux.pool import most_slots
-from executor.linux.slot_trial import Tried, try_slot, try_without_slot
-from executor.linux.slots import journal_path, read_journal
+from executor.linux.slots.journals import journal_path, read_journal
+from executor.linux.slots.pool import most_slots
+from executor.linux.slots.trial import Tried, try_slot, try_without_slot
 from executor.settings import ExecutorSettings
 
 from ..rundir import RunDir

@@ -19,12 +19,12 @@ import math
 import os
 import signal
 
-from ..errors import StateStoreError
-from ..light import Record, replace
-from ..regular import NotRegularError, read_regular
-from .cgroups.slots import SLOT_PREFIX, Baseline
-from .procfs import PIDS, is_alive, send, standing, wait_until
-from .shim import EXIT_CODES, kill_identified
+from ...errors import StateStoreError
+from ...light import Record, replace
+from ...regular import NotRegularError, read_regular
+from ..cgroups.slots import SLOT_PREFIX, Baseline
+from ..procfs import PIDS, is_alive, send, standing, wait_until
+from ..shim import EXIT_CODES, kill_identified
 
 LOG = logging.getLogger(__name__)
 
@@ -69,6 +69,10 @@ class Journal(Record):
     launcher: int = 0
     launcher_start: int = 0
     begun: tuple[Begun, ...] = ()
+
+    def last_of(self, container_id: str) -> Begun | None:
+        """The last container of that id; None if there is none."""
+        return next((one for one in reversed(self.begun) if one.container_id == container_id), None)
 
 
 def _text_of(path: str) -> bytes:
@@ -137,8 +141,8 @@ def surely(path: str) -> Journal:
 
 def code_of(path: str, container_id: str) -> int | None:
     """The exit code of the last container of that id in a journal; None if there is none. Raises OSError."""
-    found = [one for one in read_journal(path).begun if one.container_id == container_id]
-    return found[-1].code if found else None
+    found = read_journal(path).last_of(container_id)
+    return found.code if found is not None else None
 
 
 def survey(state: str) -> dict[str, Begun]:

@@ -10,15 +10,15 @@ import sys
 import tempfile
 import time
 
-from ..light import Record
-from ..records import CgroupLimits, ContainerUsage
-from . import launcher
-from .cgroups.base import CgroupDriver
-from .confining import kept_from_containers
-from .context import ExecutorContext, LiveContainer
-from .directories import Directories
+from ...light import Record
+from ...records import CgroupLimits, ContainerUsage
+from .. import launcher
+from ..cgroups.base import CgroupDriver
+from ..confining import kept_from_containers
+from ..context import ExecutorContext, LiveContainer
+from ..directories import Directories
+from ..shim import LaunchRequest
 from .pool import Pool
-from .shim import LaunchRequest
 
 NAME = "trial"
 SECONDS = 5.0

@@ -1,0 +1,245 @@
+"""Makes slots when they are needed, one to spare, and removes those that have been idle for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Callable
+
+from ...errors import CgroupError
+from .. import launcher
+from ..cgroups.slots import SLOT_PREFIX, SlotGroup
+from ..context import ExecutorContext
+from ..keeping import KeptProgram
+from ..threads import beside
+from .journals import journal_path, read_journal, remove_journal
+from .slot import Slot
+from .zygotes import Zygote
+
+LOG = logging.getLogger(__name__)
+
+IDLE_SECONDS = 10.0
+"""How long an idle slot stays; the zygote stays as long again without any slot."""
+
+UNUSABLE_SECONDS = 60.0
+"""How long no slot is made after a failure to make one."""
+
+
+class Slots:
+    """Up to ``limit`` slots. ``readable`` is called when a launcher has sent something, or has ended.
+
+    ``trouble`` is why no slot can be made, "" if there was no failure; it is logged once, unless ``quiet``.
+    Containers can only read the directories ``read_only``, as far as the kernel can enforce that.
+    """
+
+    def __init__(
+        self,
+        context: ExecutorContext,
+        limit: int,
+        readable: Callable[[Slot], None],
+        *,
+        read_only: tuple[str, ...],
+        quiet: bool,
+    ) -> None:
+        self._context = context
+        self._cgroups = context.cgroups
+        self._loop = context.loop
+        self._limit = limit
+        self._readable = readable
+        self._read_only = read_only
+        self.all: list[Slot] = []
+        self.idle: list[Slot] = []
+        self._zygote: Zygote | None = None
+        self._program = KeptProgram(launcher.__file__)
+        self._number = 0
+        self._needed_at = 0.0
+        self._unusable_until = 0.0
+        self.trouble = ""
+        self._said = quiet
+
+    @property
+    def used(self) -> bool:
+        """Whether containers are started in slots, as long as there are enough."""
+        return self._limit > 0 and self._loop.time() >= self._unusable_until
+
+    def needed(self, slot: Slot) -> None:
+        """A slot gets a container now."""
+        self._needed_at = slot.since = self._loop.time()
+
+    def warm(self) -> bool:
+        """Begin to make a first slot for a container that will come soon. If none comes, it is removed like any idle
+        slot. Returns whether one is being made."""
+        if not self.used or self.all or (slot := self.make()) is None:
+            return False
+        self.needed(slot)
+        return True
+
+    def make(self) -> Slot | None:
+        """Make a slot whose launcher is being started; None if there are enough, or none can be made."""
+        if len(self.all) >= self._limit:
+            return None
+        try:
+            if self._zygote is None or not self._zygote.alive():
+                state = self._context.directories.state
+                self._zygote = Zygote(self._read_only, self._program.at(state), state)
+            group, joins = self._make_group()
+        except (CgroupError, OSError) as error:
+            self.cannot(str(error))
+            return None
+        journal = journal_path(self._context.directories.state, group.name)
+        ours: socket.socket | None = None
+        try:
+            ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            ahead = list(socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+        except OSError as error:
+            if ours is not None:
+                ours.close()
+                theirs.close()
+            self.cannot(str(error))
+            self._cgroups.remove(group.name)
+            return None
+        for one in (ours, *ahead):
+            one.setblocking(False)
+        slot = Slot(group, journal, ours, ahead, self._loop.time())
+        self.all.append(slot)
+        self._loop.add_reader(ours.fileno(), self._readable, slot)
+        with theirs:
+            try:
+                self._zygote.fork([theirs, *ahead], journal, joins, group.gauges)
+            except OSError as error:
+                self.cannot(str(error))
+                self.retire(slot)
+                return None
+        return slot
+
+    def free_one(self) -> Slot | None:
+        """An idle slot with no process in it but its launcher."""
+        while self.idle:
+            slot = self.idle.pop()
+            with contextlib.suppress(OSError):  # then there is none for a container either
+                if not slot.group.strangers():
+                    return slot
+            self.retire(slot)
+        return None
+
+    def coming(self) -> Slot | None:
+        """A slot whose launcher is being started, and that no container has yet."""
+        return next((slot for slot in self.all if not slot.ready and slot.now is None), None)
+
+    def spare_one(self) -> None:
+        """Have one slot to spare, soon: a container for which others are paused or killed should not have to wait
+        for one."""
+        if not self.idle and len(self.all) < self._limit:
+            self._loop.call_soon(self._grow)
+
+    def _grow(self) -> None:
+        if self.all and not self.idle and self.used and self.coming() is None:
+            self.make()
+
+    def _make_group(self) -> tuple[SlotGroup, tuple[str, ...]]:
+        while True:
+            self._number += 1
+            name = f"{SLOT_PREFIX}{self._number}"
+            if os.path.exists(journal_path(self._context.directories.state, name)):
+                continue  # it is an earlier run's, and still needed
+            with contextlib.suppress(FileExistsError):
+                made = self._cgroups.make_slot(name)
+                if made is None:
+                    raise CgroupError("this host has no cgroups")
+                return made
+
+    def never(self, why: str) -> None:
+        """No slot can be made on this host."""
+        self._limit = 0
+        self.cannot(why)
+
+    def cannot(self, why: str) -> None:
+        """No slot can be made at present."""
+        self.trouble = why
+        self._unusable_until = self._loop.time() + UNUSABLE_SECONDS
+        (LOG.debug if self._said else LOG.warning)(
+            "no slot can be created, so each container is started by a shim: %s", why
+        )
+        self._said = True
+
+    # ---- slots go
+
+    def free(self, slot: Slot) -> None:
+        """The slot has no container."""
+        slot.since = self._loop.time()
+        if slot.ready and slot in self.all:
+            self.idle.append(slot)
+
+    def forget(self, slot: Slot) -> None:
+        """Stop using a slot, whose launcher ends as soon as it is idle."""
+        if slot in self.idle:
+            self.idle.remove(slot)
+        if slot in self.all:
+            self.all.remove(slot)
+            self._loop.remove_reader(slot.sock.fileno())
+            slot.close()
+
+    def retire(self, slot: Slot) -> None:
+        """Stop using a slot that holds no container, and remove it."""
+        self.forget(slot)
+        self._context.spawn(self.remove(slot))
+
+    async def remove(self, slot: Slot, is_open: Callable[[str], bool] = lambda container_id: False) -> None:
+        """Remove a slot whose launcher has ended, or is about to. Its journal stays if it has a container which
+        ``is_open``.
+
+        Processes that somebody else has put into it are not ended; then the slot's cgroup stays.
+        """
+        await beside(None, self._remove, slot, is_open)
+
+    def _remove(self, slot: Slot, is_open: Callable[[str], bool]) -> None:
+        if not self._cgroups.remove(slot.group.name, 1.0):
+            strangers: list[int] = []
+            if slot.ready:
+                with contextlib.suppress(OSError):
+                    strangers = slot.group.processes()
+            if strangers:
+                LOG.warning(
+                    "the cgroup %s is kept: it contains processes that are not yopp's: %s",
+                    slot.group.name,
+                    strangers,
+                )
+            else:
+                self._context.kill(slot.group.name)
+                if not self._cgroups.remove(slot.group.name, 1.0):
+                    LOG.warning("the cgroup %s cannot be removed", slot.group.name)
+        try:
+            if not any(is_open(one.container_id) for one in read_journal(slot.journal).begun):
+                remove_journal(slot.journal)
+        except OSError as error:
+            LOG.warning("%s cannot be removed: %s", slot.journal, error.strerror)
+
+    def remove_idle(self) -> bool:
+        """Remove what has not been needed for long. Returns whether anything is left."""
+        now = self._loop.time()
+        unneeded = now - self._needed_at
+        for slot in [one for one in self.idle if now - one.since > IDLE_SECONDS]:
+            if unneeded > IDLE_SECONDS:
+                self.retire(slot)
+        if self._zygote is not None and not self.all and unneeded > 2 * IDLE_SECONDS:
+            self.end_zygote()
+        return bool(self.all) or self._zygote is not None
+
+    def end_zygote(self) -> None:
+        """End it; the next slot gets a new one."""
+        zygote, self._zygote = self._zygote, None
+        if zygote is not None:
+            self._context.spawn(beside(None, zygote.close))
+
+    async def close(self, is_open: Callable[[str], bool]) -> None:
+        """Make no more slots, and remove those without a container. Launchers of running containers end with them."""
+        self._limit = 0
+        vacant = [slot for slot in self.all if slot.now is None]
+        for slot in list(self.all):
+            self.forget(slot)
+        await asyncio.gather(*(self.remove(slot, is_open) for slot in vacant))
+        if self._zygote is not None:
+            await beside(None, self._zygote.close)
