@@ -7,7 +7,6 @@ that touches no state. Nothing is decided here: ``executor.core`` decides which 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
 import time
@@ -18,14 +17,12 @@ from pathlib import Path
 from ..core import commands
 from ..core.events import (
     ContainerExited,
-    ContainerLaunched,
-    ContainerLaunchFailed,
     ContainerRecovered,
     Event,
     NodeUtilizationSampled,
     UsageSampled,
 )
-from ..errors import CgroupError, ExecutorError, StateStoreError, one_line
+from ..errors import CgroupError, ExecutorError, StateStoreError
 from ..light import replace
 from ..records import (
     CgroupLimits,
@@ -33,7 +30,6 @@ from ..records import (
     ContainerSpec,
     ContainerState,
     ContainerStatus,
-    ContainerUsage,
 )
 from ..settings import ExecutorSettings
 from .adoption import Finder
@@ -47,27 +43,23 @@ from .directories import Directories
 from .ending import Cleaner, Ender
 from .owners.accounts import Accounts
 from .pausing import Pauser
-from .preparing import Preparer, Ready
+from .preparing import Preparer
 from .procfs import send
 from .requests import LaunchRequests
 from .shim import (
     RETRY_SECONDS,
-    CannotLaunchError,
     Ended,
     ExitWatcher,
-    Launched,
-    LaunchRequest,
     ShimLauncher,
-    check_words,
     kill_shim,
     reap,
     set_subreaper,
 )
 from .slots.journals import code_of, forget_launchers
-from .slots.pool import Pool, most_slots
-from .slots.slot import Occupant
+from .slots.pool import most_slots
+from .starting import Starter
 from .store import StateStore
-from .watching.health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
+from .watching.health import SHORT, HealthChecker
 from .watching.host import HostReader
 from .watching.measuring import bytes_stored, bytes_written
 from .watching.monitor import Monitor, Seldom
@@ -118,11 +110,11 @@ class LinuxContainerExecutor:
         self._device_groups = device_groups
         confined = settings.confined_containers and os.geteuid() == 0
         read_only = kept_from_containers(state_dir) if confined else ()
-        self._launcher = ShimLauncher(reaps=cgroups.mode == "none", read_only=read_only)
+        launcher = ShimLauncher(reaps=cgroups.mode == "none", read_only=read_only)
         self._store = StateStore(state_dir)
         accounts = Accounts(settings)
         self._directories = Directories(work_dir, log_dir, state_dir, accounts)
-        self._requests = LaunchRequests(
+        requests = LaunchRequests(
             self._directories,
             accounts,
             node_environment=node_environment or {},
@@ -154,30 +146,35 @@ class LinuxContainerExecutor:
         self._preparer = Preparer(
             context,
             settings.prepared_containers,
-            make_request=self._requests.of,
+            make_request=requests.of,
             in_use=self._held.__contains__,
             pooled=lambda: self._pool.used,
-            launcher=self._launcher,
+            launcher=launcher,
             watcher=self._watcher,
         )
         self._cleaner = Cleaner(context, settings.delete_timeout_ms / 1000)
         self._pauser = Pauser(context, freezes=settings.pause_mechanism == "freezer")
-        self._pool = Pool(
-            context,
-            # A launcher cannot put the container that it starts into the cgroup of the container's GPUs.
-            most_slots(settings.pooled_groups if device_groups is None else 0, os.uname().release),
-            began=self._began,
-            ended=self._ended_in_slot,
-            failed=self._failed_in_slot,
-            refused=self._launch_after_all,
-            read_only=read_only,
-        )
         self._unrecorded: dict[str, ExecutorError] = {}
         self._repeats = Repeats(LOG)
         #: commands that wait because the host is short of a resource, in order, by container ("" for the node)
         self._late: dict[str, deque[commands.Command]] = {}
         self._health = HealthChecker(context, settings, self._directories.modes, post)
         self._ender = Ender(context, self._health)
+        self._starter = Starter(
+            context,
+            requests,
+            self._held,
+            self._unrecorded,
+            launcher=launcher,
+            watcher=self._watcher,
+            preparer=self._preparer,
+            ender=self._ender,
+            health=self._health,
+            # A launcher cannot put the container that it starts into the cgroup of the container's GPUs.
+            slots=most_slots(settings.pooled_groups if device_groups is None else 0, os.uname().release),
+            read_only=read_only,
+        )
+        self._pool = self._starter.pool
         self._window = WindowKeeper(settings.opportunistic_window, post)
         self._wall_clock = WallClock(wall_offset(), post)
 
@@ -321,9 +318,9 @@ class LinuxContainerExecutor:
             case commands.ForgetContainer(container_id):
                 self._forget(container_id)
             case commands.LaunchContainer(spec, limits):
-                self._launch(spec, limits)
+                self._starter.launch(spec, limits)
             case commands.LaunchNext():
-                self._launch_next(command)
+                self._starter.launch_next(command)
             case commands.RevokeNext(container_id, ends):
                 following = self._pool.follows(container_id)
                 if (following is None or self._pool.take_back(container_id)) and ends:
@@ -379,179 +376,6 @@ class LinuxContainerExecutor:
         except StateStoreError as error:
             self._repeats.error(str(error))
 
-    def _launch(self, spec: ContainerSpec, limits: CgroupLimits) -> None:
-        container_id = spec.container_id
-        if container_id in self._held:
-            LOG.warning("%s was already started", container_id)
-            return
-        if (following := self._pool.follows(container_id)) is not None and not self._pool.take_back(
-            container_id
-        ):
-            following.wanted, following.limits = True, limits
-            return
-        try:
-            check_name(container_id)
-            if (unrecorded := self._unrecorded.get(container_id)) is not None:
-                raise CannotLaunchError(str(unrecorded)) from unrecorded
-            if self._launch_in_slot(spec, limits):
-                return
-            ready = self._begin_prepared(spec, limits)
-            if ready is None:
-                self._directories.prepare(spec)
-                request, launched = self._launch_by_shim(self._requests.of(spec), limits)
-            else:
-                request, launched = ready.prepared.request, ready.prepared.launched
-        except (ExecutorError, OSError) as error:
-            self._cannot_launch(container_id, error, spec.files)
-            return
-        self._launched_by_shim(request, launched, ready)
-
-    def _cannot_launch(
-        self, container_id: str, error: ExecutorError | OSError, files: Mapping[str, str] | None = None
-    ) -> None:
-        code = error.exit_code if isinstance(error, CannotLaunchError) else 125
-        said = os_error_of(error)
-        number = 0
-        if said is not None:
-            path = os.fsdecode(said.filename or "/sys/")
-            # A log directory that the user named is not the node's; the node's own directories are, and the
-            # kernel's.
-            if said.errno in SHORT or path.startswith("/sys/") or self._directories.has(path):
-                number = said.errno or 0
-        reason = str(error)
-        if files and number in NO_ROOM:
-            # The files written so far must not be what makes the node unhealthy.
-            self._directories.remove_private(container_id, thoroughly=True)
-            if because := self._health.too_large(files.values()):
-                number, reason = 0, f"{reason}\n  because: {because}"
-        self._tell_launch_failed(container_id, code, reason, number)
-
-    def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
-        status = node_status(number)
-        if status:  # the report of a node is one line
-            reason = one_line(reason)
-        if number == errno.EAGAIN:
-            reason = self._cgroups.crowded(reason)
-        self._post(ContainerLaunchFailed(container_id, reason, code, status))
-        if status:
-            self._health.suspect(reason)
-
-    def _launch_in_slot(self, spec: ContainerSpec, limits: CgroupLimits) -> bool:
-        """Return whether the pool starts the container. The result is posted later."""
-        if not self._pool.used or self._preparer.has(spec.container_id):
-            return False
-        check_words(spec.command)
-        if not self._preparer.takes_furnished(spec) or spec.files:
-            self._directories.prepare(spec)
-        held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
-        if not self._pool.launch(held, self._requests.of(spec), limits):
-            return False
-        self._held[spec.container_id] = held
-        return True
-
-    def _launch_next(self, command: commands.LaunchNext) -> None:
-        spec = command.spec
-        container_id = spec.container_id
-        first = self._held.get(command.after)
-        if first is None or not first.pooled or container_id in self._unrecorded:
-            return
-        if container_id in self._held or self._pool.follows(container_id) is not None:
-            return  # it has begun
-        # Nothing is written to somebody's directory, or for files, before the container begins.
-        if spec.files or self._preparer.has(container_id) or not self._directories.logs_are_its_own(spec):
-            return
-        try:
-            check_name(container_id)
-            check_words(spec.command)
-            if not self._preparer.takes_furnished(spec):
-                self._directories.prepare(spec)
-            request = self._requests.of(spec)
-        except (ExecutorError, OSError) as error:
-            LOG.debug("%s does not follow: %s", container_id, error)
-            self._preparer.waits_on(spec)
-            return
-        held = LiveContainer(
-            container_id, 0, 0, "", logs=self._directories.log(spec), queued_at_ms=command.queued_at_ms
-        )
-        following = Occupant(held, request, command.limits, lambda: self._preparer.waits_on(spec))
-        if not self._pool.follow(first, following):
-            following.waits_on()
-
-    def _began(self, held: LiveContainer, ran: float | None) -> None:
-        path = self._cgroups.path(held.container_id)
-        if ran is None:
-            self._post(ContainerLaunched(held.container_id, held.pid, held.start, path))
-        else:  # it is told with its end
-            held.launched = ContainerLaunched(held.container_id, held.pid, held.start, path, ago=ran)
-
-    def _ended_in_slot(
-        self,
-        held: LiveContainer,
-        settle: Callable[[], ContainerUsage],
-        code: int,
-        following: str,
-        clean: bool,
-    ) -> None:
-        if following and (next_one := self._pool.follows(following)) is not None:
-            self._held[following] = next_one.held
-        self._ender.pooled_ended(held, settle, code, following, clean)
-
-    def _failed_in_slot(
-        self, held: LiveContainer, request: LaunchRequest, code: int, reason: str, number: int = 0
-    ) -> None:
-        del self._held[held.container_id]
-        ours = self._directories.has(request.stdout)
-        self._tell_launch_failed(held.container_id, code, reason, number if ours else 0)
-
-    def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
-        """Start by a shim a container that the pool could not start."""
-        self._held.pop(held.container_id, None)
-        try:
-            request, launched = self._launch_by_shim(request, limits)
-        except (ExecutorError, OSError) as error:
-            self._cannot_launch(held.container_id, error)
-            return
-        self._launched_by_shim(request, launched, None)
-
-    def _launch_by_shim(self, request: LaunchRequest, limits: CgroupLimits) -> tuple[LaunchRequest, Launched]:
-        join = self._cgroups.create(request.container_id, limits)
-        exit_file = self._directories.next_exit_file(request.container_id)
-        request = replace(request, join=(*join, *request.join), exit_file=exit_file)
-        return request, self._launcher.launch(request)
-
-    def _launched_by_shim(self, request: LaunchRequest, launched: Launched, ready: Ready | None) -> None:
-        container_id = request.container_id
-        held = self._held[container_id] = LiveContainer(
-            container_id,
-            launched.pid,
-            launched.start,
-            request.exit_file,
-            logs=os.path.dirname(request.stdout),
-        )
-        self._cgroups.started(
-            container_id, self._directories.traces(container_id, launched.pid, launched.start)
-        )
-        self._post(
-            ContainerLaunched(container_id, launched.pid, launched.start, self._cgroups.path(container_id))
-        )
-        # Only now: an immediate exit must not overtake the launch.
-        if ready is None:
-            self._watch(held, is_child=True)
-        else:
-            ready.on_end = lambda end: self._ender.shim_ended(held, end)
-
-    def _begin_prepared(self, spec: ContainerSpec, limits: CgroupLimits) -> Ready | None:
-        """Start a prepared container, within its limits. Returns None if it was not prepared."""
-        ready = self._preparer.take(spec)
-        if ready is None:
-            return None
-        try:
-            self._cgroups.set_limits(spec.container_id, limits)
-        except CgroupError:
-            ready.prepared.abandon()
-            raise
-        return ready if ready.prepared.release() else None
-
     def _to_act_on(self, container_id: str) -> LiveContainer | None:
         """The container, if its end is not on its way yet; nothing follows it from now on. Others take no signals,
         which is no error: a container may end while a command for it is under way."""
@@ -565,12 +389,6 @@ class LinuxContainerExecutor:
         if held is not None:
             for pid in self._context.processes(held):
                 send(pid, number)
-
-    def _watch(self, held: LiveContainer, *, is_child: bool = False) -> None:
-        self._watcher.watch(
-            held.pid, held.start, lambda end: self._ender.shim_ended(held, end), is_child=is_child
-        )
-        self._pool.adopt(held)
 
     def _watch_launcher(self, held: LiveContainer) -> None:
         """Watch the launcher of an earlier run. It ends after its container, whose exit code it has written
@@ -659,7 +477,7 @@ class LinuxContainerExecutor:
             if held.pooled:
                 self._watch_launcher(held)
             else:
-                self._watch(held)
+                self._starter.watch(held)
         return found
 
 

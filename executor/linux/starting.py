@@ -1,0 +1,251 @@
+"""How containers start: within a slot of the pool, by a shim that was prepared, or by a new shim."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+from collections.abc import Callable, Mapping
+
+from ..core import commands
+from ..core.events import ContainerLaunched, ContainerLaunchFailed
+from ..errors import CgroupError, ExecutorError, one_line
+from ..light import replace
+from ..records import CgroupLimits, ContainerSpec, ContainerUsage
+from .cgroups.groups import check_name
+from .context import ExecutorContext, LiveContainer
+from .ending import Ender
+from .preparing import Preparer, Ready
+from .requests import LaunchRequests
+from .shim import CannotLaunchError, ExitWatcher, Launched, LaunchRequest, ShimLauncher, check_words
+from .slots.pool import Pool
+from .slots.slot import Occupant
+from .watching.health import NO_ROOM, SHORT, HealthChecker, node_status, os_error_of
+
+LOG = logging.getLogger(__name__)
+
+
+class Starter:
+    """Starts containers, each of which is in ``held`` from then on, and makes the ``pool`` of ``slots`` slots.
+
+    A container in ``unrecorded``, whose record could not be written, does not start: no restart would find it.
+    """
+
+    def __init__(
+        self,
+        context: ExecutorContext,
+        requests: LaunchRequests,
+        held: dict[str, LiveContainer],
+        unrecorded: Mapping[str, ExecutorError],
+        *,
+        launcher: ShimLauncher,
+        watcher: ExitWatcher,
+        preparer: Preparer,
+        ender: Ender,
+        health: HealthChecker,
+        slots: int,
+        read_only: tuple[str, ...],
+    ) -> None:
+        self._context = context
+        self._cgroups = context.cgroups
+        self._directories = context.directories
+        self._requests = requests
+        self._held = held
+        self._unrecorded = unrecorded
+        self._launcher = launcher
+        self._watcher = watcher
+        self._preparer = preparer
+        self._ender = ender
+        self._health = health
+        self._post = context.post
+        self.pool = Pool(
+            context,
+            slots,
+            began=self._began,
+            ended=self._ended_in_slot,
+            failed=self._failed_in_slot,
+            refused=self._launch_after_all,
+            read_only=read_only,
+        )
+
+    def launch(self, spec: ContainerSpec, limits: CgroupLimits) -> None:
+        """Start the container; ContainerLaunched or ContainerLaunchFailed is posted, now or later."""
+        container_id = spec.container_id
+        if container_id in self._held:
+            LOG.warning("%s was already started", container_id)
+            return
+        if (following := self.pool.follows(container_id)) is not None and not self.pool.take_back(
+            container_id
+        ):
+            following.wanted, following.limits = True, limits
+            return
+        try:
+            check_name(container_id)
+            if (unrecorded := self._unrecorded.get(container_id)) is not None:
+                raise CannotLaunchError(str(unrecorded)) from unrecorded
+            if self._launch_in_slot(spec, limits):
+                return
+            ready = self._begin_prepared(spec, limits)
+            if ready is None:
+                self._directories.prepare(spec)
+                request, launched = self._launch_by_shim(self._requests.of(spec), limits)
+            else:
+                request, launched = ready.prepared.request, ready.prepared.launched
+        except (ExecutorError, OSError) as error:
+            self._cannot_launch(container_id, error, spec.files)
+            return
+        self._launched_by_shim(request, launched, ready)
+
+    def _cannot_launch(
+        self, container_id: str, error: ExecutorError | OSError, files: Mapping[str, str] | None = None
+    ) -> None:
+        code = error.exit_code if isinstance(error, CannotLaunchError) else 125
+        said = os_error_of(error)
+        number = 0
+        if said is not None:
+            path = os.fsdecode(said.filename or "/sys/")
+            # A log directory that the user named is not the node's; the node's own directories are, and the
+            # kernel's.
+            if said.errno in SHORT or path.startswith("/sys/") or self._directories.has(path):
+                number = said.errno or 0
+        reason = str(error)
+        if files and number in NO_ROOM:
+            # The files written so far must not be what makes the node unhealthy.
+            self._directories.remove_private(container_id, thoroughly=True)
+            if because := self._health.too_large(files.values()):
+                number, reason = 0, f"{reason}\n  because: {because}"
+        self._tell_launch_failed(container_id, code, reason, number)
+
+    def _tell_launch_failed(self, container_id: str, code: int, reason: str, number: int) -> None:
+        status = node_status(number)
+        if status:  # the report of a node is one line
+            reason = one_line(reason)
+        if number == errno.EAGAIN:
+            reason = self._cgroups.crowded(reason)
+        self._post(ContainerLaunchFailed(container_id, reason, code, status))
+        if status:
+            self._health.suspect(reason)
+
+    def _launch_in_slot(self, spec: ContainerSpec, limits: CgroupLimits) -> bool:
+        """Return whether the pool starts the container. The result is posted later."""
+        if not self.pool.used or self._preparer.has(spec.container_id):
+            return False
+        check_words(spec.command)
+        if not self._preparer.takes_furnished(spec) or spec.files:
+            self._directories.prepare(spec)
+        held = LiveContainer(spec.container_id, 0, 0, "", logs=self._directories.log(spec))
+        if not self.pool.launch(held, self._requests.of(spec), limits):
+            return False
+        self._held[spec.container_id] = held
+        return True
+
+    def launch_next(self, command: commands.LaunchNext) -> None:
+        """Let the container follow another one in its slot, if it can; nothing is posted before it has begun."""
+        spec = command.spec
+        container_id = spec.container_id
+        first = self._held.get(command.after)
+        if first is None or not first.pooled or container_id in self._unrecorded:
+            return
+        if container_id in self._held or self.pool.follows(container_id) is not None:
+            return  # it has begun
+        # Nothing is written to somebody's directory, or for files, before the container begins.
+        if spec.files or self._preparer.has(container_id) or not self._directories.logs_are_its_own(spec):
+            return
+        try:
+            check_name(container_id)
+            check_words(spec.command)
+            if not self._preparer.takes_furnished(spec):
+                self._directories.prepare(spec)
+            request = self._requests.of(spec)
+        except (ExecutorError, OSError) as error:
+            LOG.debug("%s does not follow: %s", container_id, error)
+            self._preparer.waits_on(spec)
+            return
+        held = LiveContainer(
+            container_id, 0, 0, "", logs=self._directories.log(spec), queued_at_ms=command.queued_at_ms
+        )
+        following = Occupant(held, request, command.limits, lambda: self._preparer.waits_on(spec))
+        if not self.pool.follow(first, following):
+            following.waits_on()
+
+    def _began(self, held: LiveContainer, ran: float | None) -> None:
+        path = self._cgroups.path(held.container_id)
+        if ran is None:
+            self._post(ContainerLaunched(held.container_id, held.pid, held.start, path))
+        else:  # it is told with its end
+            held.launched = ContainerLaunched(held.container_id, held.pid, held.start, path, ago=ran)
+
+    def _ended_in_slot(
+        self,
+        held: LiveContainer,
+        settle: Callable[[], ContainerUsage],
+        code: int,
+        following: str,
+        clean: bool,
+    ) -> None:
+        if following and (next_one := self.pool.follows(following)) is not None:
+            self._held[following] = next_one.held
+        self._ender.pooled_ended(held, settle, code, following, clean)
+
+    def _failed_in_slot(
+        self, held: LiveContainer, request: LaunchRequest, code: int, reason: str, number: int = 0
+    ) -> None:
+        del self._held[held.container_id]
+        ours = self._directories.has(request.stdout)
+        self._tell_launch_failed(held.container_id, code, reason, number if ours else 0)
+
+    def _launch_after_all(self, held: LiveContainer, request: LaunchRequest, limits: CgroupLimits) -> None:
+        """Start by a shim a container that the pool could not start."""
+        self._held.pop(held.container_id, None)
+        try:
+            request, launched = self._launch_by_shim(request, limits)
+        except (ExecutorError, OSError) as error:
+            self._cannot_launch(held.container_id, error)
+            return
+        self._launched_by_shim(request, launched, None)
+
+    def _launch_by_shim(self, request: LaunchRequest, limits: CgroupLimits) -> tuple[LaunchRequest, Launched]:
+        join = self._cgroups.create(request.container_id, limits)
+        exit_file = self._directories.next_exit_file(request.container_id)
+        request = replace(request, join=(*join, *request.join), exit_file=exit_file)
+        return request, self._launcher.launch(request)
+
+    def _launched_by_shim(self, request: LaunchRequest, launched: Launched, ready: Ready | None) -> None:
+        container_id = request.container_id
+        held = self._held[container_id] = LiveContainer(
+            container_id,
+            launched.pid,
+            launched.start,
+            request.exit_file,
+            logs=os.path.dirname(request.stdout),
+        )
+        self._cgroups.started(
+            container_id, self._directories.traces(container_id, launched.pid, launched.start)
+        )
+        self._post(
+            ContainerLaunched(container_id, launched.pid, launched.start, self._cgroups.path(container_id))
+        )
+        # Only now: an immediate exit must not overtake the launch.
+        if ready is None:
+            self.watch(held, is_child=True)
+        else:
+            ready.on_end = lambda end: self._ender.shim_ended(held, end)
+
+    def _begin_prepared(self, spec: ContainerSpec, limits: CgroupLimits) -> Ready | None:
+        """Start a prepared container, within its limits. Returns None if it was not prepared."""
+        ready = self._preparer.take(spec)
+        if ready is None:
+            return None
+        try:
+            self._cgroups.set_limits(spec.container_id, limits)
+        except CgroupError:
+            ready.prepared.abandon()
+            raise
+        return ready if ready.prepared.release() else None
+
+    def watch(self, held: LiveContainer, *, is_child: bool = False) -> None:
+        """Post the end of a container that a shim has started, this time or in an earlier run."""
+        self._watcher.watch(
+            held.pid, held.start, lambda end: self._ender.shim_ended(held, end), is_child=is_child
+        )
+        self.pool.adopt(held)
