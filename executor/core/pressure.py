@@ -35,8 +35,11 @@ LONGEST_QUIET_SECONDS = 30.0
 LEAST_LEFT = 0.1
 """Where the kernel makes opportunistic containers yield, they run as long as others leave them so many cores."""
 
-TURN_SHARE = 0.02
+LEAST_TURN_SHARE, TURN_SHARE = 0.01, 0.02
 """The part of the machine that opportunistic containers in their turn may take from others, in the mean."""
+
+TAKEN_SHARE = 0.03
+"""The part that they and yopp's daemons may take together: others are promised the rest."""
 
 LOSS = 0.1
 """The kernel does not make them yield if processes outside go without so great a part of what they want."""

@@ -22,7 +22,17 @@ from .actions import BY_SCHEDULER, ContainerActions
 from .commands import WatchHost
 from .container import KILLING, PAUSED, PAUSING, RUNNING, Container
 from .events import NodeUtilizationSampled, OpportunisticWindowChanged
-from .pressure import MIB, ROUNDING, TOLERANCE, TURN_SHARE, CpuPressure, Demand, MemoryPressure
+from .pressure import (
+    LEAST_TURN_SHARE,
+    MIB,
+    ROUNDING,
+    TAKEN_SHARE,
+    TOLERANCE,
+    TURN_SHARE,
+    CpuPressure,
+    Demand,
+    MemoryPressure,
+)
 from .victims import fewest
 
 HALF_LIFE_SECONDS = 5.0
@@ -318,7 +328,7 @@ class PressureActions(ContainerActions):
         guaranteed = sum(
             use.cores for one, use in self._use.items() if not self._active[one].is_opportunistic
         )
-        self._settle_turns(host.yopp_cpu - host.daemons_cpu - guaranteed)
+        self._settle_turns(host.yopp_cpu - host.daemons_cpu - guaranteed, host.daemons_cpu)
         if surplus > 0:
             self._give_cpu(surplus)
         else:
@@ -366,9 +376,11 @@ class PressureActions(ContainerActions):
             and container.ran_seconds(self._now) - turn.ran < TURN_SECONDS
         )
 
-    def _settle_turns(self, used: float) -> None:
-        """Opportunistic containers used so many cores, of which the share of those in their turn is paid for."""
-        share = TURN_SHARE * self._cores
+    def _settle_turns(self, used: float, daemons: float) -> None:
+        """Opportunistic containers used so many cores, of which the share of those in their turn is paid for; what
+        daemons use beyond their part of what yopp may take comes off it."""
+        part = min(TURN_SHARE, TAKEN_SHARE - daemons / self._cores)
+        share = max(LEAST_TURN_SHARE, part) * self._cores
         credit = self._turn_credit + (share - used) * min(self._now - self._sampled_at, 1.0)
         self._turn_credit = share if self._cpu.leaves else min(max(credit, -TURN_DEBT * share), share)
         self._sampled_at, self._lifted = self._now, False

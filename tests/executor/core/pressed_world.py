@@ -41,7 +41,8 @@ class PressedWorld(World):
     """``wants`` is what each container would use, in cores, and ``holds`` in MiB; ``outside`` threads of processes
     outside yopp, each of which wants a core, or a part of one; ``others`` threads of another node's containers want one
     each, and weigh as much as ours. ``other_memory`` is theirs, in MiB. ``yields``: the node
-    is told that its weights count. ``cost`` is what each reading takes, in CPU seconds."""
+    is told that its weights count. ``cost`` is what each reading takes, in CPU seconds; ``daemons`` what yopp's
+    daemons seem to use, in cores."""
 
     def __init__(
         self, cores: int = 2, *, machine_memory: int = 8192, tick: float = 0.25, **node: object
@@ -63,6 +64,7 @@ class PressedWorld(World):
         self.paused: set[str] = set()
         self.yields = False
         self.cost = 0.0
+        self.daemons = 0.0
 
     def statuses_live(self) -> list[str]:
         return [s.container_id for s in self.machine.statuses() if s.state is not ContainerState.DONE]
@@ -122,7 +124,8 @@ class PressedWorld(World):
             cores=self.machine_cores,
             cpu=busy,
             idle=self.machine_cores - busy,
-            yopp_cpu=yopp,
+            yopp_cpu=yopp + self.daemons,
+            daemons_cpu=self.daemons,
             runnable=self.runnable,
             runnable_others=self.others if busy > 0.9 * self.machine_cores else -1,
             memory_total=self.machine_memory * MIB,

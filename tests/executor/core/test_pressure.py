@@ -387,6 +387,24 @@ def test_beside_a_full_load_what_needs_the_cpu_is_paused_and_has_turns_that_cost
         assert 3 <= world.changes(name, PAUSED) <= 6, "after 5, 10, 20, 40, 60 s"
 
 
+@pytest.mark.parametrize(("daemons", "left"), [(0.01, 0.98), (0.04, 0.99), (0.2, 0.99)])
+def test_where_daemons_take_much_turns_take_less(daemons: float, left: float) -> None:
+    """On a slow machine both together would take more than others are promised; turns do not end altogether."""
+    world = yielding(count=1)
+    world.outside, world.daemons = [1.0, 1.0], daemons
+    world.tick(5)
+    begun, until, number = dict(world.used), world.now + 120, 0
+    while world.now < until:
+        number += 1
+        name = f"s{number}"
+        world.wants[name] = 1.0
+        world.schedule(name, O, 10, 1)
+        while world.used.get(name, 0.0) < 0.01 and world.now < until:
+            world.tick()
+        world.exit(name)
+    assert outside_got(world, begun, 120) == pytest.approx(left, abs=0.002)
+
+
 def test_who_was_paused_and_needs_little_now_shows_it_and_goes_on() -> None:
     world = yielding()
     world.outside = [1.0, 1.0]
