@@ -234,6 +234,12 @@ def test_nodes() -> None:
     found = explain_node(NodeSnapshot(NODE, [run(1), run(2, kind=GUARANTEED), wait(3, 1)]), NOW)
     assert "1 guaranteed and 1 opportunistic" in told(found) and found.queue_length == 1
     assert codes(found) == ["NO_VCORES"]
+    promised = replace(NODE, used=Resource(512, 1))
+    stands = report(1, ContainerState.PAUSED, kind=GUARANTEED)
+    assert "2 vcores, 4096 MB; 1 vcore of it is promised to guaranteed containers." in told(
+        explain_node(NodeSnapshot(promised, [stands]), NOW)
+    )
+    assert "promised" not in told(explain_node(NodeSnapshot(promised, [run(1, kind=GUARANTEED)]), NOW))
     silent = replace(NODE, connected=False)
     found = explain_node(NodeSnapshot(silent, []), NOW)
     assert codes(found) == ["NODE_UNUSABLE"] and " h1:1 is silent." in told(found)

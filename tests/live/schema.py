@@ -77,6 +77,7 @@ NODE = {
         "queueLimit": int,
         "estimatedQueueWaitMs": int,
         "paused": amount,
+        "guaranteedPaused": amount,
         "cpuPercent": amount,
         "memPercent": amount,
         "load1": amount,

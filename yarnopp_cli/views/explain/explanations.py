@@ -240,7 +240,14 @@ def _node_lines(found: Explanation) -> Iterable[str]:
     queued, paused = counts.get("queued", 0), counts.get("paused", 0)
     waits = f"{queued} {are(queued, 'waits', 'wait')}, {paused} {are(paused)} paused"
     yield f"{node.node_id} is {node.state.value}{' and silent' if silent else ''}: {runs}, {waits}"
-    yield f"Free: {amount(found.free)} of {amount(node.total)}"
+    # The vcores of a paused guaranteed container are free, and no other guaranteed one gets them.
+    promised = found.free.vcores - max(0, node.total.vcores - node.used.vcores)
+    of = (
+        f"; {vcores(promised)} of it {are(promised)} promised to guaranteed containers"
+        if promised > 0
+        else ""
+    )
+    yield f"Free: {amount(found.free)} of {amount(node.total)}{of}"
     yield _limit(node, found.queue_limit)
     group = found.groups[0] if found.groups else None
     own = [one for one in found.reasons if group is None or one not in group.reasons]
