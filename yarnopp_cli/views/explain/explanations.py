@@ -267,9 +267,12 @@ def _node_lines(found: Explanation) -> Iterable[str]:
                 else _NO_LAST
             )
             yield f"It {_begins(found.start)}{f'; {last}' if found.queue_length > 1 else ''}"
-    newcomer = node.opportunistic.estimated_queue_wait_ms
-    if node.state is NodeState.RUNNING and node.connected and newcomer > 0:
-        yield f"A further opportunistic container would wait about {about(newcomer)} (the node's estimate)"
+    newcomer, last_ms = node.opportunistic.estimated_queue_wait_ms, found.last.in_ms if found.last else 0
+    known = found.start is not None or not found.queue_length  # it waits behind all that wait
+    if node.state is NodeState.RUNNING and node.connected and newcomer > 0 and known:
+        # The node's own estimate is as old as its last heartbeat.
+        whose = "the node's estimate" if newcomer >= last_ms else "behind all that wait"
+        yield f"A further opportunistic container would wait about {about(max(newcomer, last_ms))} ({whose})"
 
 
 # -- applications ---------------------------------------------------------------------------------------------
@@ -369,6 +372,7 @@ _BASES = {
     basis.OF_APPLICATION: "median task {}; estimate",
     basis.OF_NODE: "median on its node {}; estimate",
     basis.OF_ALL: "median in this cluster {}; estimate",
+    basis.OF_RUNNING: "running tasks suggest {}; estimate",
     basis.BY_NODE: "its node's own estimate for its queue",
 }
 
