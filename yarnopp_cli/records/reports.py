@@ -180,6 +180,7 @@ class ApplicationReport(Record):
     containers_failed: int = 0
     containers_preempted: int = 0
     containers_shed: int = 0
+    containers_killed: int = 0
     pending_containers: int = 0
     opportunistic_allocated_total: int = 0
     guaranteed_allocated_total: int = 0
