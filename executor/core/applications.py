@@ -58,6 +58,11 @@ class Applications:
         application = self._known.get(application_id)
         return len(application.live) if application is not None else 0
 
+    def is_measured(self, application_id: str) -> bool:
+        """Whether a container of the application has ended by itself here."""
+        application = self._known.get(application_id)
+        return application is not None and application.finished > 0
+
     def expected_seconds(self, container: Container) -> float | None:
         """The expected run time of a container: the one that its master declared, else the mean of its application,
         else of all applications; None if nothing is known."""

@@ -23,7 +23,16 @@ from .applications import Applications
 from .commands import Command, ForgetContainer, ReportStatus, SetNodeWeight, StoreContainer
 from .container import KILLING, NOTHING, PAUSED, PAUSING, Container, ContainerDeadline, DeadlineKind
 from .devices import Devices
-from .estimates import LOOKED_AT, RecentMean, Running, Waiting, WaitStatistics, expected_starts, remaining
+from .estimates import (
+    LOOKED_AT,
+    RecentMean,
+    Running,
+    Waiting,
+    WaitStatistics,
+    expected_starts,
+    remaining,
+    whole,
+)
 from .limits import cgroup_limits
 from .machine import Deadlines
 from .queues import ORDERS, ContainerQueue, OpportunisticQueue, admission_of
@@ -270,16 +279,23 @@ class ContainerBook:
         line = list(islice(chain(self._guaranteed, self._opportunistic.paused, self._opportunistic), limit))
         # those of one application last equally long, except where their master told how long
         learned: dict[str, float | None] = {}
-        known: list[float | None] = []
         for container in chain(running, line):
-            spec = container.spec
-            if spec.duration_hint_ms > 0:
-                known.append(spec.duration_hint_ms / 1000)
-                continue
-            if spec.application_id not in learned:
+            name = container.spec.application_id
+            if container.spec.duration_hint_ms <= 0 and name not in learned:
                 expected = self._applications.expected_seconds(container)
-                learned[spec.application_id] = self._durations.mean if expected is None else expected
-            known.append(learned[spec.application_id])
+                learned[name] = self._durations.mean if expected is None else expected
+        begun: dict[str, float] = {}
+        for container in running:
+            name = container.spec.application_id
+            seconds = learned.get(name) if container.spec.duration_hint_ms <= 0 else None
+            if seconds is not None and not self._applications.is_measured(name):
+                begun[name] = max(begun.get(name, 0.0), whole(seconds, container.ran_seconds(now)))
+        known = [
+            container.spec.duration_hint_ms / 1000
+            if container.spec.duration_hint_ms > 0
+            else begun.get(container.spec.application_id, learned[container.spec.application_id])
+            for container in chain(running, line)
+        ]
         measured = [seconds for seconds in known if seconds is not None]
         if not measured:
             return []

@@ -71,6 +71,15 @@ def remaining(expected: float, ran: float) -> float:
     return max(expected - ran, ran - 2 * expected, 0.0)
 
 
+def whole(expected: float, ran: float) -> float:
+    """The whole run time of a container that was expected to take ``expected`` seconds and has run for ``ran``.
+
+    Where an application has ended no container yet, its others are expected to run as long: what other applications'
+    containers took says less about them than what has run of it already.
+    """
+    return ran + remaining(expected, ran)
+
+
 # -- who starts when ------------------------------------------------------------------------------------------
 
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from executor.causes import Cause, CauseKind
+from executor.core.estimates import remaining
 from executor.records import ContainerState, ExecutionType, OpportunisticContainersStatus, Resource, counted
 from yarnopp_cli.errors import ApplicationNotFoundError, ContainerNotFoundError, NodeNotFoundError
 from yarnopp_cli.explain.estimates import Durations, start_of
@@ -160,7 +161,7 @@ def test_estimates_agree_with_a_queue_of_equal_tasks(running: list[int], before:
         [ended(9, seconds)],
     )
     task = seconds * 1000
-    free_at = sorted([max(0, task - since) for since in running] + [0] * (2 - len(running)))
+    free_at = sorted([int(remaining(task, since)) for since in running] + [0] * (2 - len(running)))
     for _ in range(before):
         free_at = sorted([free_at[0] + task, free_at[1]])
     start = start_of(one, sight, NOW)
@@ -179,7 +180,7 @@ def test_an_endless_queue_gives_no_estimate_but_an_answer() -> None:
 
 def test_what_has_outlived_its_time_is_named_and_nothing_lies_in_the_past() -> None:
     queue = [wait(1, 1), wait(2, 2), wait(3, 3)]
-    sight = NodeSnapshot(NODE, [run(5000, 90_000), run(5001, 90_000), *queue], [ended(9, 1)])
+    sight = NodeSnapshot(NODE, [run(5000, 1500), run(5001, 1500), *queue], [ended(9, 1)])
     found = explain_container(queue[0], sight, NOW)
     assert found.estimated_start_ms == NOW and found.outlived == (run(5000).container_id,)
     assert "may start at any moment, as …_005000 has run longer than expected (median task 1.0 s;" in told(
@@ -188,6 +189,10 @@ def test_what_has_outlived_its_time_is_named_and_nothing_lies_in_the_past() -> N
     third = explain_container(queue[2], sight, NOW)
     assert third.estimated_start_ms == NOW + 1000 and len(third.outlived) == 2
     assert "in about 1.0 s" in told(third) and "later if …_005000 and …_005001, which have run" in told(third)
+    much = replace(sight, live=[run(5000, 90_000), run(5001, 90_000), *queue])
+    assert explain_container(queue[0], much, NOW).estimated_start_ms == NOW + 88_000, (
+        "as the node itself takes it"
+    )
 
 
 def test_what_was_declared_goes_before_what_was_learned() -> None:
@@ -234,6 +239,12 @@ def test_nodes() -> None:
     found = explain_node(NodeSnapshot(NODE, [run(1), run(2, kind=GUARANTEED), wait(3, 1)]), NOW)
     assert "1 guaranteed and 1 opportunistic" in told(found) and found.queue_length == 1
     assert codes(found) == ["NO_VCORES"]
+    promised = replace(NODE, used=Resource(512, 1))
+    stands = report(1, ContainerState.PAUSED, kind=GUARANTEED)
+    assert "2 vcores, 4096 MB; 1 vcore of it is promised to guaranteed containers." in told(
+        explain_node(NodeSnapshot(promised, [stands]), NOW)
+    )
+    assert "promised" not in told(explain_node(NodeSnapshot(promised, [run(1, kind=GUARANTEED)]), NOW))
     silent = replace(NODE, connected=False)
     found = explain_node(NodeSnapshot(silent, []), NOW)
     assert codes(found) == ["NODE_UNUSABLE"] and " h1:1 is silent." in told(found)
@@ -423,8 +434,31 @@ def test_what_others_took_says_nothing_of_one_that_has_run_much_longer() -> None
     assert explain_container(one, declared, NOW).estimated_start_ms == NOW + 3000, (
         "of one of them it is known"
     )
-    a_little = replace(sight, live=[run(1, 500), run(2, 500), one])
+    a_little = replace(sight, live=[run(1, 15), run(2, 15), one])
     assert "may start at any moment" in told(explain_container(one, a_little, NOW))
+
+
+def test_what_has_begun_of_a_job_says_more_than_the_short_jobs_before_it() -> None:
+    other = f"application_{TIMESTAMP}_0002"
+    short = [replace(ended(number, 0.01), application_id=other) for number in (900, 901)]
+    queue = [wait(10 + place, place) for place in range(1, 29)]
+    node = replace(NODE, opportunistic=replace(NODE.opportunistic, estimated_queue_wait_ms=14_000))
+    sight = NodeSnapshot(node, [run(1, 500), run(2, 500), *queue], short)
+    found = explain_node(sight, NOW)
+    # 0.48 s more of both, 0.98 s of each of 13 pairs
+    assert found.last is not None and found.last.in_ms == 480 + 13 * 980
+    assert (
+        "starts in about 0.5 s (running tasks suggest 1.0 s; estimate), later if …_000001 and …_000002, which have "
+        "run longer than expected, keep running" in told(explain_container(queue[1], sight, NOW))
+    )
+    assert "the last of the 28 in about 13 s" in told(found) and "further" in told(found)
+    assert found.last == start_of(queue[-1], sight, NOW), "each is told the same"
+    old = replace(NODE, opportunistic=replace(NODE.opportunistic, estimated_queue_wait_ms=10))
+    late = told(explain_node(replace(sight, node=old), NOW))
+    assert "A further opportunistic container would wait about 13 s (behind all that wait)" in late
+    assert Durations([*short, ended(902, 3)], sight.live, NOW).of(queue[0]).ms == 3000, "its own say most"
+    unknown = replace(sight, live=[run(1, 12_000), run(2, 12_000), *queue])
+    assert "further" not in told(explain_node(unknown, NOW)), "nobody knows when those before it start"
 
 
 def test_since_when_a_node_is_in_its_state() -> None:

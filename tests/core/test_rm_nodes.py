@@ -37,6 +37,10 @@ def test_a_node_as_people_see_it() -> None:
     info = cluster.ask(GetClusterInfoRequest())
     assert (info.total, info.used, info.maximum) == (Resource(4096, 4), ONE, Resource(4096, 4))
     assert (info.nodes_running, info.containers_running, info.applications_running) == (1, 2, 1)
+    node.beat(status(kept, ContainerState.PAUSED))
+    seen = report(cluster)
+    assert (seen.guaranteed_running, seen.guaranteed_paused, seen.paused) == (0, 1, 1)
+    assert (seen.used, seen.num_containers) == (ONE, 1), "a paused one keeps what it was promised"
 
 
 def test_a_node_that_is_not_registered_is_told_to_register_again() -> None:

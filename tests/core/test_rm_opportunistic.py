@@ -10,6 +10,7 @@ import pytest
 
 from executor.records import ContainerState, OpportunisticContainersStatus, Resource
 from yarnopp_cli.errors import InvalidResourceRequestError, NodeNotFoundError
+from yarnopp_cli.views.applications import counts_text
 
 from .rm_harness import OPPORTUNISTIC, TIMESTAMP, Cluster, Node, asks, done, queued, status
 
@@ -412,18 +413,20 @@ def test_container_states_are_counted_for_the_application() -> None:
     cluster = Cluster()
     node = cluster.node()
     master = cluster.master()
-    granted = master.allocate(asks(6, Resource(100, 1), OPPORTUNISTIC)).allocated
+    granted = master.allocate(asks(7, Resource(100, 1), OPPORTUNISTIC)).allocated
     node.beat(
         status(granted[0]),
         queued(granted[1]),
         status(granted[2], ContainerState.PAUSED),
         done(granted[3], 3),
         done(granted[4], 0),
+        done(granted[5], -105),
     )
     report = cluster.app(master.app_id)
     assert (report.containers_running, report.containers_queued, report.containers_paused) == (1, 1, 1)
-    assert (report.containers_failed, report.containers_done, report.containers_allocated) == (1, 1, 1)
-    assert report.opportunistic_allocated_total == 6
+    assert (report.containers_failed, report.containers_done, report.containers_killed) == (1, 1, 1)
+    assert counts_text(report) == "1 running, 1 queued, 1 paused, 1 done, 1 killed, 1 failed"
+    assert (report.opportunistic_allocated_total, report.containers_allocated) == (7, 1)
     assert report.allocated == Resource(100, 1), "what runs; nothing guaranteed"
 
 

@@ -135,7 +135,7 @@ def test_each_field_of_a_node_is_read_back() -> None:
     report = NodeReport(
         "h:1", NodeState.RUNNING, "unix:/x", "h:8042", "/r", ("gpu",), Resource(4096, 8, gpus), Resource(1024, 2, gpus),
         2, every, ResourceUtilization(5 << 20, 1.5, 0.25), ResourceUtilization(3 << 20, 1.0), 5, 1765400000000,
-        "well", "1", connected=False, pid=77,
+        "well", "1", connected=False, pid=77, guaranteed_paused=1,
     )  # fmt: skip
     printed = nodes.document(report)
     assert nodes.document(documents.node(printed)) == printed

@@ -77,6 +77,7 @@ NODE = {
         "queueLimit": int,
         "estimatedQueueWaitMs": int,
         "paused": amount,
+        "guaranteedPaused": amount,
         "cpuPercent": amount,
         "memPercent": amount,
         "load1": amount,
@@ -117,7 +118,9 @@ APP = {
     "timeouts": {"timeout": [{"type": "LIFETIME", "expiryTime": str, "remainingTimeInSeconds": int}]},
     "unmanagedApplication": bool,
     "yopp": {
-        "containers": dict.fromkeys(("queued", "running", "paused", "done", "failed", "preempted", "shed"), amount),
+        "containers": dict.fromkeys(
+            ("queued", "running", "paused", "done", "killed", "failed", "preempted", "shed"), amount
+        ),
         "exit": (int, None),
         "opportunistic": {"asked": amount, "allocated": amount, "promoted": amount},
         "results": str,

@@ -146,7 +146,7 @@ def test_a_node_that_drains_says_so_in_words_that_fit() -> None:
     async def body(driver: Driver) -> None:
         await says(driver, "2 nodes", "1 draining")
         await says(
-            driver, "DRAINING", "DECOMMISSIONING, nothing new is scheduled on it; 12 containers are left"
+            driver, "DRAINING", "DECOMMISSIONING, nothing new is scheduled on it; 13 containers are left"
         )
 
     drive(body, source=source)

@@ -11,13 +11,20 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from executor.causes import Cause, CauseKind
-from executor.records import ContainerState, ExecutionType, Resource, ResourceUtilization
+from executor.records import (
+    ContainerState,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+    ResourceUtilization,
+)
 from executor.settings import ExecutorSettings
 from yarnopp_cli.records.history import EventKind, HistoryEvent
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
 from yarnopp_cli.views import containers, nodes, text
 from yarnopp_cli.views import events as events_view
 from yarnopp_cli.views.columns import Column, choose, default_columns, sort
+from yarnopp_cli.views.explain.consequences import drain
 
 REPORT = ContainerReport(
     "container_1_0001_01_000002", "application_1_0001", "h:1", ExecutionType.GUARANTEED, Resource(64, 1)
@@ -171,6 +178,21 @@ def test_a_nodes_figures_are_percentages_of_what_the_machine_has() -> None:
     silent = dataclasses.replace(report, connected=False)
     assert nodes.state_text(silent) == "RUNNING (silent)"
     assert nodes.document(silent)["state"] == "RUNNING"
+
+
+def test_a_paused_container_counts_as_paused_whatever_its_type() -> None:
+    report = NodeReport(
+        "h:1", NodeState.RUNNING, "unix:/x", num_containers=3, guaranteed_paused=1,
+        opportunistic=OpportunisticContainersStatus(running=2, queued=1, queue_capacity=10, paused=1, lent_vcores=-1),
+    )  # fmt: skip
+    shown = {column.key: column.cell(report) for column in nodes.COLUMNS}
+    assert (shown["runningG"], shown["runningO"], shown["paused"]) == ("2", "2", "2")
+    told = dict(nodes.fields(report))
+    assert (told["Containers"], told["Queued"]) == ("2 guaranteed, 2 opportunistic", "1/10, 2 paused")
+    assert nodes.document(report)["numContainers"] == 3, "YARN counts what is allocated"
+    assert "(4 running, 1 queued, 2 paused)" in drain(report)
+    only = dataclasses.replace(report, guaranteed_paused=0)
+    assert nodes.paused_text(only) == "1 (load)", "the load pauses no guaranteed container"
 
 
 def test_an_event_is_one_line_whatever_the_names_hold() -> None:

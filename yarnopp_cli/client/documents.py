@@ -207,6 +207,7 @@ def node(document: Document) -> NodeReport:
         total=_size(total) if total else Resource(used.memory + free.memory, used.vcores + free.vcores),
         used=replace(used, others=_others(_table(document, "usedResource"))),
         num_containers=_whole(document, "numContainers"),
+        guaranteed_paused=_whole(ours, "guaranteedPaused"),
         opportunistic=OpportunisticContainersStatus(
             running=_whole(document, "numRunningOpportContainers"),
             memory_used=memory_o,

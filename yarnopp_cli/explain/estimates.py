@@ -3,8 +3,8 @@ Pure.
 
 The declared running time of a container takes precedence over measurements: the median of its application's
 ended containers, else that of those on its node, else that of all. The remaining time of a running container
-is that less the time it has run; a container that has outlived it may end at any moment, and is named. If a
-container has run for much longer than other applications' containers, its remaining time is unknown.
+is what a node itself takes for it (``executor.core.estimates``); a container that has outlived its expected time is
+named. If a container has run for much longer than other applications' containers, its remaining time is unknown.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from executor.core.estimates import Node, Pool, Running, Waiting, future
+from executor.core.estimates import Node, Pool, Running, Waiting, future, remaining, whole
 from executor.light import Record
 from executor.records import ContainerState, ExecutionType, Resource
 
@@ -23,6 +23,7 @@ from ..records.explanation import (
     OF_ALL,
     OF_APPLICATION,
     OF_NODE,
+    OF_RUNNING,
     Expected,
     Reason,
     Start,
@@ -37,9 +38,11 @@ BEYOND_MS = 1000
 
 
 class Durations:
-    """The running times of ``finished``, containers that have ended."""
+    """The running times of ``finished``, containers that have ended, and of those of ``live`` that have begun."""
 
-    def __init__(self, finished: Iterable[ContainerReport]) -> None:
+    def __init__(
+        self, finished: Iterable[ContainerReport], live: Iterable[ContainerReport] = (), now_ms: int = 0
+    ) -> None:
         self._times: dict[tuple[str, str], list[int]] = {}
         self._known: dict[tuple[str, str], Expected] = {}
         for one in finished:
@@ -47,6 +50,12 @@ class Durations:
                 ran = max(0, one.finished_at_ms - one.started_at_ms - one.stood_ms)
                 for whose in ((OF_APPLICATION, one.application_id), (OF_NODE, one.node_id), (OF_ALL, "")):
                     self._times.setdefault(whose, []).append(ran)
+        self._begun: dict[str, int] = {}
+        for one in live:
+            usual = self.usual(one)
+            if one.started_at_ms and not one.is_am and usual.basis in (OF_NODE, OF_ALL):
+                lasts = round(whole(usual.ms, ran_ms(one, now_ms)))
+                self._begun[one.application_id] = max(lasts, self._begun.get(one.application_id, 0))
 
     def of(self, report: ContainerReport) -> Expected:
         """How long a container is expected to run."""
@@ -54,6 +63,16 @@ class Durations:
 
     def of_task(self, declared_ms: int, application_id: str, node_id: str = "") -> Expected:
         """How long a container of an application is expected to run, on ``node_id`` where that is known."""
+        usual, begun = self._usual(declared_ms, application_id, node_id), self._begun.get(application_id, 0)
+        if begun > usual.ms and usual.basis in (OF_NODE, OF_ALL):
+            return Expected(begun, OF_RUNNING)
+        return usual
+
+    def usual(self, report: ContainerReport) -> Expected:
+        """The same before anything of its application has begun."""
+        return self._usual(report.duration_hint_ms, report.application_id, report.node_id)
+
+    def _usual(self, declared_ms: int, application_id: str, node_id: str) -> Expected:
         if declared_ms > 0:
             return Expected(declared_ms, DECLARED)
         key = (application_id, node_id)
@@ -125,17 +144,24 @@ def future_of(
     """
     ends, waiting = [], []
     for one in running:
-        expected = durations.of(one)
-        if not one.is_am and expected.ms and not beyond(one, expected, now_ms):
+        expected, usual = durations.of(one), durations.usual(one)
+        if not one.is_am and usual.ms and not beyond(one, usual, now_ms):
             ran = ran_ms(one, now_ms)
-            left = 0 if one.state is ContainerState.KILLING else max(0, expected.ms - ran)
-            ends.append(Running(left, one.resource, _Tag(one.container_id, expected, ran > expected.ms)))
+            left = 0 if one.state is ContainerState.KILLING else remaining(expected.ms, ran)
+            ends.append(Running(left, one.resource, _Tag(one.container_id, expected, ran > usual.ms)))
     for one in line:
         expected = durations.of(one)
         known = bool(expected.ms) and not one.is_am
-        left_ms = max(0, expected.ms - ran_ms(one, now_ms)) if known else None
+        left_ms = remaining(expected.ms, ran_ms(one, now_ms)) if known else None
         waiting.append(Waiting(left_ms, needs_of(one), one.resource, _Tag(one.container_id, expected)))
     return Node(free, ends, waiting)
+
+
+def durations_of(
+    nodes: Sequence[NodeSnapshot], finished: Sequence[ContainerReport], now_ms: int
+) -> Durations:
+    """The running times of ``finished``, and of the containers on these nodes."""
+    return Durations(finished, (one for here in nodes for one in here.live), now_ms)
 
 
 def queue_of(here: NodeSnapshot, durations: Durations, now_ms: int) -> Node:
@@ -192,7 +218,7 @@ def first_and_last(here: NodeSnapshot, ids: Sequence[str], now_ms: int) -> tuple
     its queue.
     """
     first, last = ids[0], ids[-1]
-    lanes = {here.node.node_id: queue_of(here, Durations(here.finished), now_ms)}
+    lanes = {here.node.node_id: queue_of(here, durations_of([here], here.finished, now_ms), now_ms)}
     found = dict(starts(lanes, {}, frozenset((first, last))))
     if found:
         return found.get(first), found.get(last)
@@ -215,7 +241,7 @@ def beyond_expected(here: NodeSnapshot, now_ms: int) -> Unknown | None:
     """The first container on a node that has run far beyond its expected time; None if there is none."""
     durations = Durations(here.finished)
     for one in here.running:
-        expected = durations.of(one)
+        expected = durations.usual(one)
         if not one.is_am and beyond(one, expected, now_ms):
             return Unknown(UnknownStart.BEYOND_EXPECTED, one.container_id, ran_ms(one, now_ms), expected)
     return None

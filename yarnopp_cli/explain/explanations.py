@@ -31,6 +31,7 @@ from .estimates import (
     Asked,
     Durations,
     beyond_expected,
+    durations_of,
     first_and_last,
     future_of,
     queue_of,
@@ -325,7 +326,7 @@ def _when(
     """When the first and the last waiting container may start, or why there is no estimate; all None where
     nothing waits, or the reasons already say that it can never start.
     """
-    durations = Durations(app.finished)
+    durations = durations_of(app.nodes, app.finished, now_ms)
     ids = [one.container_id for _, mine in queued for one in mine]
     hopeful = [ask for ask in app.asked if ask.nodes and not ask.limited]
     total = len(ids) + sum(ask.number for ask in app.asked)

@@ -197,9 +197,11 @@ DECLARED = "declared"
 OF_APPLICATION = "median-task-time"
 OF_NODE = "median-node-time"
 OF_ALL = "median-cluster-time"
+OF_RUNNING = "running-task-time"
 BY_NODE = "node-queue-wait"
-BASES = (DECLARED, OF_APPLICATION, OF_NODE, OF_ALL, BY_NODE)
-"""What an estimate is based on, the best basis first. BY_NODE: the node's own estimate of how long a new
+BASES = (DECLARED, OF_APPLICATION, OF_NODE, OF_ALL, OF_RUNNING, BY_NODE)
+"""What an estimate is based on, the best basis first. OF_RUNNING: none of the application has ended, and one that
+runs has run for longer than the median of others. BY_NODE: the node's own estimate of how long a new
 container would wait.
 """
 

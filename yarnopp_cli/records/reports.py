@@ -180,6 +180,7 @@ class ApplicationReport(Record):
     containers_failed: int = 0
     containers_preempted: int = 0
     containers_shed: int = 0
+    containers_killed: int = 0
     pending_containers: int = 0
     opportunistic_allocated_total: int = 0
     guaranteed_allocated_total: int = 0
@@ -220,7 +221,8 @@ class ApplicationAttemptReport(Record):
 
 
 class NodeReport(Record):
-    """A node, as the RM sees it. ``used`` and ``num_containers`` count guaranteed containers only, as in YARN.
+    """A node, as the RM sees it. ``used`` and ``num_containers`` count guaranteed containers only, as in YARN;
+    ``guaranteed_paused`` of these are paused. Their vcores stay promised to them, and count in ``used``.
 
     ``address`` is where its NodeManager listens. ``connected`` is false while the connection is down and the
     node has not expired. ``queue_limit`` is the queue length beyond which nodes shed, -1 for none.
@@ -245,6 +247,17 @@ class NodeReport(Record):
     connected: bool = True
     pid: int = 0
     state_since_ms: int = 0
+    guaranteed_paused: int = 0
+
+    @property
+    def guaranteed_running(self) -> int:
+        """The guaranteed containers but the paused ones."""
+        return self.num_containers - self.guaranteed_paused
+
+    @property
+    def paused(self) -> int:
+        """The paused containers of both types."""
+        return self.guaranteed_paused + self.opportunistic.paused
 
 
 class ContainerReport(ContainerFacts):

@@ -44,7 +44,6 @@ STORED_SECONDS = 1.0
 _NOT_SEEN_RUNNING = (Phase.ALLOCATED, Phase.QUEUED)
 _ON_REQUEST = frozenset(
     {
-        ContainerExitStatus.SUCCESS,
         ContainerExitStatus.KILLED_BY_APPMASTER,
         ContainerExitStatus.KILLED_BY_RESOURCEMANAGER,
         ContainerExitStatus.KILLED_AFTER_APP_COMPLETION,
@@ -396,5 +395,7 @@ def _with_our_cause(container: RMContainer, status: ContainerStatus) -> Containe
 
 def _ended_as(container: RMContainer, status: ContainerStatus) -> ContainerEvent:
     if container.released or status.exit_status in _ON_REQUEST:
+        return ContainerEvent.KILLED
+    if status.exit_status == ContainerExitStatus.SUCCESS:
         return ContainerEvent.FINISHED
     return ContainerEvent.PREEMPTED if status.exit_status in PREEMPTION_STATUSES else ContainerEvent.FAILED

@@ -131,6 +131,7 @@ class Phase(enum.StrEnum):
     RUNNING = "RUNNING"
     PAUSED = "PAUSED"
     DONE = "DONE"
+    KILLED = "KILLED"
     FAILED = "FAILED"
     PREEMPTED = "PREEMPTED"
 
@@ -144,6 +145,7 @@ class ContainerEvent(enum.StrEnum):
     RUNS = "RUNS"
     PAUSED = "PAUSED"
     FINISHED = "FINISHED"
+    KILLED = "KILLED"
     FAILED = "FAILED"
     PREEMPTED = "PREEMPTED"
 
@@ -153,6 +155,7 @@ _TOLD = {
     ContainerEvent.RUNS: Phase.RUNNING,
     ContainerEvent.PAUSED: Phase.PAUSED,
     ContainerEvent.FINISHED: Phase.DONE,
+    ContainerEvent.KILLED: Phase.KILLED,
     ContainerEvent.FAILED: Phase.FAILED,
     ContainerEvent.PREEMPTED: Phase.PREEMPTED,
 }
@@ -162,6 +165,7 @@ CONTAINERS = TransitionTable(
         # Heartbeats tell what is so now, not how it came about, and a node may have been restarted between two.
         **dict.fromkeys((Phase.ALLOCATED, Phase.QUEUED, Phase.RUNNING, Phase.PAUSED), _TOLD),
         Phase.DONE: {},
+        Phase.KILLED: {},
         Phase.FAILED: {},
         Phase.PREEMPTED: {},
     },
@@ -170,7 +174,8 @@ CONTAINERS = TransitionTable(
         Phase.QUEUED: "It is queued at its node, or is being started there.",
         Phase.RUNNING: "It runs at its node.",
         Phase.PAUSED: "It is paused at its node.",
-        Phase.DONE: "It has ended with exit code 0, or because its master or the ResourceManager ended it.",
+        Phase.DONE: "It has ended with exit code 0.",
+        Phase.KILLED: "A user, its master or the ResourceManager ended it, or its application has ended.",
         Phase.FAILED: "It ended by itself with another exit code, was lost, or was killed for exceeding its limits.",
         Phase.PREEMPTED: "It was preempted; its application may request it again.",
     },

@@ -15,6 +15,7 @@ from ..records.reports import (
     NodeReport,
 )
 from .entities import RMApp, RMAppAttempt, RMContainer, RMNode
+from .lives import Phase
 from .scheduler.queues import dominant_share
 
 _NOTHING_TOLD = ContainerFacts()
@@ -63,6 +64,9 @@ def node_report(node: RMNode, wall_offset: float) -> NodeReport:
         node.registration,
         node,
         num_containers=node.guaranteed_containers,
+        guaranteed_paused=sum(
+            one.phase is Phase.PAUSED and one.is_guaranteed for one in node.containers.values()
+        ),
         opportunistic=node.load.status,
         last_heartbeat_ms=int((node.last_contact + wall_offset) * 1000),
         state_since_ms=int((node.state_since + wall_offset) * 1000),

@@ -241,7 +241,7 @@ class ApplicationsScreen(TableScreen, inherit_bindings=False):
         return tables.application_columns(now, rows, self.size.width)
 
     def _scope(self) -> str:
-        return "← → scroll" if self.wide else "█ run ▒ paused ░ queued · done ✗ preempted ! failed"
+        return "← → scroll" if self.wide else "█run ▒paused ░queued ·done -killed ✗preempted !failed"
 
     def _open(self, row: ApplicationReport) -> None:
         self.app.push_screen(ContainersScreen(application_id=row.application_id))

@@ -138,6 +138,7 @@ COUNTS = {
     "containers_paused": "paused",
     "pending_containers": "pending",
     "containers_done": "done",
+    "containers_killed": "killed",
     "containers_failed": "failed",
     "containers_preempted": "preempted",
     "containers_shed": "shed",

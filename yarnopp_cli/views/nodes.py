@@ -18,13 +18,13 @@ def queue_text(node: NodeReport) -> str:
 
 
 def paused_text(node: NodeReport) -> str:
-    """How many containers are paused on the node, and whether the load of other programs or the closed window
-    is the cause.
+    """How many containers of both types are paused on the node, and whether the load of other programs or the
+    closed window is the cause. Neither pauses guaranteed ones.
     """
     status = node.opportunistic
-    if status.paused and status.closed_until_ms:
-        return f"{status.paused} (window)"
-    return f"{status.paused} (load)" if status.paused and status.lent_vcores < 0 else str(status.paused)
+    if not status.paused or node.guaranteed_paused:
+        return str(node.paused)
+    return f"{node.paused}{' (window)' if status.closed_until_ms else ' (load)' if status.lent_vcores < 0 else ''}"
 
 
 def held_text(node: NodeReport) -> str:
@@ -82,14 +82,14 @@ def _utilization(measured: ResourceUtilization) -> str:
 COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("node", "NODE", lambda node: node.node_id, kind=ID),
     Column("state", "STATE", state_text, kind=STATE),
-    Column("runningG", "RUN G", lambda node: node.num_containers, kind=COUNT),
+    Column("runningG", "RUN G", lambda node: node.guaranteed_running, kind=COUNT),
     Column("runningO", "RUN O", lambda node: node.opportunistic.running, kind=COUNT),
     Column("queued", "QUEUED", lambda node: node.opportunistic.queued, held_text, kind=COUNT),
     Column("limit", "RM LIMIT", lambda node: node.queue_limit, limit_text, kind=NUMBER, wide=True, ours=True),
     Column(
         "paused",
         "PAUSED",
-        lambda node: node.opportunistic.paused,
+        lambda node: node.paused,
         paused_text,
         kind=COUNT,
         spare=3,
@@ -190,6 +190,7 @@ def document(node: NodeReport) -> dict[str, Any]:
             "queueWaitEstimates": opportunistic.wait_estimates,
             "shedContainers": opportunistic.shed,
             "paused": opportunistic.paused,
+            "guaranteedPaused": node.guaranteed_paused,
             "opportunisticClosedUntil": opportunistic.closed_until_ms,
             "cpuPercent": round(cpu_percent(node), 1),
             "memPercent": round(memory_percent(node), 1),
@@ -222,7 +223,7 @@ def _others_lines(node: NodeReport) -> list[tuple[str, str]]:
 def _queued_text(node: NodeReport) -> str:
     """The queue, the paused containers, and until when no opportunistic container runs."""
     status, text = node.opportunistic, queue_text(node)
-    text += f", {paused_text(node)} paused" if status.paused else ""
+    text += f", {paused_text(node)} paused" if node.paused else ""
     return text + (
         f", none runs before {timestamp(status.closed_until_ms)}" if status.closed_until_ms else ""
     )
@@ -250,7 +251,7 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Node-Http-Address", node.http_address or "N/A"),
         ("Last-Health-Update", timestamp(node.last_heartbeat_ms)),
         ("Health-Report", node.health_report),
-        ("Containers", f"{node.num_containers} guaranteed, {opportunistic.running} opportunistic"),
+        ("Containers", f"{node.guaranteed_running} guaranteed, {opportunistic.running} opportunistic"),
         ("Queued", _queued_text(node)),
         ("Queue-Limit", limit_text(node) + (f", {opportunistic.shed} shed" if opportunistic.shed else "")),
         ("Queue-Wait", _wait_text(opportunistic)),

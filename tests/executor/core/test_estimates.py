@@ -79,6 +79,18 @@ def test_g6_the_wait_is_estimated_and_its_error_reported() -> None:
     assert status.estimated_queue_wait_ms == 0
 
 
+def test_g6_what_has_begun_of_an_application_says_more_than_others_did() -> None:
+    world = World(vcores=1, memory=100_000, max_queue_length=100)
+    learned(world, 0.1)
+    for number in range(4):
+        world.schedule(f"c{number}", application_id="application_1_0002")
+    world.now += 2.0
+    # 0.1 s was expected and 2 s are over: 1.8 s more, and 3.8 s for each of the three that wait
+    assert world.machine.opportunistic_status(world.now).estimated_queue_wait_ms == 1800 + 3 * 3800
+    world.exit("c0")
+    assert world.machine.opportunistic_status(world.now).estimated_queue_wait_ms == 3 * 2000
+
+
 def test_g6_guaranteed_containers_are_waited_for_too_and_the_masters_word_counts() -> None:
     world = World(vcores=1, memory=100_000, max_queue_length=100)
     world.schedule("g", G, duration_hint_ms=30_000)

@@ -413,6 +413,7 @@ def _report_once_begun(client: JobClient, application_id: str) -> ApplicationRep
         if report is None or report.state in FINAL_STATES:
             return True
         spoken_of = report.containers_running + report.containers_queued + report.containers_done
+        spoken_of += report.containers_killed
         if report.hosted:
             return spoken_of > 0 or not report.containers_allocated
         # The master's own container is one of those that run.

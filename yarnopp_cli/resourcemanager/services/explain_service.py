@@ -18,7 +18,7 @@ from executor.records import ExecutionType, Resource
 from ...allocation.asks import Ask, admits, could_serve
 from ...errors import one_line
 from ...explain import explanations
-from ...explain.estimates import Asked, Durations
+from ...explain.estimates import Asked, Durations, durations_of
 from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too_big, unusable
 from ...explain.snapshot import NodeSnapshot, queue_limit
 from ...records import scheduler_protocol as scheduling
@@ -101,16 +101,17 @@ class ExplainService:
             )
         attempt = app.attempt
         finished = self._finished(app)
-        durations = Durations(finished)
+        there = [node for node in self._rm.nodes.values() if not _is_gone(node) or node.containers]
+        nodes = [self._snapshot(node, finished) for node in there]
+        durations = durations_of(nodes, finished, now_ms)
         asked = self._asked(attempt, durations, why=True)
-        nodes = [node for node in self._rm.nodes.values() if not _is_gone(node) or node.containers]
         snapshot = explanations.ApplicationSnapshot(
             app.id,
             app.state.value,
             app.started_at_ms or app.submitted_at_ms,
             app.submitted_at_ms,
             list(map(container_report, attempt.containers.values())),
-            [self._snapshot(node, finished) for node in nodes],
+            nodes,
             finished,
             asked,
             self._ahead(app, durations) if asked else [],

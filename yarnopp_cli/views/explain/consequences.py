@@ -129,10 +129,11 @@ def pause_effect(report: ContainerReport, picture: Picture) -> str:
 
 def drain(node: NodeReport) -> str:
     """The question before a node is drained."""
-    running, queued = node.num_containers + node.opportunistic.running, node.opportunistic.queued
+    running, queued = node.guaranteed_running + node.opportunistic.running, node.opportunistic.queued
+    left = f"{running} running, {queued} queued" + (f", {node.paused} paused" if node.paused else "")
     return (
-        f"Drain {node.node_id}?\nNothing new is scheduled on it. Its containers ({running} running, {queued} queued) "
-        "run to their end; then it is DECOMMISSIONED. Press `n` again to use it again."
+        f"Drain {node.node_id}?\nNothing new is scheduled on it. Its containers ({left}) run to their end; then it is "
+        "DECOMMISSIONED. Press `n` again to use it again."
     )
 
 

@@ -240,7 +240,14 @@ def _node_lines(found: Explanation) -> Iterable[str]:
     queued, paused = counts.get("queued", 0), counts.get("paused", 0)
     waits = f"{queued} {are(queued, 'waits', 'wait')}, {paused} {are(paused)} paused"
     yield f"{node.node_id} is {node.state.value}{' and silent' if silent else ''}: {runs}, {waits}"
-    yield f"Free: {amount(found.free)} of {amount(node.total)}"
+    # The vcores of a paused guaranteed container are free, and no other guaranteed one gets them.
+    promised = found.free.vcores - max(0, node.total.vcores - node.used.vcores)
+    of = (
+        f"; {vcores(promised)} of it {are(promised)} promised to guaranteed containers"
+        if promised > 0
+        else ""
+    )
+    yield f"Free: {amount(found.free)} of {amount(node.total)}{of}"
     yield _limit(node, found.queue_limit)
     group = found.groups[0] if found.groups else None
     own = [one for one in found.reasons if group is None or one not in group.reasons]
@@ -260,9 +267,12 @@ def _node_lines(found: Explanation) -> Iterable[str]:
                 else _NO_LAST
             )
             yield f"It {_begins(found.start)}{f'; {last}' if found.queue_length > 1 else ''}"
-    newcomer = node.opportunistic.estimated_queue_wait_ms
-    if node.state is NodeState.RUNNING and node.connected and newcomer > 0:
-        yield f"A further opportunistic container would wait about {about(newcomer)} (the node's estimate)"
+    newcomer, last_ms = node.opportunistic.estimated_queue_wait_ms, found.last.in_ms if found.last else 0
+    known = found.start is not None or not found.queue_length  # it waits behind all that wait
+    if node.state is NodeState.RUNNING and node.connected and newcomer > 0 and known:
+        # The node's own estimate is as old as its last heartbeat.
+        whose = "the node's estimate" if newcomer >= last_ms else "behind all that wait"
+        yield f"A further opportunistic container would wait about {about(max(newcomer, last_ms))} ({whose})"
 
 
 # -- applications ---------------------------------------------------------------------------------------------
@@ -362,6 +372,7 @@ _BASES = {
     basis.OF_APPLICATION: "median task {}; estimate",
     basis.OF_NODE: "median on its node {}; estimate",
     basis.OF_ALL: "median in this cluster {}; estimate",
+    basis.OF_RUNNING: "running tasks suggest {}; estimate",
     basis.BY_NODE: "its node's own estimate for its queue",
 }
 

@@ -29,9 +29,10 @@ _SPARK_MOST = 40
 def counts(picture: Picture) -> list[Cell]:
     """The numbers of nodes and containers, each with its word or letter."""
     info = picture.info
-    guaranteed = sum(node.num_containers for node in picture.nodes)
+    guaranteed = sum(node.guaranteed_running for node in picture.nodes)
     opportunistic = opportunistic_totals(node.opportunistic for node in picture.nodes)
-    running, queued, paused = (opportunistic[word] for word in ("running", "queued", "paused"))
+    running, queued = opportunistic["running"], opportunistic["queued"]
+    paused = sum(node.paused for node in picture.nodes)
     lost = [Cell(f"{info.nodes_lost} lost", BAD)] if info.nodes_lost else []
     silent = sum(1 for node in picture.nodes if node.state is NodeState.RUNNING and not node.connected)
     if silent:
@@ -104,7 +105,7 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
     told = [Cell(node.node_id, STRONG), Cell(" "), state_cell(state_text(node))]
     status = node.opportunistic
     if node.state is NodeState.DECOMMISSIONING:
-        left = node.num_containers + status.running + status.queued
+        left = node.guaranteed_running + status.running + status.queued + node.paused
         still = f"{number_of(left, 'container')} {are(left)} left"
         told.append(Cell(f", nothing new is scheduled on it; {still}", WARN))
     elif node.state is NodeState.DECOMMISSIONED:
@@ -119,8 +120,8 @@ def of_node(node: NodeReport, picture: Picture) -> Told:
         told.append(Cell(f"  {status.queued} of {status.queue_capacity} queued{asked}"))
         if status.closed_until_ms:
             told.append(Cell(f", none runs before {timestamp(status.closed_until_ms)}", WARN))
-        if status.paused:
-            told.append(Cell(f"  {status.paused} paused", WARN))
+        if node.paused:
+            told.append(Cell(f"  {node.paused} paused", WARN))
         total = f"  {vcores(node.total.vcores)}, {node.total.memory} MB"
         if node.total.others:
             total += f", {others_text(node)}"

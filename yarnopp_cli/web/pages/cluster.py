@@ -167,6 +167,7 @@ def application_bar(report: ApplicationReport) -> Html:
     """An application's containers by state, as a bar and in words."""
     parts = [
         ("done", report.containers_done),
+        ("killed", report.containers_killed),
         ("failed", report.containers_failed),
         ("running", report.containers_running),
         ("paused", report.containers_paused),
