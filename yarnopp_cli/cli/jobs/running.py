@@ -223,7 +223,7 @@ def run_foreground(
     Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
     hosted = SubmitJobRequest(submission, job) if _may_be_hosted(client) else None
-    response = client.submit(hosted, lambda: _with_master_here(job, submission))
+    response = client.submit(hosted, lambda: _with_master_here(client, job, submission))
     warn_of_ignored(client, printer)
     if printer.ids_only:
         printer.text(response.application_id)
@@ -271,12 +271,20 @@ def _may_be_hosted(client: JobClient) -> bool:
     return settings.hosted_masters and not settings.scheduler_address
 
 
-def _with_master_here(job: JobSpec, submission: ApplicationSubmissionContext) -> SubmitApplicationRequest:
+def _with_master_here(
+    client: JobClient, job: JobSpec, submission: ApplicationSubmissionContext
+) -> SubmitApplicationRequest:
     """The submission of a job with its master in this process."""
+    _check(client, job)
+    return SubmitApplicationRequest(submission)
+
+
+def _check(client: JobClient, job: JobSpec) -> None:
+    """Refuse what the RM refuses of jobs whose masters it hosts. Raises YoppError."""
     from ...masters.lengths import check_length
 
     check_length(job)
-    return SubmitApplicationRequest(submission)
+    client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
 
 
 def _master_here(
@@ -376,11 +384,9 @@ def _with_master_in_container(
 ) -> SubmitApplicationRequest:
     """The submission of a job with its master in a container, as in YARN."""
     from ...cluster.launching import daemon_environment
-    from ...masters.lengths import check_length
     from ...rpc.plain import encode
 
-    check_length(job)
-    client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
+    _check(client, job)
     spec = json.dumps(encode(replace(client.charged(job), rm_address=f"unix:{client.run_dir.rm_socket}")))
     environment = daemon_environment(os.environ)
     master = ContainerLaunchContext(

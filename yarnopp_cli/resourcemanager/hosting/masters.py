@@ -16,7 +16,6 @@ from dataclasses import InitVar, dataclass, field
 from executor.core.cell import Cell, MachineCrashed
 from executor.light import replace
 
-from ...allocation.asks import check_fits
 from ...errors import EXIT_FAILURE, ApplicationNotFoundError, MastersNotHostedError
 from ...machine.calls import CallReceived
 from ...masters import messages as m
@@ -103,11 +102,8 @@ class HostedMasters:
                 else "yopp.resourcemanager.hosted-masters is false",
             )
         check_job(request.job)
-        if not request.attached:
-            for size in {task.resource for phase in request.job.phases for task in phase.tasks}:
-                check_fits(size, self._rm.scheduler.node_sizes)  # its user would not see a later refusal
         context = replace(request.context, unmanaged=True, am_container_spec=None)
-        app = self._clients.take_in(call, context, hosted=True)
+        app = self._clients.take_in(call, context, request.job)
         if app.id not in self._jobs and not app.ended:
             job = replace(request.job, heartbeat_ms=_NOT_SOON)
             attempt = app.attempt
