@@ -133,6 +133,8 @@ def end_line(
         why = f" ({diagnostics})" if halted else ""
         return f"failed after {duration_text(seconds)}{why}: {states}"
     why = f" ({diagnostics})" if diagnostics else ""
+    if tally.counts[TaskState.WAITING] == tally.total:  # a master that works leaves no task in this state
+        return f"stopped after {duration_text(seconds)}, before it had begun{why}"
     return f"stopped after {duration_text(seconds)}{why}: {states}"
 
 
