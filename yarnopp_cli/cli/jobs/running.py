@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from executor.hints import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 BEGIN_SECONDS = 2.0
 """How long a detached job is looked at, to say whether it runs and where."""
+SETTLED_SECONDS = 0.1
+"""When containers of a detached job that are queued by then have to wait."""
 KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
 MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
@@ -412,15 +415,19 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
 
 def _report_once_begun(client: JobClient, application_id: str) -> ApplicationReport | None:
     """A detached job when its first containers are at work, or nothing was allocated to it; or its master's container
-    and its first ones; or when BEGIN_SECONDS have passed.
+    and its first ones; or when BEGIN_SECONDS have passed. What is queued may be about to start: a node with room says
+    so of a container before it says that it runs.
     """
+    since = time.monotonic()
 
     def begun(report: ApplicationReport | None) -> bool:
         if report is None or report.state in FINAL_STATES:
             return True
         spoken_of = report.containers_running + report.containers_queued + report.containers_done
         if report.hosted:
-            return spoken_of > 0 or not report.containers_allocated
+            if not report.containers_queued or time.monotonic() - since >= SETTLED_SECONDS:
+                return spoken_of > 0 or not report.containers_allocated
+            return False
         # The master's own container is one of those that run.
         return spoken_of > 1
 
