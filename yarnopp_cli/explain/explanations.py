@@ -27,7 +27,15 @@ from ..records.explanation import (
     Unknown,
     UnknownStart,
 )
-from ..records.reports import DRAINED, GONE, ApplicationReport, ContainerReport, NodeReport, NodeState
+from ..records.reports import (
+    DRAINED,
+    GONE,
+    ApplicationReport,
+    ContainerReport,
+    NodeReport,
+    NodeState,
+    plain_diagnostics,
+)
 from .estimates import (
     Asked,
     Durations,
@@ -56,7 +64,7 @@ _VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
 
 def explain_ended(report: ApplicationReport, now_ms: int) -> Explanation:
     """Say how an application ended, from its last report."""
-    why = one_line(report.diagnostics)
+    why = one_line(plain_diagnostics(report.diagnostics, report.summary))
     how = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
     return Explanation(
         report.application_id,

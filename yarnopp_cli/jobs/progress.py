@@ -17,7 +17,7 @@ from ..records.reports import (
     JobSummary,
     YarnApplicationState,
 )
-from ..views.applications import counts_text, pauses_text
+from ..views.applications import counts_text, diagnostics_text, pauses_text
 from ..views.text import number_of
 
 SHOWN_FAILURES = 10
@@ -224,7 +224,7 @@ def where_text(report: ApplicationReport) -> str:
     """Whether a job that was just submitted runs, on which node, and where its output is."""
     if report.state in FINAL_STATES:
         ended = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
-        why = report.diagnostics if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
+        why = diagnostics_text(report) if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
         return f"{ended} already{f': {one_line(why)}' if why else ''}"
     where = f" on {report.am_node_id}" if report.am_node_id else ""
     running = max(0, report.containers_running - (1 if report.am_node_id else 0))

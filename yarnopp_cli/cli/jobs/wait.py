@@ -269,7 +269,7 @@ def _application(report: ApplicationReport, states: tuple[YarnApplicationState, 
         report.final_status.value,
         app_view.exit_code(report),
         has_reached(report.state, states),
-        one_line(report.diagnostics) if ended else "",
+        one_line(app_view.diagnostics_text(report)) if ended else "",
         report.finished_at_ms,
     )
 
