@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from executor.causes import Cause, CauseKind
-from executor.records import ContainerExitStatus, ContainerState, ContainerStatus, ExecutionType, Resource
+from executor.records import (
+    ContainerExitStatus,
+    ContainerState,
+    ContainerStatus,
+    ExecutionType,
+    Resource,
+    counted,
+)
 from yarnopp_cli.errors import (
     ApplicationNotFoundError,
     InvalidResourceRequestError,
@@ -580,13 +587,13 @@ def test_a_job_that_could_never_have_a_container_is_refused() -> None:
     assert "below 0" in refusal.value.because and not cluster.context.applications
 
 
-def test_a_detached_job_that_no_node_can_hold_is_refused_at_once() -> None:
+@pytest.mark.parametrize("attached", [True, False])
+@pytest.mark.parametrize("size", [Resource(10**6, 1), Resource(512, 1, counted({"yarn.io/gpu": 4}))])
+def test_a_job_that_no_node_can_hold_is_refused_before_it_has_an_id(attached: bool, size: Resource) -> None:
     cluster, _ = cluster_with()
     with pytest.raises(InvalidResourceRequestError):
-        Job(cluster, attached=False, size=Resource(10**6, 1))
-    job = Job(cluster, size=Resource(10**6, 1))
-    told = job.hear(job.watch())
-    assert told.end is not None and told.end.message
+        Job(cluster, attached=attached, size=size)
+    assert not cluster.context.applications and not cluster.context.last_application
 
 
 def test_an_on_demand_cluster_waits_until_a_suspended_client_has_heard_of_the_end() -> None:

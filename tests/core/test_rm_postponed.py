@@ -104,7 +104,7 @@ def test_a_job_begins_at_its_time_and_costs_nothing_before(attached: bool) -> No
     cluster.at(59.9)
     app = cluster.app(job.id)
     assert app.state is ACCEPTED and app.postponed and app.begin_at_ms == TIMESTAMP + 60_000
-    assert app.diagnostics == "It has not begun: it waits for its time."
+    assert app.diagnostics == "It has not begun: it waits for 2025-12-10T20:54:20.000Z."
     assert not app.pending_containers and not node.beat().tasks_to_start and not cluster.containers()
     cluster.at(60)
     assert job.state() is RUNNING and not cluster.app(job.id).diagnostics
@@ -136,7 +136,7 @@ def test_the_follower_is_told_what_it_waits_for() -> None:
     watch = second.watch()
     cluster.at(1)
     told = second.hear(watch)
-    assert told.said == (f"It has not begun: it waits for {first.id} to succeed.",)
+    assert told.said == (f"{second.id} has not begun: it waits for {first.id} to succeed.",)
     starts = end(first, node)
     end(second, node, starts=starts)
     answer = second.hear(second.watch())
@@ -267,8 +267,11 @@ def test_one_that_waits_can_be_killed() -> None:
 def test_ctrl_c_and_a_client_that_goes() -> None:
     cluster, _ = cluster_with()
     job = Job(cluster, submitted=later(begin_at_ms=TIMESTAMP + 600_000))
+    watch = job.watch()
     cluster.ask(StopJobRequest(job.id, "interrupted", 130))
     assert job.state() is KILLED and exit_code(cluster.app(job.id)) == 130
+    told = job.hear(watch)
+    assert told.end is not None and (told.end.exit_code, told.end.message) == (130, ""), "that is no error"
     gone = Job(cluster, submitted=later(begin_at_ms=TIMESTAMP + 600_000))
     stays = Job(cluster, attached=False, submitted=later(begin_at_ms=TIMESTAMP + 600_000))
     for one in (gone, stays):

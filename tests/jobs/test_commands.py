@@ -128,6 +128,8 @@ def test_how_a_job_ended() -> None:
     assert failed == "failed after 3 min 20 s: 8 ok, 2 failed"
     stopped = progress.end_line(FinalApplicationStatus.KILLED, 1, tally(KILLED=2), "interrupted")
     assert stopped == "stopped after 1.0 s (interrupted): 2 stopped"
+    early = progress.end_line(FinalApplicationStatus.KILLED, 1, tally(WAITING=2), "interrupted")
+    assert early == "stopped after 1.0 s, before it had begun (interrupted)"
 
 
 def test_who_waited_and_for_how_long() -> None:

@@ -80,7 +80,13 @@ def test_where_a_job_that_was_just_submitted_is() -> None:
         report, state=YarnApplicationState.RUNNING, am_node_id="h:1", containers_running=3, containers_queued=8,
         log_directory="/l/a",
     )  # fmt: skip
-    assert where_text(runs) == "RUNNING, its master on h:1: 2 running, 8 queued; output under /l/a"
+    assert (
+        where_text(runs) == "RUNNING, its master on h:1; containers: 2 running, 8 queued; output under /l/a"
+    )
+    asks = replace(runs, am_node_id="", hosted=True, containers_queued=0, pending_containers=4)
+    assert "containers: 3 running, 4 pending;" in where_text(asks)
+    later = replace(report, postponed=True, diagnostics="It has not begun: it waits for 3 to succeed.")
+    assert where_text(later) == "ACCEPTED: It has not begun: it waits for 3 to succeed."
     ended = replace(runs, state=YarnApplicationState.FINISHED, final_status=FinalApplicationStatus.SUCCEEDED)
     assert where_text(replace(ended, diagnostics="Diagnostics.")) == "FINISHED SUCCEEDED already"
     failed = {"final_status": FinalApplicationStatus.FAILED, "diagnostics": "it cannot\n  because: no room"}

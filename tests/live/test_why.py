@@ -150,7 +150,8 @@ def test_a_detached_job_says_that_it_runs_and_where_its_output_is(cluster: Yopp)
         assert line.endswith(f": `yopp explain {app['id']}` shows what it waits for")
     else:
         assert re.match(
-            r"RUNNING, its master in the ResourceManager: \d running, \d queued; output under /", line
+            r"RUNNING, its master in the ResourceManager; containers: \d (run|queu|pend)[^;]+; output under /",
+            line,
         )
         assert Path(line.rpartition(" ")[2]).is_dir() and line.endswith(app["id"])
     assert len(cluster("run", "-q", "-d", "true").stderr) == 0

@@ -156,6 +156,9 @@ def application(document: Document) -> ApplicationReport:
     return replace(report, **numbers)
 
 
+_WORDS = ("paused_for", "first_failure")
+
+
 def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
     """The counts and the exit code of a job's master; for a failed distributed shell of Hadoop, from its
     diagnostics."""
@@ -165,9 +168,9 @@ def _summary(ours: Document, diagnostics: str) -> JobSummary | None:
         total, completed, failed, code = (int(one) for one in said.groups())
         return JobSummary(total=total, completed=completed, failed=failed, exit_code=code)
     told: dict[str, Any] = {
-        field: _whole(counted, key) for field, key in SUMMARY.items() if key != "pausedFor"
+        field: (_text if field in _WORDS else _whole)(counted, key) for field, key in SUMMARY.items()
     }
-    return JobSummary(**told, exit_code=_whole(ours, "exit", -1), paused_for=_text(counted, "pausedFor"))
+    return JobSummary(**told, exit_code=_whole(ours, "exit", -1))
 
 
 def attempt(document: Document, application_id: str) -> ApplicationAttemptReport:

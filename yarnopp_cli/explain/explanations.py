@@ -14,6 +14,7 @@ from executor.core.estimates import Node
 from executor.light import Record, replace
 from executor.records import ContainerState, ExecutionType, Resource
 
+from ..errors import one_line
 from ..records.explanation import (
     Act,
     Explanation,
@@ -26,7 +27,15 @@ from ..records.explanation import (
     Unknown,
     UnknownStart,
 )
-from ..records.reports import DRAINED, GONE, ContainerReport, NodeReport, NodeState
+from ..records.reports import (
+    DRAINED,
+    GONE,
+    ApplicationReport,
+    ContainerReport,
+    NodeReport,
+    NodeState,
+    plain_diagnostics,
+)
 from .estimates import (
     Asked,
     Durations,
@@ -49,6 +58,23 @@ LATE_MS = 3000
 """A container that was granted this long ago and has not started is reported."""
 _STAND = (*PAUSED, ContainerState.PAUSING)
 _VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
+
+
+# -- ended applications ---------------------------------------------------------------------------------------
+
+
+def explain_ended(report: ApplicationReport, now_ms: int) -> Explanation:
+    """Say how an application ended, from its last report."""
+    why = one_line(plain_diagnostics(report.diagnostics, report.summary))
+    how = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
+    return Explanation(
+        report.application_id,
+        "application",
+        report.state.value,
+        now_ms,
+        report.finished_at_ms,
+        ended=f"{how}{f' ({why})' if why else ''}",
+    )
 
 
 # -- containers -----------------------------------------------------------------------------------------------

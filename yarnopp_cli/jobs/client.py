@@ -335,10 +335,8 @@ class JobClient:
         )
 
     def check_sizes(self, sizes: Iterable[Resource]) -> None:
-        """Refuse containers that are larger than any node, before the submission.
-
-        Needed for a detached job, whose user would not see the RM's refusal. Raises
-        InvalidResourceRequestError.
+        """Refuse containers that are larger than any node, before the submission, where the RM sees no job but only
+        the requests of its master. Raises InvalidResourceRequestError.
         """
         from ..allocation.asks import check_fits
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from executor.light import replace
 from executor.records import ContainerExitStatus, ExecutionType
 
 from ..errors import one_line
@@ -16,7 +17,7 @@ from ..records.reports import (
     JobSummary,
     YarnApplicationState,
 )
-from ..views.applications import pauses_text
+from ..views.applications import counts_text, diagnostics_text, pauses_text
 from ..views.text import number_of
 
 SHOWN_FAILURES = 10
@@ -133,6 +134,8 @@ def end_line(
         why = f" ({diagnostics})" if halted else ""
         return f"failed after {duration_text(seconds)}{why}: {states}"
     why = f" ({diagnostics})" if diagnostics else ""
+    if tally.counts[TaskState.WAITING] == tally.total:  # a master that works leaves no task in this state
+        return f"stopped after {duration_text(seconds)}, before it had begun{why}"
     return f"stopped after {duration_text(seconds)}{why}: {states}"
 
 
@@ -221,15 +224,15 @@ def where_text(report: ApplicationReport) -> str:
     """Whether a job that was just submitted runs, on which node, and where its output is."""
     if report.state in FINAL_STATES:
         ended = " ".join(dict.fromkeys((report.state.value, report.final_status.value)))
-        why = report.diagnostics if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
+        why = diagnostics_text(report) if report.final_status is not FinalApplicationStatus.SUCCEEDED else ""
         return f"{ended} already{f': {one_line(why)}' if why else ''}"
     where = f" on {report.am_node_id}" if report.am_node_id else ""
     running = max(0, report.containers_running - (1 if report.am_node_id else 0))
+    if report.postponed:
+        return f"{report.state.value}: {one_line(report.diagnostics)}"
     if report.state is not YarnApplicationState.RUNNING:
         return f"{report.state.value}{where}: `yopp explain {report.application_id}` shows what it waits for"
     if report.hosted:
         where = " in the ResourceManager"
-    return (
-        f"RUNNING, its master{where}: {running} running, {report.containers_queued} queued; output under "
-        f"{report.log_directory}"
-    )
+    counts = counts_text(replace(report, containers_running=running))
+    return f"RUNNING, its master{where}; containers: {counts}; output under {report.log_directory}"

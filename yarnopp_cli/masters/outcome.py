@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from executor.light import replace
+
 from ..errors import YoppError
 from ..records.jobs import TaskState
 from ..records.reports import FinalApplicationStatus, JobSummary
@@ -47,23 +49,28 @@ class Outcome:
     @property
     def summary(self) -> JobSummary:
         """The final counts."""
-        return self._tally.summary(self.exit_code)
+        return replace(self._tally.summary(self.exit_code), first_failure=self._first_failure)
+
+    @property
+    def _first_failure(self) -> str:
+        """What became of the first task that failed; "" where something else ended the job."""
+        if self.reason or not self._tally.failures:
+            return ""
+        first = self._tally.failures[0]
+        return f"task {first.number}: {first.diagnostics or f'exit code {first.exit_code}'}"
 
     @property
     def diagnostics(self) -> str:
         """YARN's diagnostics (``ApplicationMaster.finish``), with the first failure."""
         if self.reason:
             return self.reason
-        failures = self._tally.failures
-        if not failures:
+        if not (first := self._first_failure):
             return ""
         summary = self._tally.summary()
-        first = failures[0]
-        why = first.diagnostics or f"exit code {first.exit_code}"
         return (
             f"Diagnostics., total={summary.total}, completed={summary.completed}, "
             f"allocated={summary.completed + self._tally.live}, "
-            f"failed={summary.failed}; task {first.number}: {why}"
+            f"failed={summary.failed}; {first}"
         )
 
     def end(self, *, told: bool) -> EndMaster:

@@ -96,6 +96,7 @@ class JobSummary(Record):
     of it for ``paused_for`` (``ContainerStatus.stood_for``), over those that ended; ``awaited`` waited to be
     granted; ``waited`` waited for the grant or in a queue, ``wait_ms_total`` and ``wait_ms_max`` in all and
     at most, from the last request to the start, over completed ones. ``exit_code`` is the job's.
+    ``first_failure`` is what became of the first task that failed, where that is how the job ended.
     """
 
     total: int = 0
@@ -117,6 +118,16 @@ class JobSummary(Record):
     paused: int = 0
     paused_ms_total: int = 0
     paused_for: str = ""
+    first_failure: str = ""
+
+
+def plain_diagnostics(diagnostics: str, summary: JobSummary | None) -> str:
+    """Why an application ended, for people. What is reported of failed tasks has the form of YARN's distributed shell,
+    which programs read."""
+    if summary is None or not summary.first_failure:
+        return diagnostics
+    tasks = "task" if summary.total == 1 else "tasks"
+    return f"{summary.failed} of {summary.total} {tasks} failed; {summary.first_failure}"
 
 
 class ApplicationResourceUsage(Record):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..records.reports import FINAL_STATES, ApplicationReport, NodeReport
-from ..views.applications import counts_text, exit_code
+from ..views.applications import counts_text, diagnostics_text, exit_code
 from ..views.html import Html, esc, join, tag
 from ..views.text import number_of, span, timestamp
 from .timeline import GRANTED, PAUSED, RUNNING, Line
@@ -49,8 +49,8 @@ def page(
     about = f"{_state(app)} · submitted {timestamp(app.submitted_at_ms)} by {app.user} · {counts_text(app)}"
     body = [tag("h1", name), tag("p", about), tag("p", tag("code", app.command_line))]
     body.append(_figures(numbers, len(nodes), ended=app.state in FINAL_STATES))
-    if app.diagnostics:
-        body.append(tag("p", app.diagnostics))
+    if why := diagnostics_text(app):
+        body.append(tag("p", why))
     for title, caption, svg in pictures:
         body += [tag("h2", title), tag("figure", join([Html(svg), tag("figcaption", caption)]))]
     body += [tag("h2", "Containers"), _table(found), *(tag("p", note) for note in notes)]

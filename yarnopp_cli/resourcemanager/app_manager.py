@@ -24,7 +24,12 @@ from ..records.master_protocol import (
     AllocateResponse,
     FinishApplicationMasterRequest,
 )
-from ..records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
+from ..records.reports import (
+    FinalApplicationStatus,
+    JobSummary,
+    YarnApplicationState,
+    plain_diagnostics,
+)
 from ..records.requests import ApplicationSubmissionContext, ContainerLaunchContext, ResourceRequest
 from ..records.tracker_protocol import ContainerToStart
 from .container_ledger import ContainerLedger
@@ -318,7 +323,8 @@ class RMAppManager:
         app.diagnostics = diagnostics
         app.finished_at_ms = self._rm.now_ms
         words = {"state": app.state.value, "finalStatus": status.value}
-        self._rm.history.add(_ENDS[app.state], app=app.id, why=diagnostics, words=words)
+        why = plain_diagnostics(diagnostics, app.summary)
+        self._rm.history.add(_ENDS[app.state], app=app.id, why=why, words=words)
         if event is AppEvent.ATTEMPT_UNREGISTERED and status is not FinalApplicationStatus.KILLED:
             app.progress = 1.0  # all that it had to do has been done, well or not
         for kind in (DueKind.LIFETIME, DueKind.BEGIN, DueKind.DEADLINE):

@@ -20,6 +20,7 @@ from ..errors import (
     UsageError,
 )
 from ..records.requests import AFTER, ApplicationSubmissionContext, check_deadline
+from ..records.times import timestamp
 
 if TYPE_CHECKING:
     from .context import RMContext
@@ -56,17 +57,17 @@ def judge(begin_at_ms: int, after: Iterable[str], now_ms: int, ended: Callable[[
 
 
 def waiting_text(begin_at_ms: int, after: Iterable[str], now_ms: int) -> str:
-    """The conditions for which it waits, as diagnostics."""
+    """The conditions for which it waits: ``it waits for 2026-01-31T18:00:00.000Z.``"""
     parts = []
     if begin_at_ms > now_ms:
-        parts.append("for its time")
+        parts.append(f"for {timestamp(begin_at_ms)}")
     named = tuple(after)
     for one in named[:MOST_NAMED]:
         parent, _, condition = one.rpartition(":")
         parts.append(f"for {parent} {AFTER[condition]}")
     if len(named) > MOST_NAMED:
         parts.append(f"for {len(named) - MOST_NAMED:,} others")
-    return f"It has not begun: it waits {' and '.join(parts)}."
+    return f"it waits {' and '.join(parts)}."
 
 
 def waiting_for(application_id: str, postponed: Iterable[RMApp]) -> list[RMApp]:

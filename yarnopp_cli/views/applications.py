@@ -12,6 +12,7 @@ from ..records.reports import (
     FinalApplicationStatus,
     JobSummary,
     YarnApplicationState,
+    plain_diagnostics,
 )
 from ..records.requests import ResourceRequest
 from .cluster import logs_link, timeout_document, usage_document
@@ -57,6 +58,11 @@ def counts_text(report: ApplicationReport) -> str:
     told["preempted"] -= told["shed"]
     counted = [(told[word], word) for word in ("running", *(word for word in told if word != "running"))]
     return ", ".join(f"{number} {word}" for number, word in counted if number) or "none"
+
+
+def diagnostics_text(report: ApplicationReport) -> str:
+    """Why the application waits or ended, for people."""
+    return plain_diagnostics(report.diagnostics, report.summary)
 
 
 def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
@@ -130,6 +136,7 @@ SUMMARY = {
     "wait_ms_max": "waitMsMax",
     "paused_ms_total": "pausedMsTotal",
     "paused_for": "pausedFor",
+    "first_failure": "firstFailure",
 }
 """A master's counts: the field of ``JobSummary``, and its key below ``yopp.summary``."""
 COUNTS = {
@@ -312,7 +319,11 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
         lines.append(("Application Tags", ",".join(app.tags)))
     if app.results:
         lines.append(("Results", app.results))
-    lines += [("Command", app.command_line), ("Logs", app.log_directory), ("Diagnostics", app.diagnostics)]
+    lines += [
+        ("Command", app.command_line),
+        ("Logs", app.log_directory),
+        ("Diagnostics", diagnostics_text(app)),
+    ]
     return lines
 
 

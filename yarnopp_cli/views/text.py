@@ -10,13 +10,16 @@ from executor.hints import Any
 from executor.light import pattern
 from executor.records import Resource
 
+from ..records.times import DAY_MS
+from ..records.times import civil as civil
+from ..records.times import timestamp as timestamp
+
 # C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each one
 # can make a terminal show something other than the text.
 _HARMFUL = pattern(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t", "\x1b": "\\e"}
-_DAY_MS = 86_400_000
 
 
 def number_of(number: float, noun: str) -> str:
@@ -206,47 +209,18 @@ def of_megabytes(part: float, whole: float) -> str:
     return f"{first} of {total}"
 
 
-def timestamp(epoch_ms: int) -> str:
-    """ISO 8601 in UTC, to the millisecond: ``2025-12-10T20:26:40.000Z``; "-" for 0 (not yet)."""
-    if not epoch_ms:
-        return "-"
-    year, month, day, hours, minutes, seconds, milliseconds = civil(epoch_ms)
-    return f"{year:04d}-{month:02d}-{day:02d}T{hours:02d}:{minutes:02d}:{seconds:02d}.{milliseconds:03d}Z"
-
-
 _DAYS = ("Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def weekday(epoch_ms: int) -> str:
     """The day of the week in UTC, in three letters."""
-    return _DAYS[epoch_ms // _DAY_MS % 7]
+    return _DAYS[epoch_ms // DAY_MS % 7]
 
 
 def month_name(month: int) -> str:
     """A month, counted from 1, in three letters."""
     return _MONTHS[month - 1]
-
-
-def civil(epoch_ms: int) -> tuple[int, int, int, int, int, int, int]:
-    """Year, month, day, hours, minutes, seconds and milliseconds in UTC."""
-    days, rest = divmod(epoch_ms, _DAY_MS)
-    seconds, milliseconds = divmod(rest, 1000)
-    minutes, seconds = divmod(seconds, 60)
-    return (*_civil(days), minutes // 60, minutes % 60, seconds, milliseconds)
-
-
-def _civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day of a day counted from 1970-01-01 (proleptic Gregorian).
-
-    Counted in eras of 400 years (146,097 days) that begin on 1 March, so that a leap day ends its year.
-    """
-    era, of_era = divmod(days + 719_468, 146_097)
-    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
-    shifted = (5 * of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return year_of_era + era * 400 + (month <= 2), month, of_year - (153 * shifted + 2) // 5 + 1
 
 
 def fitted(text: str, cells: int, *, right: bool = False) -> str:

@@ -39,7 +39,7 @@ from yarnopp_cli.records.master_protocol import (
     FinishApplicationMasterResponse,
     RegisterApplicationMasterRequest,
 )
-from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState
+from yarnopp_cli.records.reports import FinalApplicationStatus, NodeReport, NodeState, plain_diagnostics
 from yarnopp_cli.records.requests import ContainerUpdateType, ResourceRequest, UpdatedContainer
 from yarnopp_cli.records.state import StoredTask
 from yarnopp_cli.rpc.codec import encode_call
@@ -189,7 +189,10 @@ def test_the_highest_code_of_those_that_failed_for_good_is_the_jobs() -> None:
     assert finish.request.final_status is FinalApplicationStatus.FAILED
     assert finish.request.diagnostics.startswith("Diagnostics., total=3, completed=3, allocated=3, failed=2")
     assert "task 1: Exit code 3" in finish.request.diagnostics
-    assert end_of(script).exit_code == 7
+    ended_so = end_of(script)
+    assert ended_so.exit_code == 7
+    people = plain_diagnostics(ended_so.diagnostics, ended_so.summary)
+    assert people == "2 of 3 tasks failed; task 1: Exit code 3"
 
 
 @pytest.mark.parametrize(("rule", "code"), [("highest", 7), ("first", 5), ("any", 1)])

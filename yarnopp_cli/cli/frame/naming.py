@@ -8,9 +8,10 @@ without a match is exit 66; a word with several matches is exit 2 and lists them
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from executor.hints import TYPE_CHECKING, TypeVar
@@ -197,9 +198,23 @@ def _some(found: Sequence[str]) -> str:
     return ", ".join(found[:_CANDIDATES]) + more
 
 
-def application(known: Iterable[str], word: str) -> str:
-    """The full id of the application that ``word`` means, among the ``known`` ids in order of submission."""
-    return _one(_APPLICATION, lambda: list(known), word)
+def kept_application(known: Sequence[str], word: str, report: Callable[[str], ApplicationReport]) -> str:
+    """The full id of the application that ``word`` means, among the ``known`` ids in order of submission. ``report``
+    reads the last report of one, and raises ApplicationNotFoundError where it was not kept."""
+
+    def kept(ids: Iterable[str]) -> Iterator[ApplicationReport]:
+        for one in ids:
+            with contextlib.suppress(ApplicationNotFoundError):
+                yield report(one)
+
+    if word == "last":
+        work = (one.application_id for one in kept(reversed(known)) if ON_END not in one.tags)
+        return next(work, None) or _one(_APPLICATION, lambda: list(known), word)
+    named = word if _IDENTIFYING.fullmatch(word) else _by_name(list(kept(known)), word)
+    found = _one(_APPLICATION, lambda: list(known), named)
+    if found not in known:
+        raise ApplicationNotFoundError.of(word, f"none of the {len(known)} known applications matches")
+    return found
 
 
 def containers(

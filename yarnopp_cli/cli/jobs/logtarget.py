@@ -25,12 +25,14 @@ from ...records.ids import application_of
 from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
-from ..frame.naming import application, applications, by_names, container, containers, is_container, jobs
+from ..frame.ended import ended_application
+from ..frame.naming import applications, by_names, container, containers, is_container, jobs
 from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
     from ...client.yarn import YarnClient
+    from ...cluster.rundir import RunDir
 
 LOG_DIRS = "yarn.nodemanager.log-dirs"
 _MASTERS_FILES = ("AppMaster.stdout", "AppMaster.stderr")
@@ -138,7 +140,8 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
     try:
         return _of_cluster(session.client, named, masters_only)
     except (ConnectionFailedError, ApplicationNotFoundError, ContainerNotFoundError) as error:
-        target = _on_disk(str(session.configuration.value(LOG_DIRS)), named, error, masters_only)
+        log_dir = str(session.configuration.value(LOG_DIRS))
+        target = _on_disk(session.run_dir, log_dir, named, error, masters_only)
         for app in target.applications():
             try:
                 kept = read_history(session.run_dir, app)
@@ -162,7 +165,9 @@ def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -
     return target
 
 
-def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only: bool) -> Target:
+def _on_disk(
+    run_dir: RunDir, log_dir: str, named: Sequence[str], error: YoppError, masters_only: bool
+) -> Target:
     """The same among files. Raises ``error``, the answer of the cluster, if there are none."""
     known = applications_on_disk(log_dir)
     if not known:
@@ -178,7 +183,7 @@ def _on_disk(log_dir: str, named: Sequence[str], error: YoppError, masters_only:
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
         else:
-            if (app := application(known, word)) not in known:
+            if (app := ended_application(run_dir, word, known)) not in known:
                 raise ApplicationNotFoundError.of(word, missing)
             target.application_ids.append(app)
             target.directories[app] = os.path.join(log_dir, app)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from executor.hints import TYPE_CHECKING, Any
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 BEGIN_SECONDS = 2.0
 """How long a detached job is looked at, to say whether it runs and where."""
+SETTLED_SECONDS = 0.1
+"""When containers of a detached job that are queued by then have to wait."""
 KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
 MINIMUM_MB = "yarn.scheduler.minimum-allocation-mb"
@@ -223,7 +226,7 @@ def run_foreground(
     Interrupted twice, it has the RM kill the job at once, and leaves (exit 130).
     """
     hosted = SubmitJobRequest(submission, job) if _may_be_hosted(client) else None
-    response = client.submit(hosted, lambda: _with_master_here(job, submission))
+    response = client.submit(hosted, lambda: _with_master_here(client, job, submission))
     warn_of_ignored(client, printer)
     if printer.ids_only:
         printer.text(response.application_id)
@@ -271,12 +274,20 @@ def _may_be_hosted(client: JobClient) -> bool:
     return settings.hosted_masters and not settings.scheduler_address
 
 
-def _with_master_here(job: JobSpec, submission: ApplicationSubmissionContext) -> SubmitApplicationRequest:
+def _with_master_here(
+    client: JobClient, job: JobSpec, submission: ApplicationSubmissionContext
+) -> SubmitApplicationRequest:
     """The submission of a job with its master in this process."""
+    _check(client, job)
+    return SubmitApplicationRequest(submission)
+
+
+def _check(client: JobClient, job: JobSpec) -> None:
+    """Refuse what the RM refuses of jobs whose masters it hosts. Raises YoppError."""
     from ...masters.lengths import check_length
 
     check_length(job)
-    return SubmitApplicationRequest(submission)
+    client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
 
 
 def _master_here(
@@ -376,11 +387,9 @@ def _with_master_in_container(
 ) -> SubmitApplicationRequest:
     """The submission of a job with its master in a container, as in YARN."""
     from ...cluster.launching import daemon_environment
-    from ...masters.lengths import check_length
     from ...rpc.plain import encode
 
-    check_length(job)
-    client.check_sizes(task.resource for phase in job.phases for task in phase.tasks)
+    _check(client, job)
     spec = json.dumps(encode(replace(client.charged(job), rm_address=f"unix:{client.run_dir.rm_socket}")))
     environment = daemon_environment(os.environ)
     master = ContainerLaunchContext(
@@ -406,8 +415,10 @@ def _never(client: JobClient, application_id: str, report: ApplicationReport | N
 
 def _report_once_begun(client: JobClient, application_id: str) -> ApplicationReport | None:
     """A detached job when its first containers are at work, or nothing was allocated to it; or its master's container
-    and its first ones; or when BEGIN_SECONDS have passed.
+    and its first ones; or when BEGIN_SECONDS have passed. What is queued may be about to start: a node with room says
+    so of a container before it says that it runs.
     """
+    since = time.monotonic()
 
     def begun(report: ApplicationReport | None) -> bool:
         if report is None or report.state in FINAL_STATES:
@@ -415,7 +426,9 @@ def _report_once_begun(client: JobClient, application_id: str) -> ApplicationRep
         spoken_of = report.containers_running + report.containers_queued + report.containers_done
         spoken_of += report.containers_killed
         if report.hosted:
-            return spoken_of > 0 or not report.containers_allocated
+            if not report.containers_queued or time.monotonic() - since >= SETTLED_SECONDS:
+                return spoken_of > 0 or not report.containers_allocated
+            return False
         # The master's own container is one of those that run.
         return spoken_of > 1
 

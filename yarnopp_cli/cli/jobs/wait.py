@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
+from functools import partial
 
 from executor.hints import TYPE_CHECKING
 from executor.light import replace
 from executor.records import ContainerState
 
-from ...errors import (
-    EXIT_TIMEOUT,
-    ApplicationNotFoundError,
-    ConnectionFailedError,
-    NoAnswerError,
-    TimedOutError,
-    UsageError,
-    YoppError,
-    one_line,
-)
+from ...errors import EXIT_TIMEOUT, TimedOutError, UsageError, YoppError, one_line
 from ...records.client_protocol import GetContainersRequest, KillApplicationRequest
 from ...records.reports import (
     FINAL_STATES,
@@ -32,7 +23,8 @@ from ...views import applications as app_view
 from ...views import containers as container_view
 from ..frame.actions import polled
 from ..frame.command import command
-from ..frame.naming import application, by_names, is_container, jobs, words
+from ..frame.ended import here_or_ended
+from ..frame.naming import by_names, is_container, jobs, words
 from ..frame.options import HERE_ONLY, Annotated, ExitCode, ExitRule, JobIds, Timeout, Words, option
 from ..frame.output import Printer
 from ..frame.session import Session
@@ -104,27 +96,20 @@ def wait(
             hint="`yopp wait last --timeout 5m --kill`, or `yopp app kill last` now",
         )
     printer, target = session.printer, target_of(state)
-    named, kept = _ended_before(session, words(ids), target) if joblog is None else (words(ids), [])
-    if not named and kept:
+    named, ask = words(ids), partial(_known, session)
+    known, histories = here_or_ended(session, named, ask) if joblog is None else (ask(named), [])
+    kept = [_application(one.application, _states(target)) for one in histories]
+    if not known and kept:
         return _tell(session, kept, kept, target, exit_code)
     client = session.cluster
-    named = by_names(client, named)
-    of_containers = [one for one in named if is_container(one)]
-    if session.yarn is not None and of_containers:
-        raise UsageError(
-            f"cannot wait for {of_containers[0]}",
-            because="YARN forgets containers and their exit codes when they end",
-            hint="wait for its application",
-        )
-    apps, some = jobs(client, named)
+    some = [one for one in known if is_container(one)]
+    apps = [one for one in known if one not in some]
     if joblog is not None and (some or len(apps) != 1 or target):
         raise UsageError(
             "--joblog is for one job and its end",
             because="a second job would overwrite the file",
             hint="`yopp wait ID --joblog FILE` for each",
         )
-    for one in apps:
-        client.application(one)  # what the cluster does not know is an error now, and not at the end
     if joblog is not None:
         _logged(session, apps[0])
     session.be_patient()
@@ -157,34 +142,22 @@ def _tell(session: Session, seen: list[Seen], done: list[Seen], target: str, rul
     return code
 
 
-def _ended_before(session: Session, named: list[str], target: str) -> tuple[list[str], list[Seen]]:
-    """The words that the cluster is asked about, and the jobs among ``named`` that only a cluster knew that has ended:
-    one that a job started for itself may end before somebody waits for the job."""
-    histories = [] if session.yarn is not None else session.run_dir.kept_histories()
-    if not histories:
-        return named, []
-    ended: dict[str, str] = {}
-    try:
-        for word in (one for one in named if one in histories):
-            with contextlib.suppress(ApplicationNotFoundError):
-                session.client.application(word)
-                continue
-            ended[word] = word
-        _ = session.client
-    except NoAnswerError:
-        raise
-    except ConnectionFailedError:
-        with contextlib.suppress(YoppError):
-            ended = {word: application(histories, word) for word in named}
-        if set(named) != set(ended) or not set(ended.values()).issubset(histories):
-            raise
-    from ...cluster.histories import read_history
-
-    seen = [
-        _application(read_history(session.run_dir, one).application, _states(target))
-        for one in ended.values()
-    ]
-    return [word for word in named if word not in ended], seen
+def _known(session: Session, named: Sequence[str]) -> list[str]:
+    """The full ids of what the cluster knows: applications, and containers. Raises as ``jobs``, and UsageError for
+    containers of YARN."""
+    client = session.cluster
+    named = by_names(client, named)
+    of_containers = [one for one in named if is_container(one)]
+    if session.yarn is not None and of_containers:
+        raise UsageError(
+            f"cannot wait for {of_containers[0]}",
+            because="YARN forgets containers and their exit codes when they end",
+            hint="wait for its application",
+        )
+    apps, some = jobs(client, named)
+    for one in apps:
+        client.application(one)  # what the cluster does not know is an error now, and not at the end
+    return apps + some
 
 
 def _logged(session: Session, application_id: str) -> tuple[JobSpec, Sequence[int]]:
@@ -296,7 +269,7 @@ def _application(report: ApplicationReport, states: tuple[YarnApplicationState, 
         report.final_status.value,
         app_view.exit_code(report),
         has_reached(report.state, states),
-        one_line(report.diagnostics) if ended else "",
+        one_line(app_view.diagnostics_text(report)) if ended else "",
         report.finished_at_ms,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from executor.hints import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from ...views.cluster import timeout_document
 from ...views.text import harmless, timestamp
 from ..frame.actions import agree, awaited, foretell_kill, tell
 from ..frame.command import command
+from ..frame.ended import here_or_ended
 from ..frame.filters import (
     QueueFilter,
     UserFilter,
@@ -119,9 +120,17 @@ def _check_types(cluster: Client, wanted: tuple[str, ...]) -> None:
 
 @command("app status", "yopp app status last", "yopp app status 3 --json", yarn=True)
 def status(session: Session, ids: AnyApplicationIds) -> None:
-    """Show everything that is known about an application, also by the id of one of its containers."""
-    cluster = session.cluster
-    session.details(APPLICATIONS, [cluster.application(one) for one in owners(cluster, ids)])
+    """Show everything that is known about an application, also by the id of one of its containers.
+
+    Jobs of clusters that have ended are found too.
+    """
+
+    def ask(named: Sequence[str]) -> list[ApplicationReport]:
+        cluster = session.cluster
+        return [cluster.application(one) for one in owners(cluster, named)]
+
+    found, kept = here_or_ended(session, words(ids), ask)
+    session.details(APPLICATIONS, found + [one.application for one in kept])
 
 
 @command("app kill", "yopp app kill last", "yopp app list -q | yopp app kill -", changes=True, yarn=True)

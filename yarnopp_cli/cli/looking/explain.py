@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...errors import ApplicationNotFoundError, UsageError
+from ...explain.explanations import explain_ended
 from ...views.explain import explanations as view
 from ...views.text import timestamp
 from ..frame.command import command
-from ..frame.naming import things
+from ..frame.ended import here_or_ended
+from ..frame.naming import things, words
 from ..frame.options import AnyIds
 from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
+    from ...records.explanation import Explanation
 
 
 @command("explain", "yopp explain last", "yopp explain 3.2 --json")
@@ -22,10 +26,16 @@ def explain(session: Session, ids: AnyIds) -> None:
     when it may start.
 
     With --json, `can_ever` is false if it can never start. A number alone is an application, 3.2 is container
-    2 of application 3.
+    2 of application 3. Jobs of clusters that have ended are found too.
     """
-    client, printer = session.client, session.printer
-    found = [client.explain(one) for one in _things(client, ids)]
+    printer = session.printer
+
+    def ask(named: Sequence[str]) -> list[Explanation]:
+        client = session.client
+        return [client.explain(one) for one in _things(client, named)]
+
+    found, kept = here_or_ended(session, words(ids), ask)
+    found += [explain_ended(one.application, session.now_ms) for one in kept]
     if printer.is_json:
         for one in found:
             printer.document({"explain": view.document(one)})
@@ -48,7 +58,7 @@ def explain(session: Session, ids: AnyIds) -> None:
     )
 
 
-def _things(client: LocalClient, ids: list[str]) -> list[str]:
+def _things(client: LocalClient, ids: Sequence[str]) -> list[str]:
     try:
         return things(client, ids)
     except ApplicationNotFoundError as problem:

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from executor.hints import TYPE_CHECKING
 
 from ...cluster.histories import read_history
-from ...errors import ApplicationNotFoundError, ConnectionFailedError, YoppError, reason_of
+from ...errors import ApplicationNotFoundError, YoppError, reason_of
 from ...records.history import ApplicationHistory, GetEventsRequest, HistoryEvent
 from ...records.reports import FINAL_STATES
 from ...report import timeline
 from ..frame.command import command
-from ..frame.naming import application, one_application
+from ..frame.ended import here_or_ended
+from ..frame.naming import one_application
 from ..frame.options import Annotated, OneApplication, option
 from ..frame.session import Session
 
 if TYPE_CHECKING:
     from ...client.local import LocalClient
+    from ...records.reports import ApplicationReport
 
 BATCH = 10_000
 
@@ -112,26 +115,18 @@ def find(session: Session, word: str) -> ApplicationHistory:
 
     Raises ApplicationNotFoundError; ConnectionFailedError if there is neither a cluster nor a history.
     """
-    kept = session.run_dir.kept_histories()
-    try:
-        client = session.client
-    except ConnectionFailedError:
-        if not kept:
-            raise
-        return read_history(session.run_dir, application(kept, word))
-    # A number or suffix means one of this cluster's jobs first: ids of earlier clusters end the same way.
-    try:
-        named = one_application(client, word)
-    except ApplicationNotFoundError:
-        named = application(kept, word)
-    try:
-        state = client.application(named).state
-    except ApplicationNotFoundError:
-        return read_history(session.run_dir, named)
-    if state in FINAL_STATES and named in kept:
+
+    def ask(named: Sequence[str]) -> list[ApplicationReport]:
+        return [session.client.application(one_application(session.client, one)) for one in named]
+
+    found, kept = here_or_ended(session, [word], ask)
+    if kept:
+        return kept[0]
+    [report] = found
+    if report.state in FINAL_STATES:
         with contextlib.suppress(ApplicationNotFoundError):
-            return read_history(session.run_dir, named)
-    return _ask(client, named)
+            return read_history(session.run_dir, report.application_id)
+    return _ask(session.client, report.application_id)
 
 
 def _ask(client: LocalClient, application_id: str) -> ApplicationHistory:

@@ -16,8 +16,7 @@ from dataclasses import InitVar, dataclass, field
 from executor.core.cell import Cell, MachineCrashed
 from executor.light import replace
 
-from ...allocation.asks import check_fits
-from ...errors import EXIT_FAILURE, ApplicationNotFoundError, MastersNotHostedError
+from ...errors import EXIT_CANNOT_START, EXIT_FAILURE, ApplicationNotFoundError, MastersNotHostedError
 from ...machine.calls import CallReceived
 from ...masters import messages as m
 from ...masters.jobmaster import JobMaster
@@ -103,11 +102,8 @@ class HostedMasters:
                 else "yopp.resourcemanager.hosted-masters is false",
             )
         check_job(request.job)
-        if not request.attached:
-            for size in {task.resource for phase in request.job.phases for task in phase.tasks}:
-                check_fits(size, self._rm.scheduler.node_sizes)  # its user would not see a later refusal
         context = replace(request.context, unmanaged=True, am_container_spec=None)
-        app = self._clients.take_in(call, context, hosted=True)
+        app = self._clients.take_in(call, context, request.job)
         if app.id not in self._jobs and not app.ended:
             job = replace(request.job, heartbeat_ms=_NOT_SOON)
             attempt = app.attempt
@@ -192,10 +188,10 @@ class HostedMasters:
             sought=app.id,
         )
 
-    def postponed(self, app: RMApp) -> None:
+    def postponed(self, app: RMApp, why: str) -> None:
         """A postponed job waits: its watchers learn the reason."""
         if (job := self._jobs.get(app.id)) is not None:
-            job.audience.notice(app.diagnostics)
+            job.audience.notice(why)
             self._show(job)
 
     def begin(self, app: RMApp) -> None:
@@ -204,19 +200,16 @@ class HostedMasters:
             self._tell(job, m.MasterStarted())
 
     def never_began(self, app: RMApp) -> None:
-        """One that was to begin later has ended before it did."""
+        """One that was to begin later has ended before it did: an error only where it could never begin, as another one
+        was stopped by a user or at its deadline.
+        """
         if (job := self._jobs.get(app.id)) is not None and job.end is None:
             code = app.summary.exit_code if app.summary is not None else EXIT_ENDED
             summary = replace(job.master.tally.summary(code), total=job.master.tally.total)
-            end = client.JobEnd(
-                code,
-                app.final_status,
-                app.diagnostics,
-                summary,
-                message=f"{app.id} has not begun",
-                because=app.diagnostics,
-                hint=f"yopp app status {app.id}",
-            )
+            end = client.JobEnd(code, app.final_status, app.diagnostics, summary)
+            if code == EXIT_CANNOT_START:
+                what, hint = f"{app.id} has not begun", f"yopp app status {app.id}"
+                end = replace(end, message=what, because=app.diagnostics, hint=hint)
             self._ended(job, end)
             self._show(job)
 

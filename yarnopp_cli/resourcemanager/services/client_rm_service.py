@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 
 from executor.light import made_of, replace
+from executor.records import ExecutionType
 
 from ...allocation.asks import check_label, check_size, normalise
 from ...errors import AccessDeniedError, InvalidStateError, ShuttingDownError, UsageError
@@ -15,6 +16,7 @@ from ...machine.calls import CallReceived
 from ...records import client_protocol as client
 from ...records.history import GetMapReduceJobRequest, GetMapReduceJobResponse
 from ...records.ids import ApplicationId, NodeId
+from ...records.jobs import JobSpec
 from ...records.reports import ApplicationReport, ClusterInfo, NodeState, YarnApplicationState, has_reached
 from ...records.requests import MOST_TAGS, ApplicationSubmissionContext, Token
 from ...records.scheduler_protocol import GetSchedulerFiguresRequest, GetSchedulerFiguresResponse
@@ -22,12 +24,12 @@ from ..app_manager import RMAppManager
 from ..container_ledger import ContainerLedger
 from ..context import RMContext
 from ..due import Due, DueKind
-from ..entities import HOSTED, RMApp
+from ..entities import HOSTED, RMApp, RMAppAttempt
 from ..lives import Phase
 from ..mapreduce import map_reduce_report
 from ..postponed import check_postponed
 from ..reports import application_report, attempt_report, container_grant, container_report
-from ..scheduler.queues import total_of
+from ..scheduler.queues import LeafQueue, total_of
 from ..waits import Waits
 from .queue_service import QueueService
 
@@ -81,10 +83,10 @@ class ClientRMService:
         )
 
     def take_in(
-        self, call: CallReceived, submission: ApplicationSubmissionContext, *, hosted: bool = False
+        self, call: CallReceived, submission: ApplicationSubmissionContext, job: JobSpec | None = None
     ) -> RMApp:
-        """The application that is submitted, or was by this very user, in whatever state that is (as in YARN). Raises
-        YoppError.
+        """The application that is submitted, or was by this very user, in whatever state that is (as in YARN). ``job``
+        is what its master does, if that is hosted. Raises YoppError.
         """
         if not call.user:
             raise AccessDeniedError(
@@ -96,22 +98,25 @@ class ClientRMService:
         app = self._rm.applications.get(known)
         if app is None:
             self._refuse_if_ending()
-            return self._take_in(call, submission, user, hosted=hosted)
-        if app.user != user or app.hosted is not hosted:
+            return self._take_in(call, submission, user, job)
+        if app.user != user or app.hosted is not (job is not None):
             raise InvalidStateError(
                 f"{app.id} has already been submitted", because=f"it is {app.state.value}"
             )
         return app
 
     def _take_in(
-        self, call: CallReceived, submission: ApplicationSubmissionContext, user: str, *, hosted: bool
+        self, call: CallReceived, submission: ApplicationSubmissionContext, user: str, job: JobSpec | None
     ) -> RMApp:
+        hosted = job is not None
         self._check_submission(submission)
         check_postponed(submission, self._rm, hosted=hosted)
         by_root = call.uid == 0 and user == call.user
         leaf, submission = self._queues.place(submission, user, privileged=by_root)
         if not submission.unmanaged:
             leaf.check_size(normalise(submission.am_resource, self._rm.settings))
+        if job is not None:
+            self._check_tasks(job, leaf)
         if submission.application_id:
             application_id = ApplicationId.parse(submission.application_id)
             if submission.application_id not in self._promised and not self._is_earlier(submission):
@@ -148,6 +153,14 @@ class ClientRMService:
         scheduler, what = self._rm.scheduler, "a master's container"
         check_size(submission.am_resource, self._rm.settings, scheduler.node_sizes.keys(), what=what)
         check_label(submission.node_label_expression, scheduler.label_sets(), what=what)
+
+    def _check_tasks(self, job: JobSpec, leaf: LeafQueue[RMAppAttempt]) -> None:
+        """Refuse tasks that no node can ever hold, before the job has an id. Its master would only be refused later,
+        and nobody sees that of a detached job."""
+        for task in {(one.resource, one.execution_type) for phase in job.phases for one in phase.tasks}:
+            size = check_size(task[0], self._rm.settings, self._rm.scheduler.node_sizes.keys())
+            if task[1] is ExecutionType.GUARANTEED:
+                leaf.check_size(size)
 
     def _next_id(self) -> ApplicationId:
         self._rm.last_application += 1

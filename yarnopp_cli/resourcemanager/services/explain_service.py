@@ -16,7 +16,6 @@ from executor.light import replace
 from executor.records import ExecutionType, Resource
 
 from ...allocation.asks import Ask, admits, could_serve
-from ...errors import one_line
 from ...explain import explanations
 from ...explain.estimates import Asked, Durations, durations_of
 from ...explain.reasons import MOST_NAMED, beside_master, lacking, promised, too_big, unusable
@@ -34,7 +33,7 @@ from ...records.explanation import (
 from ...records.reports import GONE, ContainerReport, NodeState, YarnApplicationState
 from ..context import RMContext
 from ..entities import RMApp, RMAppAttempt, RMContainer, RMNode
-from ..reports import container_report
+from ..reports import application_report, container_report
 from ..scheduler import queues
 
 QUEUE_ORDER = "yopp.nodemanager.opportunistic-queue.policy"
@@ -93,12 +92,7 @@ class ExplainService:
     def _application(self, app: RMApp) -> Explanation:
         now_ms = self._rm.now_ms
         if app.ended:
-            why = one_line(app.diagnostics)
-            how = " ".join(dict.fromkeys((app.state.value, app.final_status.value)))
-            ended = f"{how}{f' ({why})' if why else ''}"
-            return Explanation(
-                app.id, "application", app.state.value, now_ms, app.finished_at_ms, ended=ended
-            )
+            return explanations.explain_ended(application_report(app, self._rm.now), now_ms)
         attempt = app.attempt
         finished = self._finished(app)
         there = [node for node in self._rm.nodes.values() if not _is_gone(node) or node.containers]

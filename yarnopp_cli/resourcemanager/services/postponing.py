@@ -42,10 +42,11 @@ class Postponed:
             self._manager.begin(app)
             self._hosting.begin(app)
             return
-        app.diagnostics = waiting_text(context.begin_at_ms, found.left, self._rm.now_ms)
+        waits = waiting_text(context.begin_at_ms, found.left, self._rm.now_ms)
+        app.diagnostics = f"It has not begun: {waits}"
         if not found.due:
             self._rm.deadlines.set(Due(DueKind.BEGIN, app.id), self._rm.moment(context.begin_at_ms))
-        self._hosting.postponed(app)
+        self._hosting.postponed(app, f"{app.id} has not begun: {waits}")
 
     def time_has_come(self, application_id: str) -> None:
         """Let an application begin whose time has come, if it waits for nothing else."""

@@ -11,7 +11,7 @@ from executor.records import ContainerState
 from ...explain.snapshot import HostFacts, Picture, is_waiting
 from ...records.history import HistoryEvent
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
-from ..applications import APPLICATIONS, counts_text
+from ..applications import APPLICATIONS, counts_text, diagnostics_text
 from ..cluster import opportunistic_totals
 from ..columns import ACCENT, BAD, DIM, GOOD, HOT, STRONG, WARN, Cell, TopColumn, state_cell
 from ..containers import CONTAINERS, command_text, exit_text, is_live, shown_state
@@ -168,7 +168,7 @@ def of_application(app: ApplicationReport, picture: Picture) -> Told:
         Cell(f"  {app.user}, queue {app.queue}"),
         Cell(f"  {counts_text(app)}"),
     ]
-    last = last_line(app.diagnostics)
+    last = last_line(diagnostics_text(app))
     if last and (app.state in FINAL_STATES or not app.containers_running):
         told.append(Cell(f"  {last}", WARN))
     return tuple(told)

@@ -201,7 +201,7 @@ def _overview(report: ApplicationReport, now: int) -> list[tuple[str, object]]:
             f"{report.memory_seconds} MB-seconds, {report.vcore_seconds} vcore-seconds",
         ),
         ("Command", tag("code", report.command_line)),
-        ("Diagnostics", report.diagnostics or "-"),
+        ("Diagnostics", application_view.diagnostics_text(report) or "-"),
     ]
     if report.summary is not None and report.summary.completed:
         rows.append(("Ran", application_view.summary_text(report.summary)))
