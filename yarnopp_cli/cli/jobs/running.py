@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 BEGIN_SECONDS = 2.0
 """How long a detached job is looked at, to say whether it runs and where."""
-SETTLED_SECONDS = 0.1
+SETTLED_SECONDS = 0.025
 """When containers of a detached job that are queued by then have to wait."""
 KILL_SECONDS = 2.0
 """How long the second Ctrl-C waits for the ResourceManager."""
