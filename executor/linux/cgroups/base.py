@@ -142,8 +142,9 @@ class CgroupDriver(abc.ABC):
         return self.processes(container_id)
 
     @abc.abstractmethod
-    def usage(self, container_id: str, now: float) -> ContainerUsage:
-        """The usage of the container up to now; zeros if it has no cgroup."""
+    def usage(self, container_id: str, now: float, processes: int = -1) -> ContainerUsage:
+        """The usage of the container up to now; zeros if it has no cgroup. ``processes`` is their number, if the
+        caller knows it."""
 
     def full_group(self) -> str:
         """The cgroup, this node's or one above it, whose pids limit leaves no room for two more processes; ""
@@ -384,11 +385,11 @@ class GroupDriver(CgroupDriver):
         """Does nothing if the container has no slot."""
         self._lent.pop(container_id, None)
 
-    def usage(self, container_id: str, now: float) -> ContainerUsage:
+    def usage(self, container_id: str, now: float, processes: int = -1) -> ContainerUsage:
         """The usage that the kernel has counted for the container."""
         lent = self._lent.get(container_id)
         if lent is not None:
-            return lent.usage(now, len(lent.processes()))
+            return lent.usage(now, processes if processes >= 0 else len(lent.processes()))
         gauges = self._gauges(lambda controller: self._group(controller, container_id))
         read = cache(beginning)  # several figures may be in one file
         memory, peak = int(read_gauge(gauges.memory_bytes)), int(read_gauge(gauges.memory_peak_bytes))
@@ -400,7 +401,7 @@ class GroupDriver(CgroupDriver):
             memory_peak_bytes=peak,
             throttled_seconds=read_gauge(gauges.throttled_seconds, read),
             oom_kills=int(read_gauge(gauges.oom_kills)),
-            processes=len(group_processes(self._groups(container_id)[0])),
+            processes=processes if processes >= 0 else len(group_processes(self._groups(container_id)[0])),
             sampled_at=now,
         )
 

@@ -83,7 +83,7 @@ class NoCgroups(CgroupDriver):
                 if in_session or (entry.pid, entry.start) in seen:
                     reap(entry.pid)
 
-    def usage(self, container_id: str, now: float) -> ContainerUsage:
+    def usage(self, container_id: str, now: float, processes: int = -1) -> ContainerUsage:
         """Sums over the container's processes, from psutil; processes that have ended count with their last
         reading."""
         import psutil

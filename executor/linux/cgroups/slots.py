@@ -21,6 +21,8 @@ from .gauges import Gauge, Gauges, read_gauge
 SLOT_PREFIX = "yopp-slot-"
 """The prefix of the names of slots' cgroups. No container may use it."""
 
+SHORT_LIST = 2048
+"""The size in bytes up to which one read has all of ``cgroup.procs``: the kernel fills a page before it returns."""
 
 Figures = tuple[float, float, int, int, int, int]
 """Seconds of CPU and of throttling, bytes of memory and their peak, OOM kills, processes (``launcher.Figures``)."""
@@ -85,18 +87,18 @@ class SlotGroup:
 
     def _listed(self, places: tuple[tuple[str, str], ...]) -> list[int]:
         found: dict[int, None] = {}
-        alone = b"%d\n" % self.launcher
         # Files are opened by path: threads call this too, and a descriptor that the loop closes meanwhile may
         # be reused for another cgroup.
         for group, procs in places:
             try:
-                # cgroup file systems count the child cgroups in st_nlink: two means that there is none below.
-                nested = os.stat(group).st_nlink != 2
                 fd = os.open(procs, os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     listed = os.read(fd, 4096)
                 finally:
                     os.close(fd)
+                # cgroup file systems count the child cgroups in st_nlink: two means that there is none below. It is
+                # looked at last: a process that moves into a new one meanwhile is not in the list.
+                nested = os.stat(group).st_nlink != 2
             except OSError as error:
                 if error.errno in (errno.ENOENT, errno.ENODEV):
                     continue
@@ -104,8 +106,11 @@ class SlotGroup:
                     raise
                 listed, nested = b"", True  # made a threaded cgroup by somebody
             self.nested |= nested
-            if nested or listed != alone:
+            if nested or len(listed) > SHORT_LIST:
                 found.update(dict.fromkeys(group_processes(group)))
+            else:
+                # A zero stands for a process outside our pid namespace.
+                found.update((int(pid), None) for pid in listed.split() if pid != b"0")
         found.pop(self.launcher, None)
         return list(found)
 

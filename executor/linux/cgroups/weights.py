@@ -81,6 +81,8 @@ class GroupWeights:
             for _ in range(ATTEMPTS):
                 if not self._settle(group, self._scale.of_groups(self._children(group), cores)):
                     break
+                if self._is_only_child(group):
+                    break
 
     def _settle(self, group: str, wanted: int) -> bool:
         """Write the weight if it differs. Returns whether a write was needed and succeeded."""
@@ -95,6 +97,16 @@ class GroupWeights:
                 LOG.info("the weight of a group is still %d: %s", current, error)
             return False
         return True
+
+    def _is_only_child(self, group: str) -> bool:
+        """Whether the node's own cgroup is the only one directly below: nobody else writes the weight of one there.
+        cgroup file systems count child cgroups in st_nlink, from two on."""
+        try:
+            return (
+                group == self._groups[1] and os.stat(group).st_nlink == 3 and os.path.exists(self._groups[0])
+            )
+        except OSError:
+            return False
 
     def _children(self, group: str) -> list[int]:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from functools import cache
 
 from ...core.events import NodeUtilizationSampled, UsageSampled
 from ...light import replace
-from ...records import ContainerUsage
+from ...records import ContainerUsage, ResourceUtilization
 from ..context import ExecutorContext
 from ..procfs import runnable_threads, virtual_bytes
 from ..threads import beside
@@ -29,6 +30,9 @@ INLINE_SECONDS = 0.003
 
 OFTEN_SECONDS = 0.005
 """Passes that take more keep to the normal interval while the host is watched."""
+
+NODE_SECONDS = 1.0
+"""The least time between two readings of the node's utilization; what a heartbeat tells need not be newer."""
 
 SPREAD = 0.2
 """The part by which each interval is shorter or longer, by chance, while the host is watched: the nodes of a host that
@@ -88,6 +92,7 @@ class Monitor:
         self._cpu_seconds = 0.0
         self._sampled_at = 0.0
         self._last_seconds = 0.0
+        self._node, self._node_at = ResourceUtilization(), -math.inf
 
     def start(self) -> None:
         """Begin; the first measurement comes after one interval."""
@@ -179,9 +184,10 @@ class Monitor:
         usages = {name: self._usage(name, paused, now, due) for name, paused in names.items()}
         for one in due:
             one.measured_at = now
-        node = node_utilization()
+        if now - self._node_at >= min(self._interval, NODE_SECONDS):
+            self._node, self._node_at = node_utilization(), now
         self._last_seconds = time.thread_time() - begun
-        return UsageSampled(usages, node)
+        return UsageSampled(usages, self._node)
 
     def _seldom(self) -> list[Seldom]:
         return [one for one in (self._written, self._stored) if one is not None]
@@ -192,15 +198,15 @@ class Monitor:
         return self._last_seconds < INLINE_SECONDS and not any(one.is_due(now) for one in self._seldom())
 
     def _usage(self, name: str, paused: bool, now: float, due: list[Seldom]) -> ContainerUsage:
-        usage = self._cgroups.usage(name, now)
         processes = cache(lambda: self._cgroups.processes(name))
+        counts = self._watching is not None and self._cgroups.mode != "none" and not paused
+        usage = self._cgroups.usage(name, now, len(processes()) if counts else -1)
         if self._written is not None and self._written in due:
             usage = replace(usage, log_bytes=self._written.measure(name, processes()))
         if self._stored is not None and self._stored in due:
             usage = replace(usage, disk_bytes=self._stored.measure(name, processes()))
         if self._virtual_memory:
             usage = replace(usage, virtual_bytes=virtual_bytes(processes()))
-        waits_for_weight = self._watching is not None and self._cgroups.mode != "none"
-        if waits_for_weight and not paused:
+        if counts:
             usage = replace(usage, runnable=runnable_threads(processes()))
         return usage

@@ -22,7 +22,8 @@ from executor.linux.cgroups.files import (
     read_mounts,
     read_paths,
 )
-from executor.linux.cgroups.gauges import Gauge, read_gauge
+from executor.linux.cgroups.gauges import Gauge, Gauges, read_gauge
+from executor.linux.cgroups.slots import SlotGroup
 from executor.linux.watching.host import host_limits
 from executor.records import CgroupLimits, ContainerUsage
 from executor.settings import ExecutorSettings
@@ -423,3 +424,15 @@ def test_v1_tells_what_a_container_has_used(tmp_path: Path) -> None:
     )
     assert driver.cpu_seconds("node/c1") == 2.5
     assert V1Driver({"memory": bases["memory"]}, "node").cpu_seconds("node") is None
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 2000])
+def test_a_slot_lists_its_processes_however_many_there_are(tmp_path: Path, count: int) -> None:
+    pids = range(1000, 1000 + count)
+    (tmp_path / "cgroup.procs").write_text("".join(f"{pid}\n" for pid in (0, 7, *pids)))
+    slot = SlotGroup("yopp-slot-1", (str(tmp_path),), Gauges())
+    slot.launcher = 7
+    assert slot.processes() == list(pids)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "cgroup.procs").write_text("8\n")
+    assert slot.processes() == [*pids, 8] and slot.nested

@@ -101,7 +101,7 @@ def test_threads_that_were_not_read_before_are_not_read_on_the_loop() -> None:
     async def scenario() -> None:
         context = mock.Mock(spec=ExecutorContext, loop=asyncio.get_running_loop(), clock=time.monotonic)
         usage = ContainerUsage(0.0, 0, 0, 0.0, 0, 0, 0.0)
-        context.cgroups = mock.Mock(mode="v1", usage=lambda name, now: usage, processes=processes)
+        context.cgroups = mock.Mock(mode="v1", usage=lambda name, now, processes: usage, processes=processes)
         told: list[object] = []
         monitor = Monitor(
             context,

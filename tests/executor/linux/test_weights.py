@@ -116,6 +116,24 @@ def test_nothing_is_written_that_is_so_already(tree: Tree) -> None:
     assert before == {group: tree.file(group).stat().st_mtime_ns for group in tree.groups()}
 
 
+def test_a_node_that_appears_meanwhile_is_seen(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The only node of its cluster need not look again after it has written the sum, unless it no longer is."""
+    mine, other = tree.node("b/nm-1"), tree.node("b/nm-2")
+    settle, appears = mine._settle, iter([tree.root / "yarn/b/nm-2"])
+
+    def late(group: str, wanted: int) -> bool:
+        if group.endswith("yarn/b"):
+            for path in appears:
+                path.mkdir()
+                tree.file("yarn/b/nm-2").write_text("1024\n")
+                other.set(3)
+        return settle(group, wanted)
+
+    monkeypatch.setattr(mine, "_settle", late)
+    mine.set(1)
+    assert tree("yarn/b") == 4 * 1024
+
+
 def test_what_another_did_meanwhile_is_seen(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another node writes its weight, and the sum, between this one's reading and writing of the same sum."""
     mine, other = tree.node("a/nm-1"), tree.node("a/nm-2")
