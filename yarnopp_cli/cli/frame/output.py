@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import EXIT_FAILURE, UsageError, YoppError
+from ...errors import EXIT_FAILURE, UsageError, YoppError, reason_of
 from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
 from ...views.text import fitted_all, harmless, harmless_all, json_line, shorten, widest, width
 
@@ -43,7 +43,7 @@ class OutputClosedError(YoppError):
         self.broken_pipe = number == errno.EPIPE
         super().__init__(
             "cannot write to standard output",
-            because="it is closed" if number in (None, errno.EBADF) else os.strerror(number),
+            because="it is closed" if number in (None, errno.EBADF) else reason_of(error),
             hint="redirect it to a file with room, or to /dev/null",
             exit_code=EXIT_FAILURE,
         )
