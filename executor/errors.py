@@ -10,6 +10,11 @@ def one_line(text: str) -> str:
     return " ".join(told).removesuffix(";")
 
 
+def reason_of(error: Exception) -> str:
+    """Why the system refused a call, for an error's ``because``: "no such file or directory"."""
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
 class ExplainedError(Exception):
     """An error for people: ``message`` says what happened, ``because`` why, ``hint`` what to type."""
 

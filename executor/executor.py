@@ -20,7 +20,7 @@ from .core import events
 from .core.commands import Command
 from .core.scheduler import ContainerScheduler
 from .driver import Driver
-from .errors import ContainerNotFoundError, ExecutorError, InvalidResourceError
+from .errors import ContainerNotFoundError, ExecutorError, InvalidResourceError, reason_of
 from .light import Record
 from .linux.cgroups import CgroupDriver, CgroupReport, discover
 from .linux.container_executor import LinuxContainerExecutor
@@ -201,7 +201,7 @@ class Executor:
         self._driver.post(events.RecoveryCompleted())
 
     def _unusable(self, error: OSError) -> ExecutorError:
-        return ExecutorError(f"{self.work_dir} cannot be used", because=error.strerror or str(error))
+        return ExecutorError(f"{self.work_dir} cannot be used", because=reason_of(error))
 
     async def __aexit__(self, *_: object) -> None:
         """End running containers, wait for their end, and remove cgroups and private directories; logs stay."""

@@ -521,6 +521,11 @@ class OpportunisticContainersStatus(Record):
     others_used: tuple[ResourceInformation, ...] = ()
     queued_others: tuple[ResourceInformation, ...] = ()
 
+    @property
+    def host_is_busy(self) -> bool:
+        """Whether some of what is not allocated may not be used."""
+        return self.lent_vcores < 0 or self.lent_memory < 0
+
 
 class ContainerQueuingLimit(Record):
     """The maximum queue length (or wait) that the RM allows a node; -1 for no limit.

@@ -250,6 +250,15 @@ def test_no_program_reads_diagnostics(path: Path) -> None:
     assert not wrong, f"{path.relative_to(ROOT)}: diagnostics are {wrong}"
 
 
+@pytest.mark.parametrize("path", SOURCES, ids=module_name)
+def test_what_the_system_says_goes_on_in_the_middle_of_a_line(path: Path) -> None:
+    """``because: no such file or directory``, in every error: ``errors.reason_of``."""
+    calls = (node for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call))
+    said = [ast.unparse(one.value) for call in calls for one in call.keywords if one.arg == "because"]
+    wrong = [one for one in said if "strerror" in one]
+    assert not wrong, f"{path.relative_to(ROOT)}: {wrong}"
+
+
 def loaded_by(statement: str) -> set[str]:
     """The top-level packages in sys.modules after a statement in a fresh interpreter."""
     code = f"{statement}\nimport sys\nprint(*sorted({{name.split('.')[0] for name in sys.modules}}))"

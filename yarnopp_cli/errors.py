@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from executor.errors import ExplainedError
 from executor.errors import one_line as one_line
+from executor.errors import reason_of as reason_of
 from executor.hints import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
@@ -223,8 +224,3 @@ REMOTE_ERRORS: dict[str, type[YoppError]] = {
     )
 }
 """The errors that travel over the wire, by class name."""
-
-
-def reason_of(error: Exception) -> str:
-    """Why the system refused a call, for an error's ``because``: "no such file or directory"."""
-    return str(getattr(error, "strerror", None) or error).lower()

@@ -573,7 +573,12 @@ class PressureActions(ContainerActions):
     def _lent(self) -> Resource:
         if not self._watches and not self.closed_until_ms:
             return Resource()
-        room = self._room_for_opportunistic()
+        room, unallocated = self._room_for_opportunistic(), self._tracker.unallocated
         if room == self._tracker.available:
             return Resource()
-        return (room or Resource()) - self._tracker.unallocated
+        if room is not None:
+            return room - unallocated
+        # Users are told which of the two lacks. At least 1, so that they are told also where none is unallocated.
+        memory = self._memory.is_on or self.closed_until_ms > 0
+        vcores = not self._memory.is_on or self.closed_until_ms > 0
+        return Resource(-max(1, unallocated.memory) * memory, -max(1, unallocated.vcores) * vcores)

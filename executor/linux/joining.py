@@ -16,6 +16,7 @@ import signal
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from ..errors import reason_of
 from ..light import Record
 from ..records import shell_code
 from .cgroups.files import CGROUP_ROOT, read_mounts, read_paths
@@ -268,9 +269,7 @@ def _gone(error: OSError) -> CannotLaunchError:
 
 
 def _launch_error(message: str, code: int, error: OSError | None) -> CannotLaunchError:
-    return CannotLaunchError(
-        message, code, because=(error.strerror or "").lower() if error is not None else ""
-    )
+    return CannotLaunchError(message, code, because=reason_of(error) if error is not None else "")
 
 
 def shell_of(environment: Mapping[str, str]) -> str:

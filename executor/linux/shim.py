@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from ..errors import LaunchError
+from ..errors import LaunchError, reason_of
 from ..light import Record
 from ..regular import NotRegularError, read_regular
 from . import exact, launcher
@@ -300,15 +300,16 @@ def _open_log(path: str) -> int:
         # lead anywhere.
         descriptor = os.open(path, flags | os.O_NONBLOCK, 0o640)
     except OSError as error:
-        raise CannotLaunchError(f"cannot write {path}", because=error.strerror or str(error)) from error
+        raise CannotLaunchError(f"cannot write {path}", because=reason_of(error)) from error
     os.set_blocking(descriptor, True)
     return descriptor
 
 
 def _launch_error(request: LaunchRequest, error: OSError | ValueError) -> CannotLaunchError:
     ours = isinstance(error, OSError) and error.errno != errno.E2BIG
-    because = (isinstance(error, OSError) and error.strerror) or str(error)
-    return CannotLaunchError(f"cannot start {request.command[0]!r}", 125 if ours else 126, because=because)
+    return CannotLaunchError(
+        f"cannot start {request.command[0]!r}", 125 if ours else 126, because=reason_of(error)
+    )
 
 
 def command_pid(shim: int) -> int | None:

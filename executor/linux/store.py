@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import plain
-from ..errors import StateStoreError
+from ..errors import StateStoreError, reason_of
 from ..light import names_of, replace
 from ..records import ContainerRecord, ContainerState
 from ..regular import NotRegularError, read_regular
@@ -456,4 +456,4 @@ def _without_process(record: ContainerRecord) -> ContainerRecord:
 
 
 def _store_error(message: str, error: OSError) -> StateStoreError:
-    return StateStoreError(message, because=error.strerror or str(error))
+    return StateStoreError(message, because=reason_of(error))

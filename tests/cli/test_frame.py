@@ -302,7 +302,7 @@ def test_a_usage_error_says_what_why_and_what_to_type(
 
 @pytest.mark.parametrize("words", [("--help",), ("run", "--help"), ("dshell", "-h")])
 @pytest.mark.parametrize(
-    ("shell", "because"), [(">&-", "it is closed"), (">/dev/full", "No space left on device")]
+    ("shell", "because"), [(">&-", "it is closed"), (">/dev/full", "no space left on device")]
 )
 def test_help_that_nobody_can_have_is_an_error(words: tuple[str, ...], shell: str, because: str) -> None:
     ended = yopp(*words, shell=shell)
@@ -333,7 +333,7 @@ def test_a_closed_stdout_is_an_error_and_a_broken_pipe_is_quiet() -> None:
     assert len(closed.stderr.splitlines()) == 3
     full = yopp("version", shell=">/dev/full")
     assert full.returncode == 1
-    assert b"No space left" in full.stderr
+    assert b"no space left" in full.stderr
     assert yopp("version", shell=">&- 2>&-").returncode == 1
     assert yopp("version", shell="<&- 2>&-").returncode == 0
     help_closed = yopp("--help", shell=">&-")

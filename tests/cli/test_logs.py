@@ -38,7 +38,11 @@ def write(run_dir: Path, app: int, number: int, stdout: bytes = b"", stderr: byt
 def logged(cluster: Cluster) -> Cluster:
     """Application 1 (ended) has one container with output, application 2 two."""
     cluster.applications = [
-        dataclasses.replace(one, log_directory=str(cluster.run_dir / "state" / "logs" / one.application_id))
+        dataclasses.replace(
+            one,
+            log_directory=str(cluster.run_dir / "state" / "logs" / one.application_id),
+            summary=one.summary and dataclasses.replace(one.summary, total=1),
+        )
         for one in cluster.applications
     ]
     cluster.containers = [
@@ -94,6 +98,19 @@ def test_several_containers_are_told_apart(cli: Cli, logged: Cluster) -> None:
     ]
     now = time.time()
     assert all(abs(one["t"] / 1000 - now) < 600 for one in lines)
+
+
+def test_a_task_of_several_keeps_its_number_where_the_others_wrote_nothing(cli: Cli, logged: Cluster) -> None:
+    write(logged.run_dir, 2, 2)
+    logged.applications = [
+        dataclasses.replace(one, summary=JobSummary(total=2)) for one in logged.applications
+    ]
+    assert cli("logs", "2").out == "[1] first\n"
+    assert cli("logs", "2", "--no-prefix").out == cli("logs", "2.1").out == "first\n"
+    logged.applications = [
+        dataclasses.replace(one, summary=JobSummary(total=1)) for one in logged.applications
+    ]
+    assert cli("logs", "2").out == "first\n", "the other one was an earlier try"
 
 
 def test_a_master_keeps_its_log_to_itself_while_its_job_goes_well(cli: Cli, logged: Cluster) -> None:

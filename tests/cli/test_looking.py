@@ -209,7 +209,7 @@ def test_container_status_says_the_execution_type_first(cli: Cli, cluster: Clust
     assert "20 MB now, 25 MB at most, 0 OOM kills" in text
     assert "memory 512 MB" in text
     ended = cli("container", "status", "1.1").out
-    assert "Exit-Status : 3" in ended
+    assert "Exit-Status : 3" in ended and " at most, 0 OOM kills" in ended and " now" not in ended
     cluster.containers[0] = container(
         1, 1, state=ContainerState.DONE, exit_status=-104, exit_code=137, diagnostics="too much\nreally"
     )

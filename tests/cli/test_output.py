@@ -254,7 +254,9 @@ def test_what_is_no_size(text: str) -> None:
         size_mb(text)
 
 
-def test_a_narrow_terminal_leaves_out_what_can_be_spared(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_narrow_terminal_leaves_out_what_can_be_spared_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     columns = (COLUMNS[0], replace(COLUMNS[1], spare=2), replace(COLUMNS[2], spare=1))
 
     def titles(cells: int, **how: Any) -> list[str]:
@@ -266,7 +268,9 @@ def test_a_narrow_terminal_leaves_out_what_can_be_spared(monkeypatch: pytest.Mon
         return stream.text().split("\n")[0].split()
 
     assert titles(45) == ["ID", "NAME", "COUNT"]
+    assert capsys.readouterr().err == ""
     assert titles(40) == ["ID", "NAME"]
+    assert capsys.readouterr().err == "no room for COUNT: -o wide shows all\n"
     assert titles(35) == titles(10) == ["ID"], "ids stay whole"
     assert titles(10, whole=True) == titles(10, form="wide") == ["ID", "NAME", "COUNT"]
 

@@ -329,9 +329,14 @@ def test_the_rest_of_the_machine_is_busy() -> None:
     found = explain_container(one, sight, NOW)
     reason = only(found, ReasonCode.PRESSURE)
     assert (reason.needs, reason.free, reason.total) == (1, 0, 2) and not found.estimated_start_ms
+    assert "busy: 0 vcores are left to opportunistic containers." in told(found)
     assert "Start time unknown: it depends on other programs." in told(found)
     assert commands(found)[0].startswith("yopp container promote"), "pressure pauses no guaranteed one"
     assert codes(explain_node(sight, NOW)) == ["PRESSURE"]
+    stalls = replace(pressed, opportunistic=replace(pressed.opportunistic, lent_vcores=0, lent_memory=-4096))
+    only_memory = "busy: 0 MB of memory are left to opportunistic containers."
+    assert only_memory in told(explain_container(one, NodeSnapshot(stalls, [one]), NOW))
+    assert only_memory in told(explain_node(NodeSnapshot(stalls, [one]), NOW))
     yields = run(2, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.OUTSIDE_CPU, cores=2))
     yields = replace(yields, state=ContainerState.PAUSED)
     found = explain_container(yields, NodeSnapshot(pressed, [yields]), NOW)

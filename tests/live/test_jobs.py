@@ -109,7 +109,7 @@ def test_a_slow_reader_gets_everything(cluster: Yopp) -> None:
 
 def test_a_closed_stdout_is_an_error_of_three_lines_or_quiet(cluster: Yopp) -> None:
     assert bash(cluster, "yopp run true >&-; echo $? >&2").stderr == "0\n"
-    for stream, because in (("&-", "it is closed"), ("/dev/full", "No space left on device")):
+    for stream, because in (("&-", "it is closed"), ("/dev/full", "no space left on device")):
         ended = bash(cluster, f"yopp run echo hello >{stream}; echo $? >&2")
         first, second, third, code = ended.stderr.splitlines()
         assert (first, second) == ("error: cannot write to standard output", f"  because: {because}")

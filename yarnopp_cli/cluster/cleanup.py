@@ -31,6 +31,7 @@ from executor.regular import read_regular
 from executor.settings import ExecutorSettings
 from executor.trees import remove_tree
 
+from ..errors import reason_of
 from ..settings.declarations import NodeManagerSettings
 from .clientfiles import JOBS, clear_handed_over
 from .processes import ProcessId
@@ -241,7 +242,7 @@ def _end_pools(run_dir: RunDir, ports: frozenset[int] | None) -> None:
 def _remove_directory(path: str, problems: list[str]) -> None:
     for error in remove_tree(path):
         if error.errno != errno.ENOENT:
-            problems.append(f"{error.filename or path} cannot be removed: {error.strerror}")
+            problems.append(f"{error.filename or path} cannot be removed: {reason_of(error)}")
 
 
 def _end(record: ContainerRecord, deadline: float, problems: list[str]) -> bool:

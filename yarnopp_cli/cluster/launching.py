@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from executor.light import Record
 
 from .. import __file__ as PACKAGE_FILE
-from ..errors import YoppError
+from ..errors import YoppError, reason_of
 from ..records.lifetimes import STAY
 from .notifying import SOCKET
 from .plan import PlannedNode
@@ -242,7 +242,7 @@ def _spawn(run_dir: RunDir, order: Order) -> _Starting:
         os.close(readable)
         raise YoppError(
             f"cannot start {order.name}",
-            because=f"{error.strerror or error}" + (f" ({error.filename})" if error.filename else ""),
+            because=reason_of(error) + (f" ({error.filename})" if error.filename else ""),
             hint="`yopp doctor` checks what this host allows",
         ) from error
     finally:

@@ -148,7 +148,7 @@ class NodeSnapshot:
         their window is closed.
         """
         status = self.node.opportunistic
-        return status.lent_vcores < 0 or status.lent_memory < 0 or status.closed_until_ms > 0
+        return status.host_is_busy or status.closed_until_ms > 0
 
 
 def snapshots(nodes: Iterable[NodeReport], containers: Iterable[ContainerReport]) -> dict[str, NodeSnapshot]:

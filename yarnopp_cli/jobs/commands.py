@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 
-from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError
+from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, UsageError, YoppError, reason_of
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -107,7 +107,7 @@ def _check_executable(command: str, path: str) -> None:
     except (FileNotFoundError, NotADirectoryError):
         raise _not_found(command, f"there is no file {path}") from None
     except OSError as error:
-        raise _not_executable(command, error.strerror or str(error), "") from None
+        raise _not_executable(command, reason_of(error), "") from None
     if stat.S_ISDIR(mode):
         raise _not_executable(command, "it is a directory", "name the program in it")
     if not os.access(path, os.X_OK):

@@ -140,13 +140,14 @@ def end_line(
 
 
 def summary_line(summary: JobSummary, *, always: bool = False) -> str:
-    """How many containers of each type ran, queued (for how long) and were preempted; "" if there is nothing
-    to report.
+    """How many containers of each type ran, queued (for how long), were preempted and were tried again; "" if there
+    is nothing to report.
     """
     told = (
         summary.queued
         or summary.awaited
         or summary.preempted
+        or summary.retried
         or summary.promoted
         or summary.upgraded
         or summary.paused
@@ -166,6 +167,8 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
     again = {"preempted": summary.preempted - summary.shed, "shed": summary.shed}
     told_again = [f"{number} {word}" for word, number in again.items() if number]
     parts.append(f"{' and '.join(told_again)} and requested again" if told_again else "0 preempted")
+    if summary.retried:
+        parts.append(f"{summary.retried} failed and tried again")
     if summary.paused:
         parts.append(pauses_text(summary))
     if summary.promoted:

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import BinaryIO
 
-from ..errors import UsageError, YoppError
+from ..errors import UsageError, YoppError, reason_of
 from ..masters.sweeps import LONGEST_WORD, words_of
 from ..records.jobs import ARGS_VARIABLE
 from ..views.text import number_of
@@ -44,7 +44,7 @@ def values_of(path: str, *, null: bool = False) -> Iterator[tuple[int, str]]:
                 yield number, _text(path, number, line if null else line.removesuffix(b"\n"))
     except OSError as error:
         raise UsageError(
-            f"cannot read {named(path)}", because=error.strerror or str(error), hint="name a file of lines"
+            f"cannot read {named(path)}", because=reason_of(error), hint="name a file of lines"
         ) from None
 
 

@@ -466,6 +466,7 @@ class JobMaster:
         if not task.may_try_again(code):
             self._fail(task, now)
             return
+        self.tally.noted["retried"] += not self._halted
         if task.phase.retry_guaranteed:
             task.execution_type = ExecutionType.GUARANTEED
             task.priority = task.phase.retry_priority

@@ -92,11 +92,12 @@ class JobSummary(Record):
     ``guaranteed`` and ``opportunistic`` count the completed ones by the type they ran in; ``queued`` waited
     in a node's queue before they ran; ``upgraded`` requested an opportunistic container and were given a
     guaranteed one; ``preempted`` is how often a container was killed, shed or refused and requested again,
-    ``shed`` how many of these had never run; ``paused`` were paused, for ``paused_ms_total`` together, most
-    of it for ``paused_for`` (``ContainerStatus.stood_for``), over those that ended; ``awaited`` waited to be
-    granted; ``waited`` waited for the grant or in a queue, ``wait_ms_total`` and ``wait_ms_max`` in all and
-    at most, from the last request to the start, over completed ones. ``exit_code`` is the job's.
-    ``first_failure`` is what became of the first task that failed, where that is how the job ended.
+    ``shed`` how many of these had never run; ``retried`` is how often a task failed and was run again; ``paused``
+    were paused, for ``paused_ms_total`` together, most of it for ``paused_for`` (``ContainerStatus.stood_for``),
+    over those that ended; ``awaited`` waited to be granted; ``waited`` waited for the grant or in a queue,
+    ``wait_ms_total`` and ``wait_ms_max`` in all and at most, from the last request to the start, over completed
+    ones. ``exit_code`` is the job's. ``first_failure`` is what became of the first task that failed, where that is
+    how the job ended.
     """
 
     total: int = 0
@@ -118,6 +119,7 @@ class JobSummary(Record):
     paused: int = 0
     paused_ms_total: int = 0
     paused_for: str = ""
+    retried: int = 0
     first_failure: str = ""
 
 

@@ -12,7 +12,7 @@ from _socket import AF_UNIX, SO_PEERCRED, SOCK_STREAM, SOL_SOCKET, socket
 
 from executor.hints import TYPE_CHECKING, Any, cast
 
-from ..errors import ConnectionFailedError, NoAnswerError, StoppedDaemonError, YoppError
+from ..errors import ConnectionFailedError, NoAnswerError, StoppedDaemonError, YoppError, reason_of
 from ..records.methods import Request, ResponseT
 from .plain import MessageError, decode_answer, encode_call
 from .wire import MAX_LINE_BYTES, CallId, Lines, WireError
@@ -199,7 +199,7 @@ class Connection:
         except OSError as error:
             # answers that the daemon sent before it hung up are still valid
             self._read()
-            self._fail(error.strerror or str(error))
+            self._fail(reason_of(error))
 
     def _read(self) -> None:
         try:
@@ -215,7 +215,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError as error:
-            self._fail(error.strerror or str(error))
+            self._fail(reason_of(error))
 
     def _take(self, line: bytes) -> None:
         try:
@@ -262,9 +262,7 @@ def _connect(address: str, peer: str, hint: str, timeout: float) -> socket:
         because = f"there is no socket {path}" if missing else f"nothing listens at {address}"
         raise ConnectionFailedError(f"{peer} is not running", because=because, hint=hint) from None
     except (OSError, ValueError) as error:
-        raise ConnectionFailedError(
-            f"cannot reach {peer} at {address}", because=str(getattr(error, "strerror", None) or error)
-        ) from None
+        raise ConnectionFailedError(f"cannot reach {peer} at {address}", because=reason_of(error)) from None
     made.setblocking(False)
     return made
 

@@ -18,6 +18,8 @@ from typing import Any, Final
 
 from executor.light import Record
 
+from ..errors import reason_of
+
 _ESTABLISHED: Final = 1
 """The state of an open connection, in /proc/net/tcp and in struct tcp_info."""
 _ACCEPT_POLL_SECONDS: Final = 0.002
@@ -82,7 +84,7 @@ def stranger_that_serves(connection: socket.socket, timeout: float) -> str:
         if not is_here(connection, peer):
             return ""
     except OSError as error:
-        return str(error.strerror or error).lower()
+        return reason_of(error)
     while (found := peer_of(connection, peer)) == NOBODY:
         if not _is_open(connection):
             return "it closed the connection before it was known whose it is"

@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from ..clock import now_ms
+from ..errors import reason_of
 from ..views.text import shorten, timestamp, width
 from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 from .logfile import WINDOW, LogFile
@@ -79,7 +80,7 @@ class LogView(Widget, can_focus=True, inherit_bindings=False):
             self.problem = ""
         except OSError as error:
             grown = False
-            self.problem = error.strerror or str(error)
+            self.problem = reason_of(error)
         if not grown:
             return
         if len(self.file) < before:

@@ -129,7 +129,7 @@ SUMMARY = {
     field: field
     for field in (
         *("total", "completed", "failed", "guaranteed", "opportunistic", "queued", "preempted", "shed"),
-        *("promoted", "upgraded", "awaited", "waited", "paused"),
+        *("promoted", "upgraded", "awaited", "waited", "paused", "retried"),
     )
 } | {
     "wait_ms_total": "waitMsTotal",
@@ -335,6 +335,7 @@ def summary_text(summary: JobSummary) -> str:
         f"{summary.awaited} of them waited to be granted, {summary.queued} of them queued, "
         f"{summary.preempted - summary.shed} preempted, {summary.shed} shed, {summary.promoted} promoted; "
         f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most, from request to start"
+        + (f"; {summary.retried} failed and tried again" if summary.retried else "")
         + (f"; {pauses_text(summary)}" if summary.paused else "")
     )
 

@@ -339,7 +339,8 @@ def documents(
 def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None) -> list[tuple[str, str]]:
     """The output of ``container status``, execution type first."""
     usage, size = report.usage, report.resource
-    now, peak = _measured_mb(usage.memory_bytes), _measured_mb(usage.memory_peak_bytes)
+    now = "" if report.state is ContainerState.DONE else f"{_measured_mb(usage.memory_bytes)} now, "
+    peak = _measured_mb(usage.memory_peak_bytes)
     throttled = f", throttled for {span(usage.throttled_seconds * 1000)}" if usage.throttled_seconds else ""
     logs = report.log_directory
     lines = [
@@ -357,7 +358,7 @@ def fields(report: ContainerReport, now_ms: int, facts: NodeFacts | None = None)
         ("GPUs", ", ".join(report.devices)),
         ("Limits", _limits_line(report, facts)),
         ("CPU-Used", f"{usage.cpu_seconds:.2f} s{throttled}"),
-        ("Memory-Used", f"{now} now, {peak} at most, {usage.oom_kills} OOM kills"),
+        ("Memory-Used", f"{now}{peak} at most, {usage.oom_kills} OOM kills"),
         ("Exit-Status", exit_text(report)),
         ("Allocated", timestamp(report.allocated_at_ms)),
         ("Queued", timestamp(report.queued_at_ms)),

@@ -24,7 +24,9 @@ def paused_text(node: NodeReport) -> str:
     status = node.opportunistic
     if not status.paused or node.guaranteed_paused:
         return str(node.paused)
-    return f"{node.paused}{' (window)' if status.closed_until_ms else ' (load)' if status.lent_vcores < 0 else ''}"
+    return (
+        f"{node.paused}{' (window)' if status.closed_until_ms else ' (load)' if status.host_is_busy else ''}"
+    )
 
 
 def held_text(node: NodeReport) -> str:

@@ -14,7 +14,7 @@ import signal
 from collections.abc import Callable, Iterator
 from functools import cache
 
-from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError
+from ...errors import CgroupError, CgroupUnavailableError, CgroupWriteError, reason_of
 from ...light import Record, field, replace
 from ...records import MIB, CgroupLimits, ContainerUsage
 from ..procfs import Traces, read_bytes, send, wait_until
@@ -358,7 +358,7 @@ class GroupDriver(CgroupDriver):
                 remove_group(group)
             if isinstance(error, FileExistsError):
                 raise
-            raise CgroupError(f"cannot create {group}", because=error.strerror or str(error)) from error
+            raise CgroupError(f"cannot create {group}", because=reason_of(error)) from error
         self._slots.add(name)
         return self.slot(name), tuple(os.path.join(group, self._join_file(group)) for group in groups)
 
@@ -542,4 +542,4 @@ def _making() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise CgroupError(f"cannot create {error.filename}", because=error.strerror or str(error)) from error
+        raise CgroupError(f"cannot create {error.filename}", because=reason_of(error)) from error

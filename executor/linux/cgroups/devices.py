@@ -12,7 +12,7 @@ import contextlib
 import os
 from collections.abc import Sequence
 
-from ...errors import CgroupUnavailableError, CgroupWriteError
+from ...errors import CgroupUnavailableError, CgroupWriteError, reason_of
 from .files import CGROUP_ROOT, read_mounts, read_paths
 
 MAJORS = {"nvidia": 195, "amd": 226}
@@ -46,7 +46,7 @@ class DeviceGroups:
                 if device not in devices:
                     self._write(group, "devices.deny", device)
         except OSError as error:
-            raise CgroupWriteError(f"cannot create {group}", because=error.strerror or str(error)) from None
+            raise CgroupWriteError(f"cannot create {group}", because=reason_of(error)) from None
         return os.path.join(group, "tasks")
 
     def _write(self, group: str, file: str, device: str) -> None:

@@ -17,7 +17,7 @@ from cgroupspy.controllers import Controller, CpuController, MemoryController
 from cgroupspy.interfaces import BaseFileInterface, DictFile, FlagFile, IntegerFile, MultiLineIntegerFile
 from cgroupspy.nodes import Node
 
-from ...errors import CgroupWriteError
+from ...errors import CgroupWriteError, reason_of
 from ...hints import Any, TypeVar
 from ...light import Record
 
@@ -123,7 +123,7 @@ class KernelFiles(Controller):  # type: ignore[misc]
             finally:
                 os.close(fd)
         except OSError as error:
-            because = error.strerror or str(error)
+            because = reason_of(error)
             if not os.path.exists(path):
                 exists = os.path.isdir(os.path.dirname(path))
                 because = "this kernel has no such file" if exists else "no such group"

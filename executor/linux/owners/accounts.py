@@ -15,6 +15,7 @@ import pwd
 import stat
 from collections.abc import Callable
 
+from ...errors import reason_of
 from ...light import Record
 from ...settings import ExecutorSettings
 from ..shim import CannotLaunchError
@@ -100,7 +101,7 @@ class Accounts:
 
 
 def _not_known_now(refused: str, error: OSError) -> CannotLaunchError:
-    return CannotLaunchError(refused, because=f"the users of this host cannot be read: {error.strerror}")
+    return CannotLaunchError(refused, because=f"the users of this host cannot be read: {reason_of(error)}")
 
 
 def user_id(name: str) -> int | None:

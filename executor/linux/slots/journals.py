@@ -19,7 +19,7 @@ import math
 import os
 import signal
 
-from ...errors import StateStoreError
+from ...errors import StateStoreError, reason_of
 from ...light import Record, replace
 from ...regular import NotRegularError, read_regular
 from ..cgroups.slots import SLOT_PREFIX, Baseline
@@ -134,7 +134,7 @@ def surely(path: str) -> Journal:
     except OSError as error:
         raise StateStoreError(
             f"cannot read {path}",
-            because=error.strerror or str(error),
+            because=reason_of(error),
             hint="it says which containers have begun: start the node again when the disk is well",
         ) from error
 

@@ -144,7 +144,8 @@ def test_nothing_opportunistic_starts_while_others_want_the_cores_but_guaranteed
     world.schedule("o9", O, 100, 1)
     world.schedule("g", G, 100, 1)
     assert world.states("o1", "o9", "g") == ["PAUSED", "SCHEDULED", "RUNNING"]
-    assert world.machine.opportunistic_status().lent_vcores < 0, "the ResourceManager is told"
+    told = world.machine.opportunistic_status()
+    assert told.lent_vcores < 0 == told.lent_memory, "the ResourceManager is told what lacks"
     world.outside = []
     world.tick(2)
     assert world.states("o1", "g") == ["RUNNING", "RUNNING"]
@@ -660,6 +661,8 @@ def test_nothing_opportunistic_starts_before_there_is_half_as_much_again() -> No
     world.schedule("late", O, 100, 1)
     world.tick(10)
     assert world.state("late") is SCHEDULED, "306 MiB are not 384"
+    told = world.machine.opportunistic_status()
+    assert told.lent_memory < 0 == told.lent_vcores, "the ResourceManager is told what lacks"
     world.schedule("g2", G, 100, 1)
     assert world.state("g2") is RUNNING
     world.other_memory -= 200

@@ -555,7 +555,7 @@ def test_a_disk_that_is_full_now_and_then(
             try:
                 act(kept, number, model)
             except StateStoreError as refused:
-                assert full[0] and "No space left" in str(refused)
+                assert full[0] and "no space left" in str(refused)
                 owed |= before.keys() - model.keys()
             else:
                 owed = set() if model != before else owed

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 from executor.hints import TYPE_CHECKING, Any, TypeVar
 
-from ...errors import EXIT_FAILURE, UsageError, YoppError
+from ...errors import EXIT_FAILURE, UsageError, YoppError, reason_of
 from ...views.columns import BAD, DIM, GOOD, STATE_TONES, WARN, Column, that_fit
 from ...views.text import fitted_all, harmless, harmless_all, json_line, shorten, widest, width
 
@@ -43,7 +43,7 @@ class OutputClosedError(YoppError):
         self.broken_pipe = number == errno.EPIPE
         super().__init__(
             "cannot write to standard output",
-            because="it is closed" if number in (None, errno.EBADF) else os.strerror(number),
+            because="it is closed" if number in (None, errno.EBADF) else reason_of(error),
             hint="redirect it to a file with room, or to /dev/null",
             exit_code=EXIT_FAILURE,
         )
@@ -226,7 +226,8 @@ class Printer:
     ) -> None:
         """Print ``rows`` in the form asked for: table, one JSON document, one a line, tab-separated, or ids.
 
-        A table on a terminal leaves out columns that can be spared where they do not fit, unless ``whole``.
+        A table on a terminal leaves out columns that can be spared where they do not fit, and says so, unless
+        ``whole``.
 
         Tab-separated rows have the columns of the table and the very texts of its cells, under the columns' keys.
         """
@@ -281,7 +282,7 @@ class Printer:
         self, rows: Sequence[T], columns: Sequence[Column[T]], *, header: bool = True, whole: bool = True
     ) -> None:
         cells = [harmless_all([column.cell(row) for row in rows]) for column in columns]
-        widths = _widths(columns, cells)
+        widths, omitted = _widths(columns, cells), ""
         if is_terminal(sys.stdout):
             available = terminal_size().columns
             if not whole:
@@ -290,6 +291,7 @@ class Printer:
                     cells = [harmless_all([text(row) for row in rows]) for text in short]
                     widths = _widths(columns, cells)
                 places = that_fit(columns, _least(columns, widths), available, 2)
+                omitted = ", ".join(one.title for i, one in enumerate(columns) if i not in places)
                 columns, widths = [columns[i] for i in places], [widths[i] for i in places]
                 cells = [cells[i] for i in places]
             widths = _fit(widths, columns, available)
@@ -302,6 +304,8 @@ class Printer:
         if self.color_out:
             drawn = [self._painted(texts, header) for texts in drawn]
         _write("".join("  ".join(parts).rstrip() + "\n" for parts in zip(*drawn, strict=True)))
+        if omitted:
+            self.note(f"no room for {omitted}: -o wide shows all")
 
     def _painted(self, texts: list[str], header: bool) -> list[str]:
         """The texts of a column in their colours; the first one may be its title."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 import time
 
 from executor.hints import TYPE_CHECKING
 from executor.light import Record
 
-from ...errors import EXIT_FAILURE, EXIT_READER_GONE, YoppError
+from ...errors import EXIT_FAILURE, EXIT_READER_GONE, YoppError, reason_of
 from ...jobs import progress
 from ...jobs.output import OutputFollower, Sink
 from ...jobs.watching import SignalWatch
@@ -230,7 +229,7 @@ class JobConsole:
         if problem is not None:
             raise YoppError(
                 "cannot write to standard output",
-                because="it is closed" if problem.errno == errno.EBADF else os.strerror(problem.errno or 0),
+                because="it is closed" if problem.errno == errno.EBADF else reason_of(problem),
                 hint=f"the job has ended; its whole output is in {self._response.log_directory}",
                 exit_code=end.exit_code or EXIT_FAILURE,
             )

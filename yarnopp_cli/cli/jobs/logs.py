@@ -246,7 +246,7 @@ class _Reader:
             for one, directory in directories.items()
             if any(stream.size() for stream in streams_of(one, directory, self._names(one)))
         ]
-        return len(written) <= 1
+        return len(written) <= 1 and (self._target.masters_only or not self._target.several)
 
     def _names(self, container_id: str) -> tuple[str, ...]:
         """The streams of a container that are shown."""

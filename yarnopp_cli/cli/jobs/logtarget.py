@@ -22,7 +22,7 @@ from ...errors import (
 from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
 from ...records.ids import application_of
-from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, NodeReport
+from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, JobSummary, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
 from ..frame.ended import ended_application
@@ -43,7 +43,8 @@ class Target:
     """The containers whose output is shown: by id, or all of an application, with the facts known about
     them.
 
-    ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``reticent``
+    ``expected`` is how many containers will have output, 2 or more if that is not known to be one. ``several``: a job
+    is known to have several tasks, so that each keeps its number where the others write nothing. ``reticent``
     are masters whose stderr, a log of their own doings, is of no interest while their job goes well. ``client``
     None means that it is on disk only and that nothing more will come. ``directories`` are those of
     applications and containers, by id. ``tasks`` are the numbers of containers' tasks.
@@ -62,6 +63,7 @@ class Target:
     lost: bool = False
     code: int = 0
     expected: int = 0
+    several: bool = False
     masters: set[str] = field(default_factory=set)
     tasks: dict[str, int] = field(default_factory=dict)
     reticent: set[str] = field(default_factory=set)
@@ -71,6 +73,11 @@ class Target:
         """The prefix of its lines: the number of its task, or its own if that is not known."""
         task = self.tasks.get(container_id)
         return container_id.rpartition("_")[2].lstrip("0") if task is None else str(task)
+
+    def count_tasks(self, summary: JobSummary | None) -> None:
+        """Count the tasks of a job of which all containers are shown."""
+        self.expected += summary.total if summary is not None else 2
+        self.several = self.several or (summary is not None and summary.total > 1)
 
     def applications(self) -> list[str]:
         """The applications that are named, or have a container that is."""
@@ -106,7 +113,7 @@ class Target:
             codes.append(app_view.exit_code(report))
             if report.state not in FINAL_STATES:
                 self.asked += report.pending_containers
-            self.expected += report.summary.total if report.summary is not None else 2
+            self.count_tasks(report.summary)
             of_app = client.container_reports(GetContainersRequest(application_id=app, finished=True))
             masters = {one.container_id for one in of_app if one.is_am}
             self.masters |= masters
@@ -148,6 +155,8 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
             except ApplicationNotFoundError:
                 continue
             target.results.append(kept.application.results)
+            if app in target.application_ids:
+                target.count_tasks(kept.application.summary)
             for one in containers_on_disk(target.directories.get(app, "")):
                 if (task := kept.task_of(one)) is not None:
                     target.tasks[one] = task

@@ -180,5 +180,5 @@ def why_queued(app: RMApp) -> str:
         waits = one.status is not None and one.status.state is ContainerState.SCHEDULED
         if waits and one.execution_type is ExecutionType.OPPORTUNISTIC:
             told = one.node.load.status
-            return "WINDOW" if told.closed_until_ms else "LOAD" if told.lent_vcores < 0 else ""
+            return "WINDOW" if told.closed_until_ms else "LOAD" if told.host_is_busy else ""
     return ""

@@ -38,7 +38,7 @@ _WORDS = {
     Kind.NODE_FULL: _Words(
         "guaranteed containers have all of it: no further guaranteed one fits, and none can be promoted"),
     Kind.MACHINE_BUSY: _Words(
-        "other programs keep this machine busy: {used} {used_are} left to opportunistic containers",
+        "other programs keep this machine busy: {left} left to opportunistic containers",
         "other programs keep this machine busy", "machine is busy"),
     Kind.BEHIND: _Words("{containers} {are} before it", "behind {number} in the queue", "behind {number}"),
     Kind.NEXT: _Words("there is room for it: it is served in the next step, or after others of its queue",
@@ -170,6 +170,7 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
         "needed": _in_units(needs, of_type),
         "wanted": f"{needs} MB of memory" if memory else _in_units(needs, of_type),
         "free": free,
+        "left": f"{free} MB of memory are" if memory else f"{_in_units(free, of_type)} {are(free)}",
         "free_vcores": f"{vcores(free)} {are(free)}",
         "total": total,
         "of_total": f"{total} MB are" if memory else f"{total} {are(free)}",
@@ -192,7 +193,6 @@ def _facts(reason: Reason, now_ms: int, of: str) -> dict[str, object]:
         "places": f"({number} of {total} places)",
         "size": amount(reason.size),
         "used": amount(used),
-        "used_are": are(used.vcores),
         "limit": amount(reason.limit),
         "has": f"{megabytes(reason.limit.memory)}, {vcores(reason.limit.vcores)}{others(reason.limit)}",
         "held": f"{held}{held_unit} of the {total}{unit}",
