@@ -73,6 +73,19 @@ def test_a_list_that_is_empty_for_its_filters_or_limit_says_so(cli: Cli, cluster
     assert cli("ps").err == f"no containers live{more}"
 
 
+def test_jobs_that_have_not_begun_are_told_of_with_what_they_wait_for(cli: Cli, cluster: Cluster) -> None:
+    waits = {"state": YarnApplicationState.ACCEPTED, "postponed": True}
+    for number in range(3, 8):
+        cluster.applications.append(application(number, **waits, after=(f"{app_id(1)}:ok",)))
+    told = cli("ps").err.splitlines()
+    assert told[0] == f"{app_id(3)} (sleep) has not begun: it waits for {app_id(1)} to succeed"
+    assert len(told) == 4 and told[-1].startswith("2 more have not begun: `yopp app list`")
+    assert cli("ps", "--app", "4").err.splitlines()[1:] == [told[1]]
+    for words in (("--json",), ("-q",), ("--state", "RUNNING"), ("--user", "nobody")):
+        assert "begun" not in cli("ps", *words).err
+    assert f"  waits for {app_id(1)} to succeed\n" in cli("app", "list").out
+
+
 def test_node_status_by_id_port_and_last(cli: Cli, cluster: Cluster) -> None:
     for word in ("host1:45454", "45454"):
         assert json.loads(cli("node", "status", word, "--json").out)["node"]["id"] == "host1:45454"
