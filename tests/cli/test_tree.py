@@ -259,6 +259,12 @@ def test_a_change_that_is_only_tried_says_what_would_be(cli: Cli, cluster: Clust
     ):
         ended = cli("app", "lifetime", "2", *words)
         assert ended.code == 0 and ended.out.startswith(f"{app_id(2)} {text}"), ended
+    refused = cli("app", "lifetime", "2", "foo")
+    assert refused.code == 2 and refused.err == (
+        "error: invalid value for 'DUR'\n"
+        "  because: 'foo' is not a duration; write 90s, 5m, 2h or 1h30m, or `unlimited`\n"
+        "  hint: `yopp app lifetime --help` lists what it takes\n"
+    )
 
 
 @pytest.mark.parametrize(
