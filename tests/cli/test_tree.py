@@ -42,7 +42,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ..
         ("ps --file x", "no such option: --file", ""),
         ("run --memroy 3 true", "no such option: --memroy", "did you mean --memory? "),
         ("node lst", "no such command: lst", "did you mean `yopp node list`? "),
-        ("help run", "no such command: help", "did you mean `yopp --help` or `yopp man`? "),
+        ("rnu", "no such command: rnu", "did you mean `yopp run`? "),
         ("frobnicate", "no such command: frobnicate", ""),
         ("ps -J", "no such option: -J", ""),
     ],
@@ -51,6 +51,12 @@ def test_what_may_have_been_meant(cli: Cli, typed: str, message: str, meant: str
     result = cli(*typed.split())
     assert result.code == 2 and result.err.startswith(f"error: {message}\n")
     assert result.err.splitlines()[-1].startswith(f"  hint: {meant}`yopp ")
+
+
+@pytest.mark.parametrize("typed", ["", "run", "node list"])
+def test_help_is_a_word_too(cli: Cli, typed: str) -> None:
+    asked = cli("help", *typed.split())
+    assert asked.code == 0 and asked.out == cli(*typed.split(), "--help").out
 
 
 @pytest.mark.parametrize(
@@ -154,6 +160,11 @@ def test_a_range_of_nothing_is_66_and_one_for_a_single_place_is_2(
     cli: Cli, cluster: Cluster, words: tuple[str, ...], code: int
 ) -> None:
     assert cli(*words).code == code
+
+
+def test_what_a_range_for_a_single_place_means_is_counted(cli: Cli, cluster: Cluster) -> None:
+    refused = cli("app", "priority", "1-2", "5").err
+    assert refused.startswith("error: 1-2 matches 2 applications; exactly one is needed\n")
 
 
 def test_which_words_mean_containers() -> None:
