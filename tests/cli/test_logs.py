@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from executor.records import ContainerState, ContainerStatus, ExecutionType, Resource
-from yarnopp_cli.cli.frame.options import BadValueError, coming, moment
+from yarnopp_cli.cli.frame.options import BadValueError, beginning, coming, moment
 from yarnopp_cli.jobs.logfiles import Stream
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 
@@ -373,10 +373,28 @@ def test_times_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: now)
     for text, hours in (("+2h", 2), ("19:00", 7), ("07:00:30", 19 + 30 / 3600), ("12:00", 24)):
         assert coming(text) == round((now + hours * 3600) * 1000), text
-    assert coming("2026-01-31T13:00:00Z") == 1_769_864_400_000
-    for wrong in ("", "2h", "24:00", "7:60", "now", "+", "+x", "2026-13-01"):
+    later = 1_769_864_400_000
+    assert coming("2026-01-31T13:00:00Z") == beginning("2026-01-31T13:00:00Z") == later
+    assert coming("now") == now * 1000 and beginning("now") == beginning("+0s") == 0
+    for wrong in (
+        "",
+        "2h",
+        "24:00",
+        "7:60",
+        "yesterday",
+        "+",
+        "+x",
+        "2026-13-01",
+        "2026-01-30",
+        "2020-01-01T10:00",
+    ):
         with pytest.raises(BadValueError):
             coming(wrong)
+    monkeypatch.setattr("time.time", lambda: later / 1000 + 59)
+    assert beginning("2026-01-31T13:00:00Z") == 0, "a script's word for now"
+    monkeypatch.setattr("time.time", lambda: later / 1000 + 61)
+    with pytest.raises(BadValueError, match="has passed"):
+        beginning("2026-01-31T13:00:00Z")
 
 
 def test_follow_says_what_is_asked_for_and_not_granted_yet(cli: Cli, logged: Cluster) -> None:

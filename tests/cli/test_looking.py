@@ -73,6 +73,19 @@ def test_a_list_that_is_empty_for_its_filters_or_limit_says_so(cli: Cli, cluster
     assert cli("ps").err == f"no containers live{more}"
 
 
+def test_jobs_that_have_not_begun_are_told_of_with_what_they_wait_for(cli: Cli, cluster: Cluster) -> None:
+    waits = {"state": YarnApplicationState.ACCEPTED, "postponed": True}
+    for number in range(3, 8):
+        cluster.applications.append(application(number, **waits, after=(f"{app_id(1)}:ok",)))
+    told = cli("ps").err.splitlines()
+    assert told[0] == f"{app_id(3)} (sleep) has not begun: it waits for {app_id(1)} to succeed"
+    assert len(told) == 4 and told[-1].startswith("2 more have not begun: `yopp app list`")
+    assert cli("ps", "--app", "4").err.splitlines()[1:] == [told[1]]
+    for words in (("--json",), ("-q",), ("--state", "RUNNING"), ("--user", "nobody")):
+        assert "begun" not in cli("ps", *words).err
+    assert f"  waits for {app_id(1)} to succeed\n" in cli("app", "list").out
+
+
 def test_node_status_by_id_port_and_last(cli: Cli, cluster: Cluster) -> None:
     for word in ("host1:45454", "45454"):
         assert json.loads(cli("node", "status", word, "--json").out)["node"]["id"] == "host1:45454"
@@ -83,6 +96,10 @@ def test_node_status_by_id_port_and_last(cli: Cli, cluster: Cluster) -> None:
     ambiguous = cli("node", "status", "host1")
     assert ambiguous.code == 2
     assert "host1:45455" in ambiguous.err
+    unnamed = cli("node", "status")
+    assert unnamed.code == 2 and "there are 2: host1:45454 and host1:45455" in unnamed.err
+    cluster.nodes = cluster.nodes[:1]
+    assert cli("node", "status", "-q").out == "host1:45454\n"
 
 
 def test_a_node_that_was_not_measured_yet_has_no_figures(cli: Cli, cluster: Cluster) -> None:
@@ -478,6 +495,17 @@ def test_what_has_ended_or_never_was_is_said_in_words(cli: Cli, cluster: Cluster
             f"error: there is no {noun} yet\n  because: nothing has run here yet\n"
             "  hint: `yopp run echo hello` runs a command\n"
         )
+
+
+def test_a_shell_is_for_the_only_container_of_a_job(cli: Cli, cluster: Cluster) -> None:
+    cluster.applications.append(application(3, name="solo"))
+    cluster.containers = [container(3, 7, state=ContainerState.SCHEDULED)]
+    for word in ("solo", "3"):
+        assert f"{container_id(3, 7)} is not running yet" in cli("container", "shell-into", word).err
+    cluster.containers += [container(3, 8), container(3, 9, state=ContainerState.DONE)]
+    several = cli("container", "shell-into", "solo")
+    assert several.code == 2 and f"{app_id(3)} has 2 live containers" in several.err
+    assert cli("container", "shell-into", "duo").code == 66
 
 
 def test_last_is_the_job_and_not_what_runs_on_its_end(cli: Cli, cluster: Cluster) -> None:

@@ -42,7 +42,7 @@ def leaves(command: Any, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ..
         ("ps --file x", "no such option: --file", ""),
         ("run --memroy 3 true", "no such option: --memroy", "did you mean --memory? "),
         ("node lst", "no such command: lst", "did you mean `yopp node list`? "),
-        ("help run", "no such command: help", "did you mean `yopp --help` or `yopp man`? "),
+        ("rnu", "no such command: rnu", "did you mean `yopp run`? "),
         ("frobnicate", "no such command: frobnicate", ""),
         ("ps -J", "no such option: -J", ""),
     ],
@@ -51,6 +51,12 @@ def test_what_may_have_been_meant(cli: Cli, typed: str, message: str, meant: str
     result = cli(*typed.split())
     assert result.code == 2 and result.err.startswith(f"error: {message}\n")
     assert result.err.splitlines()[-1].startswith(f"  hint: {meant}`yopp ")
+
+
+@pytest.mark.parametrize("typed", ["", "run", "node list"])
+def test_help_is_a_word_too(cli: Cli, typed: str) -> None:
+    asked = cli("help", *typed.split())
+    assert asked.code == 0 and asked.out == cli(*typed.split(), "--help").out
 
 
 @pytest.mark.parametrize(
@@ -156,6 +162,11 @@ def test_a_range_of_nothing_is_66_and_one_for_a_single_place_is_2(
     assert cli(*words).code == code
 
 
+def test_what_a_range_for_a_single_place_means_is_counted(cli: Cli, cluster: Cluster) -> None:
+    refused = cli("app", "priority", "1-2", "5").err
+    assert refused.startswith("error: 1-2 matches 2 applications; exactly one is needed\n")
+
+
 def test_which_words_mean_containers() -> None:
     assert [word for word in ("2.1-2", "2.1-2.3", "1-3", "3", "all") if is_container(word)] == [
         "2.1-2",
@@ -259,6 +270,12 @@ def test_a_change_that_is_only_tried_says_what_would_be(cli: Cli, cluster: Clust
     ):
         ended = cli("app", "lifetime", "2", *words)
         assert ended.code == 0 and ended.out.startswith(f"{app_id(2)} {text}"), ended
+    refused = cli("app", "lifetime", "2", "foo")
+    assert refused.code == 2 and refused.err == (
+        "error: invalid value for 'DUR'\n"
+        "  because: 'foo' is not a duration; write 90s, 5m, 2h or 1h30m, or `unlimited`\n"
+        "  hint: `yopp app lifetime --help` lists what it takes\n"
+    )
 
 
 @pytest.mark.parametrize(

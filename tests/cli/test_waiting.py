@@ -133,7 +133,10 @@ def test_what_there_is_not_is_66(cli: Cli, cluster: Cluster) -> None:
 
 def test_kill_ends_what_is_not_there_in_time(cli: Cli, cluster: Cluster) -> None:
     ended = cli("wait", "1", "2", "--timeout", "30ms", "--kill")
-    assert ended.code == 124 and "killed" in ended.err
+    assert ended.code == 124 and ended.err == (
+        f"error: {app_id(2)} did not end within 0.03 s, and was killed\n"
+        f"  because: {app_id(2)} was RUNNING\n  hint: yopp logs {app_id(2)}\n"
+    )
     assert [one.application_id for one in cluster.asked("forceKillApplication")] == [app_id(2)], "1 was there"
     stopped = cli("wait", "2.1", "--for", "DONE", "--timeout", "30ms", "--kill")
     assert stopped.code == 124

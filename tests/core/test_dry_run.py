@@ -10,6 +10,7 @@ from yarnopp_cli.explain.forecast import Forecast, forecast
 from yarnopp_cli.records.explanation import ReasonCode
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
+from yarnopp_cli.views.explain.consequences import job_lines
 from yarnopp_cli.views.explain.reasons import text
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC
@@ -58,6 +59,9 @@ def test_guaranteed_ones_take_room_from_opportunistic_ones() -> None:
     live = [waiter(number, ContainerState.RUNNING) for number in (1, 2)]
     found = forecast(job(guaranteed=1, opportunistic=1), [busy], live, opportunistic=True, minimum=LEAST)
     assert told(found) == [(1, 1, 1)]
+    assert list(job_lines(job(1, 1), "", found))[2] == (
+        "  h1:1: 1 would start at once (it would preempt opportunistic containers), 1 would queue"
+    )
 
 
 def test_what_can_never_be() -> None:

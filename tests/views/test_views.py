@@ -201,3 +201,17 @@ def test_an_event_is_one_line_whatever_the_names_hold() -> None:
     )
     assert events_view.line(submitted).endswith("  a\\tb\\n     2  forged\\e[2J")
     assert "\n" not in events_view.line(submitted, wide=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "told"), [(-105, "exit -105 KILLED_BY_APPMASTER"), (7, "exit 7"), (0, "exit 0")]
+)
+def test_an_event_and_a_list_show_the_same_exit_status(status: int, told: str) -> None:
+    """The exit code is the shell's; it is 143 for what ends on SIGTERM, whoever sends that."""
+    ends = HistoryEvent(
+        1, 2, EventKind.CONTAINER_COMPLETED, container="c", numbers={"exitStatus": status, "exitCode": 143}
+    )
+    assert events_view.details(ends) == told
+    ended = dataclasses.replace(REPORT, state=ContainerState.DONE, exit_status=status, exit_code=143)
+    [column] = choose(containers.columns(0), "exit")
+    assert told == f"exit {column.cell(ended)}"

@@ -178,7 +178,7 @@ def _suggestions(word: str, command: str, found: list[str]) -> list[str]:
                 load(entry.name)
         below = [one for one in REGISTERED if one.endswith(f" {name}")]
         near = [one for one in found if _is_like(name, one)] or below
-        return [f"`yopp {one}`" for one in near[:3]] if name != "help" else ["`yopp --help`", "`yopp man`"]
+        return [f"`yopp {one}`" for one in near[:3]]
     if not word.startswith("-"):
         return [f"`{command} {one}`" for one in found if _is_like(name, one)][:3]
     if path and word.startswith("-") and not word.startswith("--"):
@@ -187,4 +187,5 @@ def _suggestions(word: str, command: str, found: list[str]) -> list[str]:
 
 
 def _is_like(name: str, other: str) -> bool:
-    return SequenceMatcher(None, name, other).ratio() >= _LIKE or other.startswith(name[:4])
+    swapped = sorted(name) == sorted(other)  # in a short word, that is a great part of it
+    return swapped or SequenceMatcher(None, name, other).ratio() >= _LIKE or other.startswith(name[:4])

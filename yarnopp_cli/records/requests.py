@@ -5,12 +5,13 @@ of a MapReduce job.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from executor.light import Record, field, replace
 from executor.records import ExecutionType, Resource
 
 from ..errors import UsageError
+from .times import timestamp
 
 ANY = "*"
 """The resource name that means any node (``ResourceRequest.ANY``)."""
@@ -133,8 +134,23 @@ class UpdateContainerError(Record):
 
 AFTER = {"ok": "to succeed", "failed": "to fail", "any": "to end"}
 """The conditions on another application's end, and each in words."""
+MOST_NAMED = 5
+"""The number of applications named in a sentence about those that another one waits for."""
 MOST_TAGS = 10
 """How many tags an application may have (``ApplicationSubmissionContextPBImpl``)."""
+
+
+def waits_for(begin_at_ms: int, after: Sequence[str], now_ms: int) -> str:
+    """What an application that has not begun waits for: ``waits for 2026-01-31T18:00:00.000Z``."""
+    parts = []
+    if begin_at_ms > now_ms:
+        parts.append(f"for {timestamp(begin_at_ms)}")
+    for one in after[:MOST_NAMED]:
+        parent, _, condition = one.rpartition(":")
+        parts.append(f"for {parent} {AFTER.get(condition, condition)}")
+    if len(after) > MOST_NAMED:
+        parts.append(f"for {len(after) - MOST_NAMED:,} others")
+    return f"waits {' and '.join(parts) or 'to begin'}"
 
 
 class ApplicationSubmissionContext(Record):

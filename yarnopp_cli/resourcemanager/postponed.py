@@ -20,7 +20,6 @@ from ..errors import (
     UsageError,
 )
 from ..records.requests import AFTER, ApplicationSubmissionContext, check_deadline
-from ..records.times import timestamp
 
 if TYPE_CHECKING:
     from .context import RMContext
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 
 OK, FAILED, ANY = AFTER
 UNKNOWN = "unknown"
-MOST_NAMED = 5
-"""The number of parents named in a sentence, which is updated when one of them ends."""
 
 
 class Verdict(Record):
@@ -54,20 +51,6 @@ def judge(begin_at_ms: int, after: Iterable[str], now_ms: int, ended: Callable[[
             did = {OK: "has succeeded", FAILED: "has failed"}.get(how, "is no longer known")
             never = never or f"{parent} {did}, and it waited for that {AFTER[condition]}"
     return Verdict(tuple(left), now_ms >= begin_at_ms, never)
-
-
-def waiting_text(begin_at_ms: int, after: Iterable[str], now_ms: int) -> str:
-    """The conditions for which it waits: ``it waits for 2026-01-31T18:00:00.000Z.``"""
-    parts = []
-    if begin_at_ms > now_ms:
-        parts.append(f"for {timestamp(begin_at_ms)}")
-    named = tuple(after)
-    for one in named[:MOST_NAMED]:
-        parent, _, condition = one.rpartition(":")
-        parts.append(f"for {parent} {AFTER[condition]}")
-    if len(named) > MOST_NAMED:
-        parts.append(f"for {len(named) - MOST_NAMED:,} others")
-    return f"it waits {' and '.join(parts)}."
 
 
 def waiting_for(application_id: str, postponed: Iterable[RMApp]) -> list[RMApp]:

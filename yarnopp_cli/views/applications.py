@@ -14,7 +14,7 @@ from ..records.reports import (
     YarnApplicationState,
     plain_diagnostics,
 )
-from ..records.requests import ResourceRequest
+from ..records.requests import ResourceRequest, waits_for
 from .cluster import logs_link, timeout_document, usage_document
 from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun, or_dash
 from .resources import entries_document, resource_document
@@ -60,6 +60,11 @@ def counts_text(report: ApplicationReport) -> str:
     return ", ".join(f"{number} {word}" for number, word in counted if number) or "none"
 
 
+def work_text(report: ApplicationReport, now_ms: int) -> str:
+    """The application's containers by state, or what it waits for before it begins."""
+    return waits_for(report.begin_at_ms, report.after, now_ms) if report.postponed else counts_text(report)
+
+
 def diagnostics_text(report: ApplicationReport) -> str:
     """Why the application waits or ended, for people."""
     return plain_diagnostics(report.diagnostics, report.summary)
@@ -78,7 +83,7 @@ def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
         Column("exit", "EXIT", exit_code, lambda app: or_dash(exit_code(app)), kind=NUMBER, spare=4),
         Column("progress", "PROGRESS", _percent_done, progress_text, kind=PERCENT, spare=2),
         Column("elapsed", "TIME", lambda app: elapsed_ms(app, now_ms), kind=SPAN, spare=3),
-        Column("containers", "CONTAINERS", counts_text, flexible=True),
+        Column("containers", "CONTAINERS", lambda app: work_text(app, now_ms), flexible=True),
         Column("memory", "MEM", lambda app: app.allocated.memory, kind=MEGABYTES, wide=True),
         Column("vcores", "VC", lambda app: app.allocated.vcores, kind=NUMBER, wide=True),
         Column("priority", "PRIORITY", lambda app: app.priority, kind=NUMBER, wide=True),

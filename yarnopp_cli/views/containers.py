@@ -131,7 +131,12 @@ def _known_status(report: ContainerReport) -> int | None:
 
 def _exit_cell(report: ContainerReport) -> str:
     status = _known_status(report)
-    return f"{status} {exit_status_name(status)}" if status is not None and status < 0 else or_dash(status)
+    return or_dash(status) if status is None else exit_status_text(status)
+
+
+def exit_status_text(status: int) -> str:
+    """``-105 KILLED_BY_APPMASTER``, and the number of an exit code."""
+    return f"{status} {exit_status_name(status)}" if status < 0 else str(status)
 
 
 def columns(now_ms: int) -> tuple[Column[ContainerReport], ...]:

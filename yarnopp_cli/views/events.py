@@ -7,6 +7,7 @@ from typing import Any
 from ..records.history import EventKind, HistoryEvent
 from .cluster import cause_document
 from .columns import NUMBER, TIME, Column
+from .containers import exit_status_text
 from .text import harmless, span, timestamp, vcores
 
 _TIMES = frozenset({"at", "submittedAt", "eligibleAt"})
@@ -47,7 +48,7 @@ def details(event: HistoryEvent) -> str:
         parts.append(f"{numbers['memoryMB']} MB, {vcores(numbers['vcores'])}")
     parts += [f"{word} {span(numbers[name])}" for name, word in _SPANS.items() if name in numbers]
     if "exitStatus" in numbers:
-        parts.append(f"exit {numbers.get('exitCode', numbers['exitStatus'])}")
+        parts.append(f"exit {exit_status_text(numbers['exitStatus'])}")
     shown = {"memoryMB", "vcores", "exitStatus", "exitCode"} | _TIMES | _QUIET | _SPANS.keys()
     parts += [f"{name} {value}" for name, value in numbers.items() if name not in shown]
     if event.container and event.node:

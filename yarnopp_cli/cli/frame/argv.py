@@ -38,6 +38,8 @@ def rewrite(argv: Sequence[str]) -> list[str]:
     if not words:
         return [*early]
     name, rest = words[0], words[1:]
+    if name == "help":
+        return [*early, *rest, "--help"]
     if name == "--daemon":
         return [*_daemon(rest), *early]
     if name == "jar":

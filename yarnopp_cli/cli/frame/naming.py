@@ -29,7 +29,7 @@ from ...records import client_protocol as rm
 from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId, application_of
 from ...records.reports import FINAL_STATES
 from ...views.containers import is_live
-from ...views.text import harmless
+from ...views.text import harmless, number_of
 from .output import is_terminal
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ def words(given: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(split))
 
 
-def _only(found: Sequence[T], word: str) -> T:
+def _only(found: Sequence[T], word: str, noun: str) -> T:
     """The only match of a word, for commands that take one. Raises UsageError for several, or for none with ``all``."""
     if len(found) != 1:
         raise UsageError(
-            f"{harmless(word)} matches {len(found)}; exactly one is needed",
+            f"{harmless(word)} matches {number_of(len(found), noun)}; exactly one is needed",
             because="this command takes one",
             hint="name one, or `last`",
         )
@@ -142,7 +142,7 @@ def applications(client: Client, given: Sequence[str]) -> list[str]:
 
 def one_application(client: Client, word: str) -> str:
     """The full id of the only application that a word names. Raises as ``applications``."""
-    return _only(applications(client, [word]), word)
+    return _only(applications(client, [word]), word, _APPLICATION.name)
 
 
 def _in_order(reports: Sequence[ApplicationReport]) -> list[str]:
@@ -247,7 +247,7 @@ def containers(
 
 def one_container(client: Client, word: str) -> str:
     """The full id of the only container that a word names. Raises as ``containers``."""
-    return _only(containers(client, [word]), word)
+    return _only(containers(client, [word]), word, _CONTAINER.name)
 
 
 def container(known: Iterable[str], word: str) -> str:
@@ -266,7 +266,7 @@ def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeRepor
 
 def one_node(client: Client, word: str) -> NodeReport:
     """The only node that a word names. Raises as ``nodes``."""
-    return _only(nodes(client.nodes(), [word]), word)
+    return _only(nodes(client.nodes(), [word]), word, _NODE.name)
 
 
 def spread(client: Client, given: Sequence[str]) -> list[str]:

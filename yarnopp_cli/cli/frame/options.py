@@ -12,6 +12,7 @@ from executor.hints import TYPE_CHECKING, Any
 from executor.light import Record, pattern
 
 LEAST_INTERVAL = 0.1
+PASSED_SECONDS = 60
 LARGEST = 2**53
 """The largest whole number of an option: every JSON reader represents it exactly."""
 _DURATION = pattern(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)
@@ -118,10 +119,13 @@ def moment(text: str) -> int:
 
 
 def coming(text: str) -> int:
-    """Epoch milliseconds from ``+2h`` (from now), ``19:00`` (the next one, local) or ISO 8601. Raises BadValueError."""
+    """Epoch milliseconds from ``now``, ``+2h`` (from now), ``19:00`` (the next one, local) or ISO 8601. A time that has
+    passed is a slip, except in the last minute, in which a script may have made it. Raises BadValueError."""
     if isinstance(text, int):
         return text
     now = time.time()
+    if text == "now":
+        return round(now * 1000)
     if text.startswith("+"):
         return round((now + duration(text[1:])) * 1000)
     if clock := _CLOCK.fullmatch(text):
@@ -132,9 +136,18 @@ def coming(text: str) -> int:
             here = datetime.fromtimestamp(now)
             found = here.replace(hour=hour, minute=minute, second=second, microsecond=0)
             return round((found if found > here else found + timedelta(days=1)).timestamp() * 1000)
-    if _DATE.match(text):
-        return moment(text)
-    raise BadValueError(f"{text!r} is not a future time; write +2h, 19:00 or 2026-01-31T12:00:00Z")
+    if not _DATE.match(text):
+        raise BadValueError(f"{text!r} is not a time to come; write +2h, 19:00 or 2026-01-31T12:00:00Z")
+    then = moment(text)
+    if then < (now - PASSED_SECONDS) * 1000:
+        raise BadValueError(f"{text!r} has passed; write +2h, 19:00 or 2026-01-31T12:00:00Z")
+    return then
+
+
+def beginning(text: str) -> int:
+    """The same; 0 for a time that has come. Raises BadValueError."""
+    found = coming(text)
+    return found if found > time.time() * 1000 else 0
 
 
 def size_mb(text: str) -> int:

@@ -78,7 +78,7 @@ class Parameter(Record):
         settings = self.declared.settings
         if text := environ.get(settings.get("envvar", ""), ""):
             return self.value_of(text)
-        if "parser" in settings and self.default is not None:
+        if "parser" in settings and self.default not in (None, MISSING):
             return settings["parser"](self.default)
         return self.default
 

@@ -27,6 +27,7 @@ from ..frame.options import (
     Queue,
     Tags,
     argument,
+    beginning,
     coming,
     duration,
     option,
@@ -265,8 +266,8 @@ class Application(Options):
         int | None,
         option(
             "--begin TIME",
-            "Begin at this time, not before: +2h, 19:00, 2026-01-31T12:00:00Z. --timeout counts from then.",
-            parser=coming,
+            "Begin at this time, not before: now, +2h, 19:00, 2026-01-31T12:00:00Z. --timeout counts from then.",
+            parser=beginning,
         ),
         WITHOUT_UPLOAD,
     ] = None

@@ -196,12 +196,12 @@ def _write_log(session: Session, application_id: str, path: str) -> None:
 
 
 def _out_of_time(missing: list[Seen], what: str, seconds: float | None, *, killed: bool) -> YoppError:
+    ids, is_or_was = [one.id for one in missing], "was" if killed else "is"
+    done = f", and {'was' if len(ids) == 1 else 'were'} killed" if killed else ""
     return TimedOutError(
-        f"{', '.join(one.id for one in missing)} did not {what} within {seconds:g} s",
-        because=", ".join(f"{one.id} is {one.state}" for one in missing),
-        hint="killed because of --kill: `yopp logs` shows its output"
-        if killed
-        else "it is still running; `yopp wait` again, or --kill",
+        f"{', '.join(ids)} did not {what} within {seconds:g} s{done}",
+        because=", ".join(f"{one.id} {is_or_was} {one.state}" for one in missing),
+        hint=f"yopp logs {ids[0]}" if killed else f"`yopp wait {ids[0]}` waits again; --kill ends it",
     )
 
 

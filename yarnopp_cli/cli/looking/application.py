@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -39,6 +40,7 @@ from ..frame.options import (
     AnyApplicationIds,
     ApplicationIds,
     AttemptIds,
+    BadValueError,
     Live,
     LiveApplication,
     OneApplication,
@@ -170,21 +172,32 @@ def kill(session: Session, ids: ApplicationIds) -> None:
     )
 
 
+def _lifetime(text: str) -> float:
+    """Seconds as ``duration`` reads them; infinitely many for ``unlimited``. Raises BadValueError."""
+    if text.lower() == "unlimited":
+        return math.inf
+    try:
+        return duration(text)
+    except BadValueError as error:
+        raise BadValueError(f"{error}, or `unlimited`") from None
+
+
 @command(
     "app lifetime", "yopp app lifetime last 2h", "yopp app lifetime 3 unlimited", tries=HERE_ONLY, yarn=True
 )
 def lifetime(
     session: Session,
     application: LiveApplication,
-    length: Annotated[str, argument("DUR", "Its lifetime from now on: 90s, 5m, 2h; or `unlimited`.")],
+    length: Annotated[
+        float, argument("DUR", "Its lifetime from now on: 90s, 5m, 2h; or `unlimited`.", parser=_lifetime)
+    ],
 ) -> None:
     """Limit the lifetime of a running application: it is killed after this time, counted from now."""
-    unlimited = length.lower() == "unlimited"
-    seconds = 0.0 if unlimited else duration(length)
-    if not (seconds or unlimited):
+    unlimited = math.isinf(length)
+    if not length:
         raise UsageError(
             "the lifetime must be positive",
-            because=f"{length!r} is zero",
+            because="it is zero",
             hint="`yopp app kill` ends it now; `unlimited` removes the limit",
         )
     if unlimited and session.yarn is not None:
@@ -193,7 +206,7 @@ def lifetime(
             because="its REST API accepts only a point in time",
             hint="`yopp app lifetime ID 365d`",
         )
-    expires = 0 if unlimited else session.now_ms + round(seconds * 1000)
+    expires = 0 if unlimited else session.now_ms + round(length * 1000)
     may = "would be allowed to run" if session.dry_run else "may run"
     limit = f"{may} until {timestamp(expires)}" if expires else f"{may} without a time limit"
     _change(

@@ -6,9 +6,10 @@ from executor.light import Record, replace
 from executor.records import ExecutionType
 
 from ...errors import UsageError
-from ...records.client_protocol import GetContainersRequest
+from ...records.client_protocol import GetApplicationsRequest, GetContainersRequest
 from ...records.ids import ApplicationAttemptId
-from ...records.reports import ContainerReport
+from ...records.reports import ApplicationReport, ContainerReport, YarnApplicationState
+from ...records.requests import waits_for
 from ...views import containers as view
 from ...views.containers import CONTAINERS
 from ..frame.command import command
@@ -26,6 +27,7 @@ from ..frame.options import Annotated, ContainerIds, OfApplication, Words, optio
 from ..frame.session import Session, empty_text
 from .container_details import InFull, show_details
 
+_NAMED_JOBS = 3
 _ENDED = {"DONE", "KILLED", "ALL"}
 
 
@@ -71,6 +73,19 @@ class Filters(Record):
             return False
         return (not self.node or report.node_id == self.node) and (not self.user or report.user == self.user)
 
+    @property
+    def of_containers(self) -> bool:
+        """Whether a filter is given that only containers pass."""
+        return bool(self.states or self.kind or self.node)
+
+    def takes_job(self, report: ApplicationReport) -> bool:
+        """Whether the containers of an application would be listed."""
+        return (
+            (not self.application or report.application_id == self.application)
+            and (self.applications is None or report.application_id in self.applications)
+            and (not self.user or report.user == self.user)
+        )
+
     def _shown_states(self) -> set[str]:
         """SCHEDULED is YARN's word for QUEUED; DONE means all that have ended, killed or not."""
         wanted = set(self.states)
@@ -115,7 +130,10 @@ def list_containers(
     name: NameFilter = "",
     tag: TagFilter = None,
 ) -> None:
-    """List running, queued and paused containers, in order of allocation."""
+    """List running, queued and paused containers, in order of allocation.
+
+    Jobs that have not begun have none; they are named below the list.
+    """
     wanted_type = execution_type(kind)
     cluster = session.cluster
     app_id = app or ""
@@ -146,6 +164,19 @@ def _show(session: Session, filters: Filters) -> None:
         document=InFull(session, found, all_nodes).document,
         empty=empty_text("containers", session.choice, narrowed=narrowed, live_only=live_only),
     )
+    if session.printer.for_people and session.yarn is None and not filters.of_containers:
+        _tell_of_those_to_come(session, filters)
+
+
+def _tell_of_those_to_come(session: Session, filters: Filters) -> None:
+    """Say which jobs have no containers because they have not begun."""
+    accepted = session.client.applications(GetApplicationsRequest(states=(YarnApplicationState.ACCEPTED,)))
+    later = [one for one in accepted if one.postponed and filters.takes_job(one)]
+    for one in later[:_NAMED_JOBS]:
+        why = waits_for(one.begin_at_ms, one.after, session.now_ms)
+        session.printer.note(f"{one.application_id} ({one.name}) has not begun: it {why}")
+    if (more := len(later) - _NAMED_JOBS) > 0:
+        session.printer.note(f"{more} more have not begun: `yopp app list` shows what they wait for")
 
 
 @command("container status", "yopp container status last", "yopp container status 3.2 --json", yarn=True)

@@ -15,15 +15,19 @@ from ...errors import (
     EXIT_CANNOT_START,
     EXIT_FAILURE,
     EXIT_NOT_PERMITTED,
+    ApplicationNotFoundError,
+    ContainerNotFoundError,
     InvalidStateError,
     UsageError,
     YoppError,
     reason_of,
 )
+from ...records.client_protocol import GetContainersRequest
 from ...records.reports import ContainerReport
 from ...views import containers as view
+from ...views.text import number_of
 from ..frame.command import command
-from ..frame.naming import one_container
+from ..frame.naming import one_application, one_container
 from ..frame.options import Annotated, Live, argument
 from ..frame.output import is_terminal
 from ..frame.session import Session
@@ -31,6 +35,8 @@ from .container_details import live
 
 if TYPE_CHECKING:
     from executor.linux.joining import Place
+
+    from ...client.local import LocalClient
 
 _STANDING = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUMING)
 
@@ -43,7 +49,11 @@ _STANDING = (ContainerState.PAUSING, ContainerState.PAUSED, ContainerState.RESUM
 def shell_into(
     session: Session,
     id_: Annotated[
-        str, argument("ID", "The container: its id, a suffix of it, 3.2 or `last`."), Live(("container",))
+        str,
+        argument(
+            "ID", "The container: its id, a suffix of it, 3.2, `last`, or its job if that has one alone."
+        ),
+        Live(("container", "app")),
     ],
     command: Annotated[
         list[str] | None, argument("[-- COMMAND ARG...]", "The command to run. [default: a shell]")
@@ -62,7 +72,7 @@ def shell_into(
             because="standard input belongs to the shell",
             hint="yopp container shell-into 3.2",
         )
-    report = session.client.container(one_container(session.client, id_))
+    report = session.client.container(_the_container(session.client, id_))
     _check(report)
     from executor.linux.joining import run_in, shell_of
     from executor.linux.shim import CannotLaunchError
@@ -87,6 +97,27 @@ def shell_into(
         told = {"id": report.container_id, "exit": outcome.code, "containerEnded": outcome.container_ended}
         printer.document({"shellInto": told})
     return outcome.code
+
+
+def _the_container(client: LocalClient, word: str) -> str:
+    """The full id of the container that a word means: by itself, or as the only live one of a job. Raises as
+    ``one_container``."""
+    try:
+        return one_container(client, word)
+    except ContainerNotFoundError as problem:
+        try:
+            job = one_application(client, word)
+        except ApplicationNotFoundError:
+            raise problem from None
+    live_ones = [one for one in client.containers(GetContainersRequest(job)) if view.is_live(one)]
+    found = [one for one in live_ones if not one.is_am] or live_ones
+    if len(found) != 1:
+        raise UsageError(
+            f"{job} has {number_of(len(found), 'live container')}; exactly one is needed",
+            because="a shell runs in one",
+            hint=f"`yopp ps -a --app {job}` lists them",
+        )
+    return found[0].container_id
 
 
 def _check(report: ContainerReport) -> None:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from executor.hints import Any
 from executor.records import Resource
 
+from ...errors import UsageError
 from ...records.reports import NodeReport, NodeState
 from ...views.nodes import NODES, state_text
-from ...views.text import number_of
+from ...views.text import listed, number_of
 from ..frame.command import command
 from ..frame.filters import nodes_of
-from ..frame.options import Annotated, Live, NodeIds, duration, option
+from ..frame.options import Annotated, Live, NodeIds, argument, duration, option
 from ..frame.session import Session
 from .sizes import NewSize
 
@@ -63,12 +64,28 @@ def _node_managers(session: Session) -> list[str]:
 
 
 @command("node status", "yopp node status last", "yopp node status 45454 --json", yarn=True)
-def status(session: Session, ids: NodeIds) -> None:
+def status(
+    session: Session,
+    ids: Annotated[
+        list[str] | None,
+        argument(
+            "[ID]...", "Full id, port, unique part, `last`, `all`, or - for stdin. [default: the only node]"
+        ),
+        Live(("node",)),
+    ] = None,
+) -> None:
     """Show everything that is known about a node."""
     from ..frame.naming import nodes as named_nodes
 
     cluster = session.cluster
-    session.details(NODES, [cluster.node(one.node_id) for one in named_nodes(cluster.nodes(), ids)])
+    every = cluster.nodes()
+    if not ids and len(every) > 1:
+        raise UsageError(
+            "no node was named",
+            because=f"there are {len(every)}: {listed([one.node_id for one in every[:3]], len(every) - 3)}",
+            hint="yopp node status all",
+        )
+    session.details(NODES, [cluster.node(one.node_id) for one in named_nodes(every, ids or ["last"])])
 
 
 @command("node labels", "yopp node labels", "yopp node labels --json", yarn=True)

@@ -7,12 +7,13 @@ from executor.light import replace
 from ...errors import EXIT_CANNOT_START, EXIT_TIMEOUT
 from ...records.client_protocol import StopJobRequest
 from ...records.reports import FinalApplicationStatus
+from ...records.requests import waits_for
 from ..app_manager import RMAppManager
 from ..context import RMContext
 from ..due import Due, DueKind
 from ..entities import RMApp
 from ..hosting.masters import HostedMasters
-from ..postponed import FAILED, OK, UNKNOWN, judge, waiting_text
+from ..postponed import FAILED, OK, UNKNOWN, judge
 
 
 class Postponed:
@@ -42,11 +43,11 @@ class Postponed:
             self._manager.begin(app)
             self._hosting.begin(app)
             return
-        waits = waiting_text(context.begin_at_ms, found.left, self._rm.now_ms)
-        app.diagnostics = f"It has not begun: {waits}"
+        waits = waits_for(context.begin_at_ms, found.left, self._rm.now_ms)
+        app.diagnostics = f"It has not begun: it {waits}."
         if not found.due:
             self._rm.deadlines.set(Due(DueKind.BEGIN, app.id), self._rm.moment(context.begin_at_ms))
-        self._hosting.postponed(app, f"{app.id} has not begun: {waits}")
+        self._hosting.postponed(app, f"{app.id} has not begun: it {waits}.")
 
     def time_has_come(self, application_id: str) -> None:
         """Let an application begin whose time has come, if it waits for nothing else."""

@@ -249,7 +249,8 @@ def _held(reasons: Sequence[Reason]) -> str:
 def _at(place: Place) -> str:
     parts = [f"{place.starts} would start at once"] if place.starts else []
     if place.preempting:
-        parts[0] += f" ({place.preempting} of them preempt opportunistic containers)"
+        them = "it would preempt" if place.starts == 1 else f"{place.preempting} of them would preempt"
+        parts[0] += f" ({them} opportunistic containers)"
     if place.queued:
         behind = f", behind {place.ahead} there" if place.ahead else ""
         parts.append(f"{place.queued} would queue{behind}")
