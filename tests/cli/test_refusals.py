@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -140,3 +141,15 @@ def test_a_bad_yopp_output_is_one(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> 
     ended = cli("ps")
     assert ended.code == 2
     assert [line.split(":")[0] for line in ended.err.splitlines()] == ["error", "  because", "  hint"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may submit for others")
+@pytest.mark.parametrize(
+    ("user", "why"), [("nobody", "is not accessible to others"), ("daemon", "min-user-id")]
+)
+def test_no_cluster_is_started_for_a_user_who_gets_no_container(
+    cli: Cli, run_dir: Path, user: str, why: str
+) -> None:
+    refused = cli("run", "--user", user, "true")
+    assert refused.code == 125 and why in refused.err and len(refused.err.splitlines()) == 3
+    assert not (run_dir / "rm.log").exists()

@@ -134,7 +134,8 @@ DESCRIPTION: tuple[Block, ...] = (
     ),
     Paragraph(
         """`-o` selects the form of the output. `json` (or `--json`) is one document, YARN's own where YARN has one,
-        with filters applied; `jsonl` is one object per line. `tsv` is the table for programs: the same columns
+        with filters applied, and where nothing is listed null stands for the list, as in YARN (`{"containers":null}`);
+        `jsonl` is one object per line, none for an empty list. `tsv` is the table for programs: the same columns
         and the same cells, never cut, separated by tabs, below a line of column keys. `wide` has more columns.
         `name` prints only ids, as does `-q`, which also silences standard error. `--columns` selects the columns
         of `table`, `wide`, `tsv` and `jsonl` (then a flat object of values by column key). Contradictions (`-q

@@ -402,6 +402,10 @@ def run(
     environment, directory = assignments(words), None
     if application.user:
         environment, directory = surroundings_of(application.user, words, program.cwd)
+        if not session.run_dir.daemons():  # a cluster that runs may have other directories
+            from ...cluster.doctor.users import refuse_user
+
+            refuse_user(application.user, session.configuration, session.run_dir)
         if program.stdin is not None or program.pipe:
             raise UsageError(
                 "--user excludes --stdin and --pipe",
