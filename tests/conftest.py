@@ -57,9 +57,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if wanted is None or collection_path.suffix != ".py" or collection_path.name == "__init__.py":
         return None
     name = collection_path.relative_to(here).as_posix() if collection_path.is_relative_to(here) else ""
-    return (
-        None if name.startswith((*wanted, "conftest.py")) or collection_path.name == "conftest.py" else True
-    )
+    if name.startswith(wanted) or collection_path.name == "conftest.py":
+        return None
+    marked = f"mark.{config.option.markexpr}" in collection_path.read_text(encoding="utf-8")
+    return None if marked else True  # a file elsewhere may have such tests, too
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
