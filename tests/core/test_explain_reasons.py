@@ -333,6 +333,7 @@ def test_the_rest_of_the_machine_is_busy() -> None:
     assert "Start time unknown: it depends on other programs." in told(found)
     assert commands(found)[0].startswith("yopp container promote"), "pressure pauses no guaranteed one"
     assert codes(explain_node(sight, NOW)) == ["PRESSURE"]
+    assert "First in its queue is 1.1: it waits until that is over." in told(explain_node(sight, NOW))
     stalls = replace(pressed, opportunistic=replace(pressed.opportunistic, lent_vcores=0, lent_memory=-4096))
     only_memory = "busy: 0 MB of memory are left to opportunistic containers."
     assert only_memory in told(explain_container(one, NodeSnapshot(stalls, [one]), NOW))

@@ -256,6 +256,7 @@ def _node_lines(found: Explanation) -> Iterable[str]:
         why = (
             " and ".join(text(one) for one in group.reasons)
             or (any(one.kind is ReasonKind.WINDOW_CLOSED for one in own) and "it waits until then")
+            or (any(one.code is ReasonCode.PRESSURE for one in own) and "it waits until that is over")
             or "there is room for it, or room is being made"
         )
         held = _held_by(group.reasons[0].holders, found) if group.reasons else ""
