@@ -17,7 +17,7 @@ from .context import ExecutorContext, LiveContainer
 from .procfs import all_stopped, is_alive, start_time, wait_until
 from .shim import exit_file_of, is_shim, kill_identified, kill_shim, read_exit_file
 from .slots.journals import Begun, journal_path, journals, remove_journal, surely, survey
-from .slots.zygotes import marked_below
+from .slots.marks import marked_below
 
 LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ import pytest
 
 from executor.linux.procfs import read_bytes
 from executor.linux.shim import shims_of
-from executor.linux.slots.zygotes import marked_below
+from executor.linux.slots.marks import marked_below
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
 

@@ -3,7 +3,7 @@ directories and records.
 
 It touches only what belongs to this run directory: cgroups below ``<hierarchy>/<key of the run directory>``,
 the processes that the nodes' records name by pid and start time, and those that carry the mark of a node's
-records (``executor.linux.slots.zygotes``). It never searches by a program's name.
+records (``executor.linux.slots.marks``). It never searches by a program's name.
 
 Each start of a cluster looks for leftovers and rarely finds any, so the modules that remove them are
 imported only when needed.
@@ -25,7 +25,7 @@ from executor.hints import TYPE_CHECKING
 from executor.light import Record
 from executor.linux.cgroups.files import CGROUP_ROOT, group_processes, read_mounts, read_paths
 from executor.linux.procfs import belonging_to, is_alive, scan
-from executor.linux.slots.zygotes import Marked, marked_below
+from executor.linux.slots.marks import Marked, marked_below
 from executor.records import ContainerRecord, ContainerState
 from executor.regular import read_regular
 from executor.settings import ExecutorSettings

@@ -6,9 +6,9 @@ the end over a socket: nothing is made, watched or removed for a single containe
 time. Before the next one, all that is left in its cgroup is ended, and figures start from zero.
 
 ``pool.py`` starts containers in slots, ``making.py`` makes and removes slots, ``losses.py`` finds out what became of
-the containers of a launcher that died, ``zygotes.py`` has the process that forks launchers. If the node dies, its
-launchers continue until their containers have ended, and write the exit codes to a journal (``journals.py``).
-``trial.py`` tries one slot, for the doctor.
+the containers of a launcher that died, ``zygotes.py`` has the process that forks launchers, ``marks.py`` finds what is
+left of both. If the node dies, its launchers continue until their containers have ended, and write the exit codes to a
+journal (``journals.py``). ``trial.py`` tries one slot, for the doctor.
 
 Decisions: slots.
 """

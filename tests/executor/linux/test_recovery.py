@@ -31,7 +31,7 @@ from executor.linux.container_executor import LinuxContainerExecutor
 from executor.linux.procfs import read_stat
 from executor.linux.shim import exit_file_of, is_shim, read_exit_file, set_subreaper
 from executor.linux.slots.journals import journal_path
-from executor.linux.slots.zygotes import marked_below
+from executor.linux.slots.marks import marked_below
 from executor.linux.store import BOOT
 from executor.records import CgroupLimits, ContainerRecord, ContainerState, ContainerStatus
 from executor.settings import ExecutorSettings
