@@ -396,6 +396,7 @@ class RandomWorld(RuleBasedStateMachine):
         process = self.processes[container_id]
         act, process.under_way = process.under_way, ""
         if act == "launch" and fails:
+            self.next.pop(container_id, None)  # the launcher gives back whoever was to follow
             self.tell(ContainerLaunchFailed(container_id, "it was not to be", 127))
         elif act == "launch":
             process.alive = True
