@@ -99,6 +99,7 @@ def a_use(parameter: Parameter) -> st.SearchStrategy[list[str]]:
 @pytest.mark.parametrize("command", EVERY, ids=IDS)
 def test_typer_reads_the_same(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("YOPP_TIMEOUT", raising=False)
+    monkeypatch.setattr("time.time", lambda: 1_800_000_000.0)  # both read `10m` at the same time
     parameters = [*own_parameters(command), *added(command)]
     uses = st.one_of([a_use(one) for one in parameters]) | _WORDS.map(lambda word: [word])
 
