@@ -506,6 +506,8 @@ class ContainerScheduler(PressureActions):
                 if container.state is not KILLING:
                     self._enforce_memory(container, usage)
                     self._enforce_disk(container, usage)
+        if self._commands:
+            self._start_pending()  # under pressure, one starts while no other runs, and now some end
 
     def _enforce_memory(self, container: Container, usage: ContainerUsage) -> None:
         """End a container beyond its memory where the kernel does not: virtual memory is checked first, as in YARN."""
