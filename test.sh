@@ -21,6 +21,6 @@ all) ;;
 esac
 code=0
 run pure -n 2 --dist worksteal -m pure || code=$?
-run live -n 2 --dist loadfile -m "not pure and not alone" || code=$?
+run live -n 3 --dist loadfile -m "not pure and not alone" || code=$?
 run alone -m alone || code=$?
 exit $code

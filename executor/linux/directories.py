@@ -18,6 +18,7 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
+from ..errors import reason_of
 from ..records import ContainerSpec
 from ..trees import make_again, remove_tree
 from .cgroups.slots import SLOT_PREFIX
@@ -106,9 +107,9 @@ class Directories:
                 # Somebody is removing this node's directories, and has removed one that was just made. A tree is
                 # removed from the top to the bottom once, so what is made again stays.
                 if not again:
-                    raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+                    raise CannotLaunchError(f"cannot write {private}", because=_why(error)) from error
             except (OSError, ValueError) as error:
-                raise CannotLaunchError(f"cannot write {private}", because=str(error)) from error
+                raise CannotLaunchError(f"cannot write {private}", because=_why(error)) from error
 
     def _prepare(self, spec: ContainerSpec, private: str, account: Account | None) -> None:
         if account is not None:
@@ -366,3 +367,9 @@ def _attributes(directory: str) -> tuple[str, ...]:
 def _remove_tree(path: str) -> None:
     for error in remove_tree(path):
         LOG.warning("cannot remove %s: %s", error.filename, error)
+
+
+def _why(error: OSError | ValueError) -> str:
+    """The reason, with the file that it is about."""
+    path = getattr(error, "filename", None)
+    return reason_of(error) if path is None else f"{os.fsdecode(path)}: {reason_of(error)}"

@@ -44,13 +44,18 @@ def options(command: Any) -> set[str]:
     return {name for one in command.params for name in one.opts}
 
 
+WORDS = {"DUR": "5m"}
+"""What is valid for an argument, by its name in the help; else ``last``."""
+
+
 def arguments(command: Any) -> list[str]:
     """A word for each argument that has to be there."""
     words = []
     for one in command.params:
         if one.param_type_name == "argument" and one.required:
             choices = getattr(one.type, "choices", None)
-            words.append(str(choices[0]) if choices else "1" if one.type.name.startswith("int") else "last")
+            word = "1" if one.type.name.startswith("int") else WORDS.get(one.human_readable_name, "last")
+            words.append(str(choices[0]) if choices else word)
     return words
 
 

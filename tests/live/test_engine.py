@@ -133,7 +133,7 @@ def test_a_live_job_is_steered(remote: Remote) -> None:
     wait_until(
         lambda: remote.json("container", "status", task)["container"]["state"] == "DONE", what="it has ended"
     )
-    told = f"{app} would be killed: 2 running, 1 done\n"
+    told = f"{app} would be killed: 2 running, 1 killed\n"
     assert remote("app", "kill", "--dry-run", "all").stdout == told
     assert remote("app", "kill", "all", code=2).stdout == ""
     assert remote("app", "kill", app).stdout == f"{app} KILLED\n"

@@ -45,7 +45,8 @@ def _cells(driver: Driver) -> set[str]:
 def test_the_row_of_an_event_is_said_in_full_below(size: tuple[int, int]) -> None:
     async def body(driver: Driver) -> None:
         await driver.press("5")
-        told = f"ContainerPreempted ran 4.0 s exit -102 on host1:45454 (room for container_…_000041) {LONG} 2025-12-10"
+        ended = "ContainerPreempted ran 4.0 s exit -102 PREEMPTED on host1:45454"
+        told = f"{ended} (room for container_…_000041) {LONG} 2025-12-10"
 
         def below() -> str:
             return " ".join("\n".join(driver.text.splitlines()[-3:-1]).split())

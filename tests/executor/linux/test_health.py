@@ -81,7 +81,7 @@ def test_a_full_disk_is_the_nodes_fault_until_there_is_room(
             node.executor.perform(StoreContainer(ContainerRecord(spec, ContainerState.LAUNCHING)))
             node.executor.perform(LaunchContainer(spec, CgroupLimits()))
             failed = await node.told(ContainerLaunchFailed, "c2")
-            assert failed.node_status == DISKS and "No space left" in failed.reason
+            assert failed.node_status == DISKS and "no space left" in failed.reason
             assert "\n" not in failed.reason, "it is the node's report"
             assert health_of(node) == []
             for path in ballast:
@@ -128,7 +128,7 @@ def test_files_for_which_there_is_never_room_are_their_containers_fault(
                 node.executor.perform(LaunchContainer(spec, CgroupLimits()))
                 failed = await node.told(ContainerLaunchFailed, name)
                 assert (failed.node_status, failed.exit_code) == (0, 125)
-                assert f"its files have {size} bytes" in failed.reason and "No space left" in failed.reason
+                assert f"its files have {size} bytes" in failed.reason and "no space left" in failed.reason
                 node.executor.perform(CleanUpContainer(name))
                 node.executor.perform(ForgetContainer(name))
             assert (await node.run(a_spec("c3", "sh", "-c", "exit 5"))).exit_code == 5
