@@ -218,8 +218,10 @@ class HostReader:
         self._lasting = LastingProcesses(proc, self._own.is_yopps) if hierarchy else None
         self._last: _Reading | None = None
         self._daemons = 0.0
+        self._looked_at = -math.inf
+        """When all processes were last looked at."""
         self._filled_at = -math.inf
-        """When all processes were last looked at, if those outside filled the host."""
+        """The same, if those outside filled the host at the last reading."""
         self._reading = threading.Lock()
 
     def begin(self) -> None:
@@ -251,9 +253,11 @@ class HostReader:
             due = due or self._lasting.is_due(reading.at, every)
         everything = self._table.read() if due else None
         self._daemons = self._own.cores(reading.at, everything) if suspect else 0.0
+        if everything is not None:
+            self._looked_at = reading.at
         filled = passed.is_filled(self._daemons)
-        if filled and everything is not None:
-            self._filled_at = reading.at
+        if filled:
+            self._filled_at = self._looked_at
         lasting, waiting, others = -1.0, -1.0, -1
         if self._lasting is not None and not full:
             waiting = 0.0

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 
 from executor.linux.procfs import read_stat, scan
-from executor.linux.watching.host import HostReader
+from executor.linux.watching.host import GLANCE_SECONDS, HostReader
 from executor.linux.watching.processes import LastingProcesses, ProcessTable
 from executor.records import HostUtilization
 
@@ -295,6 +295,21 @@ def test_while_those_outside_fill_the_machine_a_glance_suffices(tmp_path: Path) 
         next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
     assert seen(2.0, 0.5) is None, "containers run"
     assert next_reading(reader, proc, clock, busy=2.0, yopp=0.5).yopp_cpu == pytest.approx(0.5)
+
+
+def test_a_look_while_containers_still_ran_suffices_for_glances(tmp_path: Path) -> None:
+    clock = Clock()
+    reader, proc = a_reader(tmp_path, clock, hierarchy="hadoop-yarn")
+    proc.process(7, "make all", 1.0, 1000, waited=1.0)
+    next_reading(reader, proc, clock, busy=2.0, yopp=0.5)
+    begun = clock.now
+    next_reading(reader, proc, clock, busy=2.0, yopp=0.0)
+    while True:
+        proc.run(2.0, 0.5)
+        clock.now += 0.5
+        if reader.glance() is None:
+            break
+    assert clock.now - begun == pytest.approx(GLANCE_SECONDS + 0.5), "since that look"
 
 
 def test_daemons_that_fill_the_machine_are_not_taken_for_those_outside(tmp_path: Path) -> None:
