@@ -107,8 +107,8 @@ class ExecutorSettings(Record, kw_only=True):
     it is killed for them. keep: it is not preempted, and the guaranteed container waits for its end."""
     gpu_vendor: str = setting("yopp.nodemanager.gpu-vendor", "nvidia", choices=("nvidia", "amd"))
     """The variables that name a container's GPUs, if the node's GPUs are identified. nvidia: CUDA_VISIBLE_DEVICES and
-    NVIDIA_VISIBLE_DEVICES. amd: ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts among those. For a
-    container without GPUs, they are empty."""
+    NVIDIA_VISIBLE_DEVICES. amd: ROCR_VISIBLE_DEVICES, and HIP_VISIBLE_DEVICES, which counts among those. A
+    container without GPUs has -1 in them, and void in NVIDIA_VISIBLE_DEVICES."""
     gpu_isolation: str = setting(
         "yopp.nodemanager.gpu-isolation", "variables", choices=("variables", "cgroup")
     )

@@ -7,11 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from executor.records import ContainerState, ExecutionType, Resource, ResourceUtilization
 from yarnopp_cli.cli.frame import naming
+from yarnopp_cli.cluster.inspection import inspect_cluster
+from yarnopp_cli.cluster.processes import ProcessId
+from yarnopp_cli.cluster.rundir import SITE, Daemon, RunDir
 from yarnopp_cli.errors import ContainerNotFoundError, UsageError
 from yarnopp_cli.records.reports import (
     FINAL_STATES,
@@ -21,6 +25,7 @@ from yarnopp_cli.records.reports import (
     QueueUserReport,
     YarnApplicationState,
 )
+from yarnopp_cli.settings.loading import load
 
 from .fake import TIMESTAMP, Cluster, app_id, application, container, container_id
 
@@ -482,6 +487,38 @@ def test_files_that_are_named_are_checked_and_slips_in_them_told_once(
     for words in (("ps", "-q"), ("status",), ("config", "path"), ("node", "list")):
         ended = cli(*words)
         assert (ended.code, ended.err.splitlines()[0]) == (78, "error: /nosuch: cannot read this file"), words
+
+
+@pytest.mark.parametrize(
+    ("containers", "running", "waiting", "lost"),
+    [
+        (2, 1, 0, "2 containers"),
+        (1, 1, 1, "1 container and 1 waiting application"),
+        (0, 0, 2, "2 waiting applications"),
+        (0, 1, 0, "1 application without containers"),
+    ],
+)
+def test_what_the_end_of_the_cluster_loses_is_told_before(
+    cli: Cli, cluster: Cluster, containers: int, running: int, waiting: int, lost: str
+) -> None:
+    cluster.info = replace(
+        cluster.info, applications_running=running, applications_pending=waiting,
+        containers_running=containers, containers_queued=0,
+    )  # fmt: skip
+    assert cli("down").err.splitlines()[0] == f"error: End the cluster and its {lost}?"
+    assert (
+        f"applications: {running} running, {waiting} waiting; containers: {containers} running" in cli().out
+    )
+
+
+def test_the_warning_for_a_missing_resourcemanager_depends_on_stored_state(run_dir: Path) -> None:
+    place = RunDir.of(str(run_dir))
+    place.prepare()
+    for stored, told in (("true", "starts it, and continues its applications"), ("false", "without its app")):
+        given = [f"yarn.resourcemanager.recovery.enabled={stored}"]
+        place.write(SITE, load([], given, environ={"HOME": "/none"}, state_dir="/none").to_json())
+        with mock.patch.object(RunDir, "daemons", lambda _: (Daemon("nm-45454", 45454, ProcessId(1, 1)),)):
+            assert told in inspect_cluster(place).warnings[0]
 
 
 def test_what_has_ended_or_never_was_is_said_in_words(cli: Cli, cluster: Cluster) -> None:

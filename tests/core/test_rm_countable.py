@@ -108,6 +108,20 @@ def test_what_can_never_be_had_is_refused(size: Resource, says: str) -> None:
         )
 
 
+def test_gpus_are_declared_by_the_property_that_identifies_them() -> None:
+    """Else a container would not learn which ones it has."""
+    for cluster, begins in (
+        (Cluster(), "name it in yarn.resource-types, and in "),
+        (a_cluster(), "name in "),
+    ):
+        cluster.node("h1:1", of(4096, 8))
+        with pytest.raises(InvalidResourceRequestError) as refused:
+            cluster.master().allocate(asks(1, of(512, 1, gpus=1), GUARANTEED))
+        assert refused.value.hint == (
+            f"{begins}yarn.nodemanager.resource-plugins.gpu.allowed-gpu-devices which GPUs a node has"
+        )
+
+
 def test_a_type_that_no_node_has_is_refused_by_its_name() -> None:
     cluster = a_cluster()
     cluster.node("h1:1", of(4096, 8, gpus=2))

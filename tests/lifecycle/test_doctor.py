@@ -70,7 +70,13 @@ def test_what_raises_a_limit_raises_it(hard: int, uid: int, typed: str) -> None:
 
 def test_root_is_not_told_to_be_root() -> None:
     told = writing_hint(["/sys/fs/cgroup/cpu"], "yopp", 0)
-    assert "root" not in told and "chown" not in told and "mount -o remount,rw /sys/fs/cgroup/cpu" in told
+    assert (
+        "root" not in told and "chown" not in told and "mount -o remount,bind,rw /sys/fs/cgroup/cpu" in told
+    )
+    told = writing_hint(["/c/cpu", "/c/memory"], "yopp", 0)
+    assert "`for each in /c/cpu /c/memory; do mount -o remount,bind,rw $each; done`" in told, (
+        "mount takes one directory"
+    )
     assert "chown 1000 /sys/fs/cgroup/cpu/yopp" in writing_hint(["/sys/fs/cgroup/cpu"], "yopp", 1000)
 
 
@@ -123,7 +129,7 @@ SLOTS = "yopp.nodemanager.pooled-groups=10"
 
 def test_slots_without_groups(run_dir: RunDir) -> None:
     found, why, fix = told(examined(run_dir, NO_CGROUPS, SLOTS)["slots"])
-    assert found == "none can be created: this host has no cgroups"
+    assert found == "none can be created: no cgroups can be used here"
     assert "twice the CPU" in why and fix == "or accept this: -Dyopp.nodemanager.pooled-groups=0"
     check = examined(run_dir, NO_CGROUPS, "yopp.nodemanager.pooled-groups=0")["slots"]
     held = "containers cannot change" if os.geteuid() == 0 else "containers can change their own limits"

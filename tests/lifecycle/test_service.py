@@ -341,9 +341,11 @@ def test_a_service_of_a_user_is_asked_of_their_manager(systemd: Systemd, run_dir
 
 
 def test_it_is_removed_and_a_second_time_nothing_is_there(
-    cli: Callable[..., Ended], systemd: Systemd
+    cli: Callable[..., Ended], systemd: Systemd, run_dir: Path
 ) -> None:
     cli("service", "install", *SMALL)
+    run_dir.mkdir(mode=0o700, exist_ok=True)
+    (run_dir / "nodes.json").write_text("{}")  # SIGTERM keeps the cluster for its next start
     [path] = Path(systemd.host.etc).iterdir()
     assert cli("service", "remove", "--dry-run").code == 0
     assert path.exists()
@@ -355,6 +357,7 @@ def test_it_is_removed_and_a_second_time_nothing_is_there(
     assert (done.code, done.out) == (0, f"{path.name} removed\n")
     assert not path.exists()
     assert f"disable --now {path.name}" in systemd.calls()
+    assert not (run_dir / "nodes.json").exists()
     assert cli("service", "remove").code == 0
 
 

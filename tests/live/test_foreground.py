@@ -25,8 +25,51 @@ def test_up_in_the_foreground_ends_the_cluster_with_its_signal(yopp: Yopp) -> No
     assert "already running here" in yopp("up", "--foreground", code=1).stderr
     front.send_signal(signal.SIGTERM)
     _, err = front.communicate(timeout=20)
-    assert (front.returncode, err.splitlines()[-1]) == (0, "SIGTERM: ending the cluster")
+    told = "SIGTERM: ending the cluster; the next `yopp up` continues its applications"
+    assert (front.returncode, err.splitlines()[-1]) == (0, told)
     yopp("status", code=3)
+
+
+def test_applications_survive_sigterm_and_run_with_the_next_start(yopp: Yopp) -> None:
+    """Containers end with the service, in order: their tasks run again, and that is none of their tries."""
+    roomy = ("--nodes", "2", "--memory", "1024", "--vcores", "4")
+    front = yopp.start("up", "--foreground", *roomy)
+    assert front.stdout is not None
+    assert front.stdout.readline().startswith("up: rm ")
+    log, go = yopp.home / "log", yopp.home / "go"
+    until = f"trap 'echo ended >> {log}; exit 1' TERM; echo began >> {log}; until [ -e {go} ]; do sleep 0.02; done"
+
+    def run(*words: str) -> str:
+        return yopp("run", "-q", "-d", "--memory", "64", *words).stdout.strip()
+
+    def said(word: str) -> int:
+        return log.read_text().split().count(word) if log.exists() else 0
+
+    begins = run("--begin", "+2s", "--", "cat", "/dev/null")
+    memory = ("-Dmapreduce.map.memory.mb=64", "-Dmapreduce.reduce.memory.mb=64")
+    pi = yopp("pi", "-q", "-d", *memory, "2", "3000000").stdout.strip()
+    work = run("-O", "-n", "3", "--retries", "0", "--", "sh", "-c", until)
+    mastered = run("-Dyopp.resourcemanager.hosted-masters=false", "--retries", "0", "--", "sh", "-c", until)
+    wait_until(lambda: said("began") == 4, what="all tasks run")
+    front.send_signal(signal.SIGTERM)
+    front.communicate(timeout=30 * PATIENCE)
+    assert (front.returncode, said("ended")) == (0, 4), "they heard of it"
+    yopp.started.remove(front)
+    assert not yopp.leftovers()
+    yopp("status", code=3)
+
+    again = yopp.start("up", "--foreground", *roomy)
+    assert again.stdout is not None
+    assert again.stdout.readline().startswith("up: rm ")
+    wait_until(lambda: said("began") == 8, what="their tasks run again")
+    go.touch()
+    yopp("wait", begins, pi, work, mastered)
+    assert (said("began"), said("ended")) == (8, 4)
+    again.send_signal(signal.SIGINT)
+    _, err = again.communicate(timeout=30 * PATIENCE)
+    assert err.splitlines()[-1] == "SIGINT: ending the cluster"
+    yopp("up", *roomy)
+    assert not yopp.json("app", "list", "-a")["apps"], "Ctrl-C is `yopp down`"
 
 
 class Manager:

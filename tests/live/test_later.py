@@ -23,7 +23,7 @@ def cluster() -> Iterator[Yopp]:
 
 
 def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: Path) -> None:
-    count = f"cat >{tmp_path}/$FILE"
+    count = f"cat >{tmp_path}/$FILE; exit 7"
     for words, code in ((("-d",), 0), ((), 3)):
         name = "detached" if words else "foreground"
         env = {"FILE": name}
@@ -31,10 +31,12 @@ def test_a_command_on_the_end_reads_the_jobs_document(cluster: Yopp, tmp_path: P
             "run", *words, "--name", name, "--on-end", count, "sh", "-c", "exit 3", env=env, code=code
         )
         following = re.search(
-            r"(application_\S+) runs the --on-end command once (application_\S+) has ended", told.stderr
+            r"(application_\S+) runs the --on-end command once (application_\S+) has ended; "
+            r"`(yopp wait \1)` shows how the command ends",
+            told.stderr,
         )
         assert following is not None, told.stderr
-        cluster("wait", following[1])
+        cluster(*following[3].split()[1:], code=7)
         document = json.loads((tmp_path / name).read_text())["app"]
         assert (document["id"], document["finalStatus"]) == (following[2], "FAILED")
         shown = cluster.json("app", "status", following[1])["app"]

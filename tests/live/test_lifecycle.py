@@ -133,7 +133,7 @@ def test_a_killed_rm_is_told_and_started_again(yopp: Yopp) -> None:
     before = daemons(yopp)
     kill(before["rm"]["pid"])
     told = yopp("status", code=4)
-    assert "the ResourceManager is not running" in told.stderr
+    assert "`yopp up` starts it, and continues its applications" in told.stderr
     assert yopp("rm", "status", code=3)
     yopp("up", *SMALL)
     after = daemons(yopp)

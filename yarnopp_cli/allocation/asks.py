@@ -16,7 +16,7 @@ from executor.records import MEMORY_MB, VCORES, ExecutionType, Others, Resource,
 from ..errors import InvalidResourceRequestError
 from ..records.requests import ANY, ResourceRequest
 from ..settings.declarations import ResourceManagerSettings
-from ..settings.resource_types import NODE_AMOUNT, type_names
+from ..settings.resource_types import RESOURCE_TYPES, declaration_of, type_names
 from .cluster_node import ClusterNode
 
 AskKey = tuple[int, int, int, int, Others]
@@ -277,7 +277,7 @@ def check_fits(
         raise InvalidResourceRequestError(
             f"{what} of {size}{rounded} is larger than any node",
             because=_larger_than_all(size, node_sizes),
-            hint="request less, or start a larger node",
+            hint=_hint_for_larger(size, node_sizes),
         )
 
 
@@ -289,6 +289,11 @@ def _larger_than_all(size: Resource, node_sizes: Collection[Resource]) -> str:
     return f"the largest node has {max(node_sizes)}"
 
 
+def _hint_for_larger(size: Resource, node_sizes: Collection[Resource]) -> str:
+    missing = [one.name for one in size.others if not any(total.amount(one.name) for total in node_sizes)]
+    return f"name in {declaration_of(missing[0])}" if missing else "request less, or start a larger node"
+
+
 def check_types(size: Resource, settings: ResourceManagerSettings, *, what: str = "a container") -> None:
     """Raise InvalidResourceRequestError for a resource type that the cluster does not have, or one named twice."""
     known = type_names(settings.resource_types)
@@ -298,7 +303,7 @@ def check_types(size: Resource, settings: ResourceManagerSettings, *, what: str 
             raise InvalidResourceRequestError(
                 f"{what} of {size} asks for {name}, which is not a resource type of this cluster",
                 because=f"the resource types are {', '.join((MEMORY_MB, VCORES, *known))}",
-                hint=f"name it in yarn.resource-types, and in {NODE_AMOUNT}{name} how many a node has",
+                hint=f"name it in {RESOURCE_TYPES}, and in {declaration_of(name)}",
             )
     if len(names) > len(set(names)):
         raise InvalidResourceRequestError(f"{what} of {size} is not valid", because="it names a type twice")

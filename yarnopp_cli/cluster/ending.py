@@ -1,4 +1,5 @@
-"""Ends a cluster, or one of its daemons: ``yopp down``, ``yopp rm stop`` and ``yopp nm stop``.
+"""Ends a cluster, or one of its daemons: ``yopp down``, SIGTERM to ``yopp up --foreground``, ``yopp rm stop`` and
+``yopp nm stop``.
 
 Every call is idempotent and holds the lock of the run directory. Prints nothing and asks the user nothing.
 """
@@ -16,7 +17,7 @@ from ..rpc.blocking import Connection
 from . import cleanup
 from .obstacles import set_aside
 from .plan import forget_cluster, running_configuration
-from .processes import ProcessId, end_processes, wait_for_end
+from .processes import END_NODE, ProcessId, end_processes, wait_for_end
 from .rundir import Daemon, RunDir
 from .watched import forget_watched, watched_names
 
@@ -38,6 +39,7 @@ def take_down(
     run_dir: RunDir,
     *,
     keep_containers: bool = False,
+    keep_applications: bool = False,
     force: bool = False,
     timeout: float = STOP_SECONDS,
 ) -> DownReport:
@@ -46,7 +48,9 @@ def take_down(
     It asks the RM first; daemons that have not ended after ``timeout`` seconds get SIGTERM, and with
     ``force`` SIGKILL. With ``keep_containers`` the containers keep running, and the next ``up`` starts the
     same nodes, which recover them (and end those of applications that the new RM does not know: all of them,
-    unless the RM stores its state). Raises YoppError for daemons that do not end.
+    unless the RM stores its state). With ``keep_applications`` the containers end and the stored state of the RM
+    remains, so that the next ``up`` goes on with the same cluster and its applications; the RM ends first, and so
+    takes no end of a container for a failure. Raises YoppError for daemons that do not end.
     """
     if not run_dir.exists():
         return DownReport((), cleanup.Cleared())
@@ -58,7 +62,9 @@ def take_down(
         left: Sequence[ProcessId] = [daemon.process for daemon in daemons]
         for process in left:
             process.send(signal.SIGCONT)  # a stopped process could not answer the request to end
-        if daemons and daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers):
+        if keep_applications:
+            left = _end_in_turn(daemons, force=force, timeout=timeout)
+        elif daemons and daemons[0].name == "rm" and _ask_to_end(run_dir, keep_containers):
             # The RM ends after the nodes that it knows. A node that is starting or has lost it is not told.
             wait_for_end(left[:1], timeout)
             left = wait_for_end(left, ALONE_SECONDS)
@@ -66,12 +72,16 @@ def take_down(
         cleared = cleanup.Cleared()
         if not keep_containers:
             configuration = running_configuration(run_dir)
-            cleared = cleanup.clear(run_dir, cleanup.places(run_dir, configuration))
-            if configuration is not None:
+            where = cleanup.places(run_dir, configuration)
+            # Not all: what clients have handed over belongs to applications.
+            ports = frozenset(cleanup.known_ports(run_dir, where)) if keep_applications else None
+            cleared = cleanup.clear(run_dir, where, ports=ports)
+            if configuration is not None and not keep_applications:
                 RunDir.of(run_dir.path, state_dir=configuration.state_dir).forget_rm_state()
         forget_watched(run_dir)
         run_dir.remove_stale_files()
-        forget_cluster(run_dir, keep_plan=keep_containers)
+        if not keep_applications:
+            forget_cluster(run_dir, keep_plan=keep_containers)
     return DownReport(tuple(daemon.name for daemon in daemons), cleared)
 
 
@@ -92,6 +102,16 @@ def stop_daemon(run_dir: RunDir, name: str, *, force: bool = False, timeout: flo
             _end([daemon], [daemon.process], grace=timeout, force=force)
             run_dir.remove_stale_files()
         return daemon is not None or wanted
+
+
+def _end_in_turn(daemons: Sequence[Daemon], *, force: bool, timeout: float) -> Sequence[ProcessId]:
+    """End the RM, then have the nodes end with their containers; the processes of nodes that still run."""
+    rm = [daemon for daemon in daemons if daemon.name == "rm"]
+    _end(rm, [daemon.process for daemon in rm], grace=timeout, force=force)
+    nodes = [daemon.process for daemon in daemons if daemon not in rm]
+    for process in nodes:
+        process.send(END_NODE)
+    return wait_for_end(nodes, timeout)
 
 
 def _end(daemons: Sequence[Daemon], processes: Sequence[ProcessId], *, grace: float, force: bool) -> None:

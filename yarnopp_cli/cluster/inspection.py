@@ -17,7 +17,7 @@ from ..records.client_protocol import GetClusterInfoRequest, GetClusterNodesRequ
 from ..records.container_protocol import GetNodeInfoRequest, GetNodeInfoResponse
 from ..records.reports import ClusterInfo, NodeReport, NodeState
 from ..rpc.blocking import Connection
-from .plan import PlannedNode, read_plan
+from .plan import PlannedNode, read_plan, running_configuration
 from .rundir import Daemon, RunDir
 from .watched import read_watched
 
@@ -149,10 +149,7 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
             "the ResourceManager died: a node restarts it, or its log says why not; `yopp up` restarts it now"
         )
     elif rm is None:
-        warnings.append(
-            "the ResourceManager is not running: `yopp up` starts it without its applications, and ends their "
-            "containers"
-        )
+        warnings.append(f"the ResourceManager is not running: `yopp up` {_effect_of_up(run_dir)}")
     info = seen.info if seen is not None else None
     warnings += other_version(info, nodes)
     if not nodes:
@@ -160,6 +157,16 @@ def inspect_cluster(run_dir: RunDir) -> ClusterStatus:
     warnings += [line for node in nodes if (line := _node_warning(node, seen is not None))]
     state = RUNNING if seen is not None and nodes and all(node.ready for node in nodes) else PARTLY
     return ClusterStatus(run_dir, state, rm, info, nodes, tuple(warnings))
+
+
+def _effect_of_up(run_dir: RunDir) -> str:
+    """What a start of the missing RM means for its applications."""
+    from ..settings.declarations import ResourceManagerSettings
+
+    running = running_configuration(run_dir)
+    if running is not None and running.settings(ResourceManagerSettings).recovery_enabled:
+        return "starts it, and continues its applications"
+    return "starts it without its applications, and ends their containers"
 
 
 def other_version(info: ClusterInfo | None, nodes: Iterable[NodeStatus]) -> list[str]:

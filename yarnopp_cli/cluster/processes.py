@@ -82,6 +82,10 @@ def _ends(process: ProcessId, deadline: float) -> bool:
     return True
 
 
+END_NODE = signal.SIGUSR1
+"""Ends a NodeManager with its containers, also where SIGTERM leaves them for its next life."""
+
+
 def end_processes(processes: Iterable[ProcessId], *, grace: float, force: bool) -> tuple[ProcessId, ...]:
     """Send SIGTERM, and with ``force`` SIGKILL after ``grace`` seconds. Returns the processes that still run.
 

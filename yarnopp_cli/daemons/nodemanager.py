@@ -2,9 +2,9 @@
 
 It recovers the containers of the previous NodeManager before it registers. SIGTERM ends it cleanly: with
 ``yarn.nodemanager.recovery.enabled`` and ``….recovery.supervised`` its containers keep running and the next
-NodeManager recovers them; otherwise they are ended first. The shutdown of a cluster comes from the RM, which
-also decides whether containers are kept. A second SIGTERM ends it without waiting. It listens on a Unix
-socket; its port is only a name.
+NodeManager recovers them; otherwise they are ended first, as with SIGUSR1 always. The shutdown of a cluster comes
+from the RM, which also decides whether containers are kept. A second SIGTERM ends it without waiting. It listens on a
+Unix socket; its port is only a name.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from executor.settings import ExecutorSettings
 
 from .. import __version__
 from ..cluster.gpus import Claims, gpus_of_machine
+from ..cluster.processes import END_NODE
 from ..cluster.rundir import FIRST_PORT, RunDir
 from ..errors import EXIT_NOT_PERMITTED, YoppError, reason_of
 from ..machine.calls import Reply, ReplyError, StopDaemon
@@ -254,7 +255,7 @@ class NodeManagerDaemon:
 
     async def serve(self) -> int:
         """Serve until the daemon is asked to end; the exit code."""
-        self._process.on_signals(self._asked_to_end)
+        self._process.on_signals(self._asked_to_end, END_NODE)
         cleaning: asyncio.Task[None] | None = None
         try:
             self._executor.start(self._node_limits())
@@ -306,11 +307,8 @@ class NodeManagerDaemon:
         await asyncio.to_thread(remove_old_logs, self._settings.log_dirs, older_than, keep)
 
     def _asked_to_end(self, signal_name: str) -> None:
-        self._driver.post(
-            NodeStopRequested(
-                f"{signal_name} was received", keep_containers=self._settings.recovery_supervised
-            )
-        )
+        keeps = self._settings.recovery_supervised and signal_name != END_NODE.name
+        self._driver.post(NodeStopRequested(f"{signal_name} was received", keep_containers=keeps))
 
     def _cleared(self, why: str) -> None:
         """End the daemon and its containers: no NodeManager could find these any more."""

@@ -119,8 +119,8 @@ class DaemonProcess:
         notify("STOPPING=1")
         return self._exit_code
 
-    def on_signals(self, asked_to_end: Callable[[str], None]) -> None:
-        """Call ``asked_to_end`` with the signal's name on SIGTERM and SIGINT; the daemon is not
+    def on_signals(self, asked_to_end: Callable[[str], None], *more: signal.Signals) -> None:
+        """Call ``asked_to_end`` with the signal's name on SIGTERM, SIGINT and ``more``; the daemon is not
         restarted then.
 
         An exception in a task counts as a crash.
@@ -131,7 +131,7 @@ class DaemonProcess:
             asked_to_end(name)
 
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, *more):
             loop.add_signal_handler(number, asked, number.name)
         # This handler does nothing; SIG_IGN would be inherited by every container.
         loop.add_signal_handler(signal.SIGHUP, LOG.info, "SIGHUP is ignored")

@@ -171,7 +171,8 @@ COMPATIBILITY: tuple[Block, ...] = (
     ),
     Paragraph(
         """With `alias hadoop=yopp yarn=yopp`, the commands in YARN's documentation of opportunistic containers work
-        as they are written there."""
+        as they are written there. Called by a link of the name `yarn`, it prints YARN's tables, too; an alias does not
+        change the name."""
     ),
 )
 

@@ -49,6 +49,14 @@ def property_of(name: str) -> Property | None:
     return replace(PATTERN, name=name) if of != name and not wrong_name(of) else None
 
 
+def declaration_of(name: str) -> str:
+    """The property that gives a node some of a type, with what it says. A mere number of GPUs identifies none, so that
+    containers would not learn which ones they have."""
+    return (
+        f"{ALLOWED_GPUS} which GPUs a node has" if name == GPU else f"{NODE_AMOUNT}{name} how many a node has"
+    )
+
+
 def wrong_name(name: str) -> str:
     """The fault of the name of a resource type; "" if there is none."""
     if name in (MEMORY_MB, VCORES, "memory"):

@@ -31,7 +31,7 @@ LEAF = "yopp-self"
 
 DELEGATE = "start it as `systemd-run --user --scope -p Delegate=yes -- yopp ...`"
 READ_ONLY_HINT = (
-    "mount the cgroups writable: `mount -o remount,rw {paths}`, or start the container with writable cgroups "
+    "mount the cgroups writable: `{remount}`, or start the container with writable cgroups "
     "(docker: --privileged, or --cgroupns=private with a writable /sys/fs/cgroup)"
 )
 """For root, if only the mount is read-only."""
@@ -103,9 +103,9 @@ def _discover(
         raise CgroupUnavailableError(
             f"cgroup {wish} cannot be used on this host",
             because="; ".join(search.reasons),
-            hint="; ".join(search.hints),
+            hint="; ".join(search.all_hints()),
         )
-    return NoCgroups(reasons=tuple(search.reasons), hints=tuple(dict.fromkeys(search.hints)))
+    return NoCgroups(reasons=tuple(search.reasons), hints=search.all_hints())
 
 
 def _recall(remember: Path | None) -> dict[str, str]:
@@ -154,7 +154,10 @@ def enter_leaf(settings: ExecutorSettings, *, root: str = CGROUP_ROOT, proc: str
 def writing_hint(points: Sequence[str], directory: str, uid: int) -> str:
     """What to do so that ``uid`` can write ``directory`` below these mounts."""
     if uid == 0:
-        return READ_ONLY_HINT.format(paths=" ".join(points))
+        # mount(8) takes one directory. Without ``bind``, Linux 6.18 refuses for a v1 hierarchy that has cgroups.
+        once = f"mount -o remount,bind,rw {points[0]}"
+        every = f"for each in {' '.join(points)}; do mount -o remount,bind,rw $each; done"
+        return READ_ONLY_HINT.format(remount=once if len(points) == 1 else every)
     return ROOT_HINT.format(paths=" ".join(f"{point}/{directory}" for point in points), uid=uid)
 
 
@@ -181,7 +184,7 @@ class _Search:
     """Looks for hierarchies that can hold the cgroup ``relative``.
 
     ``known`` are the bases of an earlier run, ``own`` the cgroups of this process; ``reasons`` say what
-    cannot be used, and ``hints`` how to change that.
+    cannot be used, and ``hints`` how to change that; root has to mount ``read_only`` writable.
     """
 
     relative: str
@@ -190,6 +193,12 @@ class _Search:
     own: dict[str, str] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
     hints: list[str] = field(default_factory=list)
+    read_only: dict[str, None] = field(default_factory=dict)
+
+    def all_hints(self) -> tuple[str, ...]:
+        """What to do, each once."""
+        mounting = [writing_hint(list(self.read_only), "", 0)] if self.read_only else []
+        return tuple(dict.fromkeys([*mounting, *self.hints]))
 
     def v1(self, *, may_be_hybrid: bool) -> V1Driver | None:
         """Use v1 hierarchies, and the bare v2 mount beside them if it can replace missing ones."""
@@ -207,7 +216,10 @@ class _Search:
         if closed:
             points = dict.fromkeys(closed.values())
             self.reasons.append(f"cgroup v1 {', '.join(closed)} cannot be written ({', '.join(points)})")
-            self.hints.append(writing_hint(list(points), self.relative.split("/")[0], os.getuid()))
+            if uid := os.getuid():
+                self.hints.append(writing_hint(list(points), self.relative.split("/")[0], uid))
+            else:  # only the mount keeps root from writing
+                self.read_only |= points
         if not bases.keys() & {"cpu", "memory"}:
             return None
         if may_be_hybrid and not {"freezer", "cpuacct"} <= bases.keys():
@@ -217,8 +229,7 @@ class _Search:
             weaker.append(
                 "containers are killed without being frozen first: a very fast forker may need several rounds"
             )
-        hints = tuple(dict.fromkeys(self.hints))
-        return V1Driver(bases, self.relative, weaker=tuple(self.reasons + weaker), hints=hints)
+        return V1Driver(bases, self.relative, weaker=tuple(self.reasons + weaker), hints=self.all_hints())
 
     def _add_unified(self, bases: dict[str, str]) -> None:
         """Use the bare v2 mount of a hybrid host to freeze, kill and count CPU time.
@@ -255,7 +266,7 @@ class _Search:
             return None
         if mount.read_only:
             self.reasons.append(f"cgroup v2 at {mount.point} is mounted read-only")
-            self.hints.append(READ_ONLY_HINT.format(paths=mount.point))
+            self.read_only[mount.point] = None
             return None
         here = mount.directory_in(self.own)
         if here is not None and os.path.basename(here) == LEAF:

@@ -148,7 +148,7 @@ class Slots:
             with contextlib.suppress(FileExistsError):
                 made = self._cgroups.make_slot(name)
                 if made is None:
-                    raise CgroupError("this host has no cgroups")
+                    raise CgroupError("no cgroups can be used here")
                 return made
 
     def never(self, why: str) -> None:

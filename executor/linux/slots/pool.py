@@ -102,7 +102,7 @@ class Pool:
         self._adopted = deque[LiveContainer]()
         self._checking: asyncio.TimerHandle | None = None
         if limit and self._cgroups.mode == "none":
-            self._slots.never("this host has no cgroups")
+            self._slots.never("no cgroups can be used here")
         elif limit and sys.getfilesystemencoding() != "utf-8":
             self._slots.never("file names are not UTF-8 here")
 

@@ -262,11 +262,14 @@ def test_what_cannot_be_written_is_told_once_with_one_line_to_type(
     monkeypatch.setattr(os, "getuid", lambda: uid)
     for controllers in ("cpu,cpuacct", "memory", "pids"):
         host.mount(controllers.partition(",")[0], "cgroup", f"rw,{controllers}", flags="ro")
+    if uid == 0:
+        host.mount("unified", "cgroup2", flags="ro")
     report = host.discover().describe()
-    assert "cgroup v1 cpu, cpuacct, memory, pids cannot be written" in report.weaker[0]
+    assert "cgroup v1 cpu, cpuacct, memory, pids cannot be written" in report.weaker[uid == 0]
     (hint,) = report.hints
     if uid == 0:  # only the mount keeps root from writing
-        assert hint.count("remount,rw") == 1 and hint.count("/cpu ") == 1 and "chown" not in hint
+        assert hint.count("remount,bind,rw") == 1 and hint.count("/cpu ") == 1 and "/unified " in hint
+        assert "chown" not in hint
     else:
         assert hint.count("mkdir") == 1 and hint.count("cpu/") == 2  # once to make it, once to give it away
         assert "chown 1000 " in hint

@@ -61,6 +61,10 @@ def on_end(
             after=(f"{application_id}:any",),
         )
         response = submit_in_cluster(client, job, following)
-        printer.note(f"{response.application_id} runs the --on-end command once {application_id} has ended")
+        following_id = response.application_id
+        printer.note(
+            f"{following_id} runs the --on-end command once {application_id} has ended; "
+            f"`yopp wait {following_id}` shows how the command ends"
+        )
 
     return submitted

@@ -315,7 +315,8 @@ class Application(Options):
         str | None,
         option(
             "--on-end CMD",
-            "Run CMD with /bin/sh in a container once the job has ended; it reads the job's document (JSON).",
+            "Run CMD with /bin/sh in a container once the job has ended; it reads the job's document (JSON). "
+            "It is a job of its own: `run` does not wait for it, and `yopp wait` with its id shows how it ends.",
         ),
         WITHOUT_UPLOAD,
     ] = None

@@ -6,6 +6,7 @@ from executor.hints import Any
 
 from ...errors import EXIT_NOT_RUNNING, NodeNotFoundError, UsageError
 from ...records.reports import DRAINED, GONE
+from ...views.text import vcores as vcores_text
 from ..frame.command import Needs, command
 from ..frame.options import Annotated, Live, Timeout, argument
 from ..frame.output import WORDS
@@ -131,7 +132,7 @@ def start_nm(
         timeout=timeout or START_SECONDS,
     )
     for one in started:
-        session.printer.note(f"{one.name} started: {one.vcores} vcores, {one.memory} MB")
+        session.printer.note(f"{one.name} started: {vcores_text(one.vcores)}, {one.memory} MB")
     if not started:
         session.printer.note("every node is already running")
     _answer(session)

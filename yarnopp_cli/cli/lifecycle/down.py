@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import EXIT_FAILURE, YoppError
-from ...views.text import number_of
+from ...views.text import listed, number_of
 from ..frame.command import Needs, command
 from ..frame.options import Annotated, Timeout, option
 from ..frame.session import Session
@@ -65,11 +65,13 @@ def may_end(session: Session) -> bool:
     except YoppError:
         return True  # an RM that does not answer cannot say what would be lost
     live = info.containers_running + info.containers_queued + info.containers_paused
-    jobs = info.applications_running + info.applications_pending
-    if not live and not jobs:
+    running, waiting = info.applications_running, info.applications_pending
+    if not live and not running and not waiting:
         return True
-    lost = number_of(live, "container") if live else f"{number_of(jobs, 'application')} without containers"
-    return session.printer.confirm(f"End the cluster and its {lost}?", yes=False)
+    lost = [number_of(live, "container")] * (live > 0)
+    lost += [f"{number_of(running, 'application')} without containers"] * (running > 0 and not live)
+    lost += [number_of(waiting, "waiting application")] * (waiting > 0)
+    return session.printer.confirm(f"End the cluster and its {listed(lost)}?", yes=False)
 
 
 def _sentence(ended: tuple[str, ...], containers: tuple[str, ...]) -> str:

@@ -68,10 +68,14 @@ def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
 
 def _end(context: Context, printer: Printer, number: signal.Signals) -> int:
     from ...cluster.ending import TERM_SECONDS, take_down
+    from ...settings.declarations import ResourceManagerSettings
 
-    notify("STOPPING=1", f"STATUS={number.name}: ending the cluster")
-    printer.note(f"{number.name}: ending the cluster")
-    take_down(context.run_dir, force=True, timeout=TERM_SECONDS)
+    running = running_configuration(context.run_dir) or context.configuration
+    keeps = number is not signal.SIGINT and running.settings(ResourceManagerSettings).recovery_enabled
+    told = f"{number.name}: ending the cluster"
+    notify("STOPPING=1", f"STATUS={told}")
+    printer.note(f"{told}; the next `yopp up` continues its applications" if keeps else told)
+    take_down(context.run_dir, keep_applications=keeps, force=True, timeout=TERM_SECONDS)
     return EXIT_INTERRUPTED if number == signal.SIGINT else 0
 
 

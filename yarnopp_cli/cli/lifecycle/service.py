@@ -100,11 +100,12 @@ def _sizes(wish: Any) -> Iterator[str]:
     tries=True,
 )
 def remove(session: Session) -> int:
-    """End the cluster that the service runs, and remove the service.
+    """End the cluster that the service runs like `yopp down`, and remove the service.
 
-    If containers are running, it asks first. Succeeds if no service is installed.
+    If there are containers or waiting applications, it asks first. Succeeds if no service is installed.
     """
     from ...cluster import service as services
+    from ...cluster.ending import take_down
 
     one = services.service_here(session.run_dir)
     state = services.check_remove(one)
@@ -119,6 +120,8 @@ def remove(session: Session) -> int:
         session.printer.note("nothing was removed")
         return EXIT_FAILURE
     services.remove(one)
+    if state.pid:
+        take_down(session.run_dir)  # the applications that the end of a service keeps
     _tell(session, one, services.state_of(one), f"{one.unit} removed")
     return 0
 

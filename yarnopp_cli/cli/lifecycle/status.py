@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import EXIT_NOT_RUNNING
 from ...records.lifetimes import STAY
-from ...views.text import megabytes, number_of, timestamp
+from ...views.text import megabytes, timestamp, vcores
 from ..frame.command import command
 from ..frame.output import Printer
 from ..frame.session import Session, print_raw
@@ -116,8 +116,9 @@ def _lines(seen: ClusterStatus) -> list[str]:
 def load_text(info: ClusterInfo) -> str:
     """The load of the cluster, in words."""
     return (
-        f"{number_of(info.applications_running, 'application')}; containers: {info.containers_running} running, "
-        f"{info.containers_queued} queued, {info.containers_paused} paused"
+        f"applications: {info.applications_running} running, {info.applications_pending} waiting; "
+        f"containers: {info.containers_running} running, {info.containers_queued} queued, "
+        f"{info.containers_paused} paused"
     )
 
 
@@ -136,6 +137,6 @@ def node_line(seen: ClusterStatus, node: NodeStatus) -> str:
     parts = [words.get(state, state), f"process {node.daemon.process.pid}"]
     size = node.report.total if node.report is not None else node.own.total if node.own is not None else None
     if size is not None:
-        parts.append(f"{size.vcores} vcores, {megabytes(size.memory)}")
+        parts.append(f"{vcores(size.vcores)}, {megabytes(size.memory)}")
     parts.append(seen.run_dir.nm_socket(node.port))
     return f"{node.node_id} " + ", ".join(parts)

@@ -60,8 +60,9 @@ def up(
         bool,
         option(
             "--foreground",
-            "Stay in the foreground; Ctrl-C or SIGTERM ends the cluster. Without a terminal, SIGHUP reads the "
-            "queues again.",
+            "Stay in the foreground; Ctrl-C ends the cluster like `yopp down`. SIGTERM ends it with its containers; "
+            "the next `yopp up` continues its applications if yarn.resourcemanager.recovery.enabled is on. Without a "
+            "terminal, SIGHUP reads the queues again.",
         ),
     ] = False,
     no_wait: Annotated[
