@@ -304,7 +304,7 @@ def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPa
         title, line = stream.text().splitlines()
         assert max(len(title), len(line)) <= cells
         assert line.split()[0] in (
-            "1.2" if cells < 200 else container.container_id,
+            "1.c2" if cells < 200 else container.container_id,
             application.application_id,
         )
         assert row is application or {"NODE", "TIME", "EXIT", "TASK"} <= set(title.split())

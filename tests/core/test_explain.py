@@ -355,7 +355,7 @@ def test_one_that_was_resumed_and_waits_says_who_has_its_vcore() -> None:
     foreign = replace(run(9), container_id=f"container_{TIMESTAMP}_0036_01_000002")
     found = explain_container(held, NodeSnapshot(NODE, [held, run(3), foreign]), NOW)
     assert codes(found) == ["NO_VCORES"]
-    assert said(found, found.reasons[0]) == "resumed, and waits for a vcore; held by …_000003 and 36.2"
+    assert said(found, found.reasons[0]) == "resumed, and waits for a vcore; held by …_000003 and 36.c2"
     assert said(found, found.reasons[0]) in told(found)
     assert not [one for one in commands(found) if "resume" in one]
     busy = replace(NODE, opportunistic=replace(NODE.opportunistic, lent_vcores=-2))
@@ -382,9 +382,9 @@ def test_containers_of_other_applications_are_named_as_they_can_be_typed() -> No
     )
     holder = replace(run(1), container_id=f"container_e03_{TIMESTAMP}_0036_01_000002")
     found = explain_container(one, NodeSnapshot(NODE, [holder, run(3, 3000), one]), NOW)
-    assert "(oldest 36.2," in told(found)
+    assert "(oldest 36.c2," in told(found)
     found = explain_node(NodeSnapshot(NODE, [holder, run(3, 3000), one]), NOW)
-    assert "First in its queue is 37.2" in told(found) and "(oldest 36.2," in told(found)
+    assert "First in its queue is 37.c2" in told(found) and "(oldest 36.c2," in told(found)
 
 
 def test_one_that_does_not_fit_beside_its_own_master_waits_in_vain() -> None:
