@@ -393,11 +393,13 @@ def _begins(start: Start, of: str = "", verb: str = "starts", may: str = "start"
 
 
 def _later(start: Start, of: str) -> str:
-    """The possible delays of the start: the containers that have run longer than expected; "" for none."""
+    """The possible delays of the start: the containers that have run longer than expected; "" for none. What is derived
+    from how long they run is no expectation that they have outlived."""
     if not start.outlived:
         return ""
     go = are(len(start.outlived), "keeps", "keep")
-    return f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} running"
+    which = "" if start.expected.basis == basis.OF_RUNNING else f", which {_outlived(start)},"
+    return f", later if {names(start.outlived, of)}{which} {go} running"
 
 
 def _outlived(start: Start) -> str:
