@@ -528,6 +528,16 @@ def test_one_that_waits_for_a_gpu_and_who_keeps_it() -> None:
     )
     assert briefly(found.reasons) == "waits for 1 yarn.io/gpu (0 free)"
     assert briefly(found.reasons, 16) == "no gpu free"
+    guaranteed = replace(one, execution_type=ExecutionType.GUARANTEED)
+    kept = replace(sight, live=[run(2), holder, guaranteed])
+    assert "waits for 1 yarn.io/gpu, held by 1 opportunistic container" in told(
+        explain_container(guaranteed, kept, NOW)
+    )
+    assert "until they end (`yopp.nodemanager.paused-resources = keep`)" in told(
+        explain_container(guaranteed, kept, NOW)
+    )
+    ending = replace(kept, live=[run(2), replace(holder, state=ContainerState.KILLING), guaranteed])
+    assert "opportunistic containers to make room" in told(explain_container(guaranteed, ending, NOW))
 
 
 def test_a_node_that_is_too_small_by_a_gpu_is_not_made_larger() -> None:

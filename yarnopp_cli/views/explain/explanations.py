@@ -214,10 +214,13 @@ def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
     elif ReasonCode.TOO_BIG in codes:
         yield f"{told}, and the node has no more than {amount(group.total)}"
     elif missing:
-        what = listed(lacks((needs - free).of_types_in(needs)))
-        if group.execution_type is ExecutionType.GUARANTEED:
+        short, named, until = (needs - free).of_types_in(needs), missing[0], ""
+        what = listed(lacks(short))
+        if kept := next((one for one in missing if one.detail), None):
+            what, named, until = listed(lacks(short.only_others)), kept, f", until they end (`{kept.detail}`)"
+        elif group.execution_type is ExecutionType.GUARANTEED:
             what = "opportunistic containers to make room"
-        yield f"{told}: it waits for {what}{_held_by(missing[0].holders, found)}"
+        yield f"{told}: it waits for {what}{_held_by(named.holders, found)}{until}"
     elif codes.keys() & _BUSY:
         yield f"{told}, but that is not available to opportunistic containers"
     elif ReasonCode.BEHIND in codes:
