@@ -552,7 +552,7 @@ def test_a_number_after_the_dot_is_that_of_a_task_and_never_taken_for_that_of_a_
     assert naming.container(every, "2.5", lambda: dict(zip(every, tried.values(), strict=True))) == every[2]
 
 
-def test_a_name_of_several_applications_means_the_one_that_lives() -> None:
+def test_a_name_of_several_applications_means_the_one_that_lives_else_the_newest() -> None:
     def report(number: int, state: YarnApplicationState) -> ApplicationReport:
         return ApplicationReport(
             f"application_1_000{number}",
@@ -568,10 +568,10 @@ def test_a_name_of_several_applications_means_the_one_that_lives() -> None:
     assert naming._by_name([report(1, ended), report(2, lives)], "train") == "application_1_0002"
     assert naming._by_name([report(1, ended)], "train") == "application_1_0001"
     assert naming._by_name([report(1, ended)], "other") == "other"
-    for state in (ended, lives):
-        with pytest.raises(UsageError) as caught:
-            naming._by_name([report(1, state), report(2, state)], "train")
-        assert "application_1_0002" in caught.value.because
+    assert naming._by_name([report(2, ended), report(1, ended)], "train") == "application_1_0002"
+    with pytest.raises(UsageError) as caught:
+        naming._by_name([report(1, lives), report(2, lives), report(3, ended)], "train")
+    assert caught.value.because == "application_1_0001, application_1_0002"
 
 
 def test_called_yarn_it_prints_as_yarn_does(
@@ -639,7 +639,7 @@ def test_a_container_by_the_name_of_its_job(cli: Cli, cluster: Cluster) -> None:
     exact = cli("app", "status", "train.2", "-q")
     assert exact.out.split() == [app_id(3)], "an exact name of a job is that job"
     ambiguous = cli("container", "status", "train.1")
-    assert ambiguous.code == 2 and "is the name of 2 applications" in ambiguous.err
+    assert ambiguous.code == 2 and "is the name of 2 running applications" in ambiguous.err
 
 
 def test_help_says_from_when_the_time_of_a_job_counts(cli: Cli) -> None:

@@ -171,25 +171,26 @@ def owners(client: Client, given: Sequence[str]) -> list[str]:
 
 
 def _by_name(reports: Sequence[ApplicationReport], word: str) -> str:
-    """The full id of the application with this name, or of the only one that lives; the word where there is none.
+    """The full id of the application with this name: the one that lives, else the newest; the word where there is none.
 
-    Raises UsageError for several.
+    Raises UsageError where several live.
     """
     named = [one for one in reports if one.name == word]
-    living = [one for one in named if one.state not in FINAL_STATES]
-    found = [one.application_id for one in (living if len(named) > 1 and living else named)]
-    if len(found) > 1:
+    living = [one.application_id for one in named if one.state not in FINAL_STATES]
+    if len(living) > 1:
         raise UsageError(
-            f"{harmless(word)!r} is the name of {len(found)} applications; exactly one is needed",
-            because=_some(found),
+            f"{harmless(word)!r} is the name of {len(living)} running applications; exactly one is needed",
+            because=_some(living),
             hint="name one by its id, or `last`",
         )
-    return found[0] if found else word
+    if living:
+        return living[0]
+    return max((one.application_id for one in named), key=ApplicationId.parse, default=word)
 
 
 def by_names(client: Client, named: Sequence[str]) -> list[str]:
     """The words, ``NAME.2`` and ``application_…_0003.2`` replaced by ``3.2`` with this application's number, unless an
-    application is called so. Raises UsageError where several have the name."""
+    application is called so. Raises UsageError where several live ones have the name."""
     reports = cache(lambda: client.applications())
     found = []
     for word in named:
