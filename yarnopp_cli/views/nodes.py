@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from executor.hints import Any
 from executor.records import MIB, OpportunisticContainersStatus, Resource, ResourceUtilization
 
 from ..records.reports import NodeReport, NodeState
 from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun
 from .resources import others_document, resource_document
-from .text import megabytes, timestamp, vcores
+from .text import megabytes, short_megabytes, timestamp, vcores
 
 
 def queue_text(node: NodeReport) -> str:
@@ -81,6 +83,14 @@ def _utilization(measured: ResourceUtilization) -> str:
     return f"PMem:{measured.memory_bytes // MIB} MB, VCores:{measured.cpu:.2f}"
 
 
+def _memory(
+    key: str, title: str, value: Callable[[NodeReport], int], *, spare: int = 0
+) -> Column[NodeReport]:
+    return Column(
+        key, title, value, short=lambda node: short_megabytes(value(node)), kind=MEGABYTES, spare=spare
+    )
+
+
 COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("node", "NODE", lambda node: node.node_id, kind=ID),
     Column("state", "STATE", state_text, kind=STATE),
@@ -94,15 +104,15 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
         lambda node: node.paused,
         paused_text,
         kind=COUNT,
-        spare=3,
+        spare=7,
         ours=True,
     ),
-    Column("memG", "MEM G", lambda node: node.used.memory, kind=MEGABYTES),
-    Column("memO", "MEM O", lambda node: node.opportunistic.memory_used, kind=MEGABYTES),
-    Column("memory", "MEM", lambda node: node.total.memory, kind=MEGABYTES),
+    _memory("memG", "MEM G", lambda node: node.used.memory),
+    _memory("memO", "MEM O", lambda node: node.opportunistic.memory_used, spare=5),
+    _memory("memory", "MEM", lambda node: node.total.memory, spare=3),
     Column("vcoresG", "VC G", lambda node: node.used.vcores, kind=COUNT),
-    Column("vcoresO", "VC O", lambda node: node.opportunistic.vcores_used, kind=COUNT),
-    Column("vcores", "VC", lambda node: node.total.vcores, kind=COUNT),
+    Column("vcoresO", "VC O", lambda node: node.opportunistic.vcores_used, kind=COUNT, spare=6),
+    Column("vcores", "VC", lambda node: node.total.vcores, kind=COUNT, spare=4),
     Column("cpu", "CPU", lambda node: round(node.node_utilization.cpu, 2), _cores, kind=NUMBER, spare=2),
     Column("memUsed", "MEM USED", _measured_mb, _memory_text, kind=MEGABYTES, spare=1),
     Column("resources", "RESOURCES", lambda node: others_text(node), flexible=True, wide=True),
