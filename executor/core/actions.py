@@ -6,7 +6,7 @@ The middle layer of the ContainerScheduler: only its methods turn decisions into
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import chain
 
 from ..causes import Cause, CauseKind
@@ -171,7 +171,7 @@ class ContainerActions(ContainerBook):
         Where preemption may be in vain, no opportunistic container starts while a guaranteed one waits, as in YARN: it
         would be the next to be preempted in vain.
         """
-        head = next(self._in_turn(), self._guaranteed.head)
+        head = next(iter(self._in_turn()), self._guaranteed.head)
         if head is not None and (self._forces_guaranteed or self._tracker.fits_guaranteed(head.needed)):
             if self._devices.suffice(head.needed):
                 return head
@@ -219,7 +219,7 @@ class ContainerActions(ContainerBook):
         if self._recovering:
             return
         needed = NOTHING
-        for waiting in chain((None,), list(self._in_turn())):
+        for waiting in chain((None,), self._in_turn()):
             more = needed if waiting is None else needed + waiting.needed
             if not self._make_room(self._shortage(more), waiting) and waiting is not None:
                 break
@@ -229,13 +229,17 @@ class ContainerActions(ContainerBook):
         for paused in self._paused_guaranteed():
             self._make_room(self._shortage(needed + paused.needed), paused)
 
-    def _in_turn(self) -> Iterator[Container]:
+    def _in_turn(self) -> Iterable[Container]:
         """The guaranteed containers that wait, without those that lack a GPU or the like for which nothing is ended:
         they wait for the end of its holder, and those that need none pass them. For all else room can be made then.
         """
-        for waiting in self._guaranteed:
-            if not (self._keeps_others and waiting.needed.others and self._shortage(waiting.needed).others):
-                yield waiting
+        if not self._keeps_others:
+            return self._guaranteed
+        return [
+            waiting
+            for waiting in self._guaranteed
+            if not (waiting.needed.others and self._shortage(waiting.needed).others)
+        ]
 
     def _paused_guaranteed(self) -> list[Container]:
         """The guaranteed containers that wait to resume.
