@@ -45,7 +45,10 @@ def _cells(driver: Driver) -> set[str]:
 def test_the_row_of_an_event_is_said_in_full_below(size: tuple[int, int]) -> None:
     async def body(driver: Driver) -> None:
         await driver.press("5")
-        told = f"ContainerPreempted ran 4.0 s exit -102 on host1:45454 (room for container_…_000041) {LONG} 2025-12-10"
+        told = (
+            "ContainerPreempted ran 4.0 s exit -102 PREEMPTED on host1:45454 "
+            f"(room for container_…_000041) {LONG} 2025-12-10"
+        )
 
         def below() -> str:
             return " ".join("\n".join(driver.text.splitlines()[-3:-1]).split())
@@ -106,5 +109,6 @@ def test_a_jobs_summary_says_of_what_it_counts() -> None:
     )
     assert told == (
         "2 opportunistic, 0 guaranteed; 0 of them waited to be granted, 1 of them queued, "
-        "0 preempted, 0 shed, 0 promoted; waited 309 ms on average, 618 ms at most, from request to start"
+        "0 preempted, 0 given back by a full queue, 0 promoted; waited 309 ms on average, "
+        "618 ms at most, from request to start"
     )
