@@ -23,12 +23,14 @@ def paused_text(node: NodeReport) -> str:
     """How many containers of both types are paused on the node, and whether the load of other programs or the
     closed window is the cause. Neither pauses guaranteed ones.
     """
+    return f"{node.paused}{_paused_for(node)}"
+
+
+def _paused_for(node: NodeReport) -> str:
     status = node.opportunistic
     if not status.paused or node.guaranteed_paused:
-        return str(node.paused)
-    return (
-        f"{node.paused}{' (window)' if status.closed_until_ms else ' (load)' if status.host_is_busy else ''}"
-    )
+        return ""
+    return " (window)" if status.closed_until_ms else " (load)" if status.host_is_busy else ""
 
 
 def held_text(node: NodeReport) -> str:
@@ -235,7 +237,7 @@ def _others_lines(node: NodeReport) -> list[tuple[str, str]]:
 def _queued_text(node: NodeReport) -> str:
     """The queue, the paused containers, and until when no opportunistic container runs."""
     status, text = node.opportunistic, queue_text(node)
-    text += f", {paused_text(node)} paused" if node.paused else ""
+    text += f", {node.paused} paused{_paused_for(node)}" if node.paused else ""
     return text + (
         f", none runs before {timestamp(status.closed_until_ms)}" if status.closed_until_ms else ""
     )
@@ -265,7 +267,10 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Health-Report", node.health_report),
         ("Containers", f"{node.guaranteed_running} guaranteed, {opportunistic.running} opportunistic"),
         ("Queued", _queued_text(node)),
-        ("Queue-Limit", limit_text(node) + (f", {opportunistic.shed} shed" if opportunistic.shed else "")),
+        (
+            "Queue-Limit",
+            limit_text(node) + (f", {opportunistic.shed} given back" if opportunistic.shed else ""),
+        ),
         ("Queue-Wait", _wait_text(opportunistic)),
         ("Memory-Used", f"{used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),
         ("Memory-Capacity", f"{node.total.memory}MB"),
