@@ -107,5 +107,5 @@ def test_outside_the_window_opportunistic_containers_wait_and_guaranteed_ones_ru
         told = yopp("explain", waits).stdout
         assert "do not run before" in told and "the window for opportunistic containers is closed" in told
         there = yopp("explain", "45454").stdout
-        assert "do not run before" in there and ".1: it waits until then" in there
+        assert "do not run before" in there and ".c1: it waits until then" in there
         yopp("app", "kill", waits)

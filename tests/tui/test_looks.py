@@ -107,5 +107,6 @@ def test_a_jobs_summary_says_of_what_it_counts() -> None:
     )
     assert told == (
         "2 opportunistic, 0 guaranteed; 0 of them waited to be granted, 1 of them queued, "
-        "0 preempted, 0 shed, 0 promoted; waited 309 ms on average, 618 ms at most, from request to start"
+        "0 preempted, 0 given back by a full queue, 0 promoted; "
+        "waited 309 ms on average, 618 ms at most, from request to start"
     )
