@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from executor.linux.procfs import read_stat
 from yarnopp_cli.jobs.taskrecords import TaskRecords
 from yarnopp_cli.records.ids import ContainerId
 
@@ -371,6 +372,8 @@ def test_what_a_dead_masters_proxy_allocated_has_no_second_container_before_anyb
             os.kill(master, signal.SIGCONT)
             third = 3, 1, f"{_host()}:45455"
             wait_until(lambda: third in given(), what="its proxy has allocated a container there")
+            # It writes this down and sends the start in one turn of its loop, which is over once it sleeps.
+            wait_until(lambda: _is_asleep(master), what="the node was told to start it")
             _kill_master(application)
         wait_until(lambda: any(attempt == 2 for _, attempt, _ in given()), what="the next attempt goes on")
     wait_until(lambda: 3 in begun(), what="the node has begun what it was told to")
@@ -388,6 +391,11 @@ def _kill_rm(yopp: Yopp) -> None:
     pid = dict(_daemons(yopp))["rm"]
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: dict(_daemons(yopp)).get("rm", pid) != pid, what="the next one is there")
+
+
+def _is_asleep(pid: int) -> bool:
+    stat = read_stat(pid)
+    return stat is not None and stat.state == "S"
 
 
 def _masters(application: str) -> list[int]:
