@@ -56,16 +56,22 @@ def down(
 
 
 def may_end(session: Session) -> bool:
-    """Whether nothing would be lost, or the user agrees. Raises UsageError without a terminal."""
+    """Whether nothing would be lost, or the user agrees. Raises UsageError without a terminal.
+
+    Where no ResourceManager answers, the records of nodes and the stored state tell what would be lost.
+    """
+    from ...cluster.cleanup import live_records
+    from ...daemons.state_transfer import stored_applications
+
     if session.yes:
         return True
     try:
         with session.context.client() as client:
             info = client.cluster_info(timeout=ANSWER_SECONDS)
+        live = info.containers_running + info.containers_queued + info.containers_paused
+        running, waiting = info.applications_running, info.applications_pending
     except YoppError:
-        return True  # an RM that does not answer cannot say what would be lost
-    live = info.containers_running + info.containers_queued + info.containers_paused
-    running, waiting = info.applications_running, info.applications_pending
+        live, (running, waiting) = len(live_records(session.run_dir)), stored_applications(session.run_dir)
     if not live and not running and not waiting:
         return True
     lost = [number_of(live, "container")] * (live > 0)

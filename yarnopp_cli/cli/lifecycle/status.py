@@ -92,7 +92,8 @@ def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
 
 def _lines(seen: ClusterStatus) -> list[str]:
     if seen.state == "stopped":
-        return ["stopped", f"  run directory {seen.run_dir.path}"]
+        stored = _stored_lines(seen)
+        return ["stopped", *stored, f"  run directory {seen.run_dir.path}"]
     info = seen.info
     head = seen.state
     if info is not None:
@@ -111,6 +112,16 @@ def _lines(seen: ClusterStatus) -> list[str]:
         lines.append(f"  {load_text(info)}")
     lines.append(f"  run directory {seen.run_dir.path}")
     return lines
+
+
+def _stored_lines(seen: ClusterStatus) -> list[str]:
+    """What a stopped cluster has stored; no line for nothing."""
+    from ...daemons.state_transfer import stored_applications
+
+    running, waiting = stored_applications(seen.run_dir)
+    if not running + waiting:
+        return []
+    return [f"  applications: {running} running, {waiting} waiting when it stopped; `yopp up` continues them"]
 
 
 def load_text(info: ClusterInfo) -> str:
