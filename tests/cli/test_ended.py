@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +54,13 @@ def test_without_a_cluster(cli: Cli, kept: None, command: str) -> None:
     for word, number in ((app_id(61), 61), ("61", 61), ("_0061", 61), ("nightly", 61), ("last", 62)):
         ended = ask(cli, command, word)
         assert (ended.code, app_id(number) in ended.out or command == "logs") == (code, True), word
+
+
+def test_one_that_wrote_nothing_is_known(cli: Cli, run_dir: Path) -> None:
+    keep(run_dir, 61, "nightly")
+    shutil.rmtree(run_dir / "state" / "logs")
+    ended = cli("logs", "nightly")
+    assert (ended.code, ended.out, ended.err) == (0, "", "no output\n")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

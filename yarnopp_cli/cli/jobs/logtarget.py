@@ -179,7 +179,8 @@ def _on_disk(
 ) -> Target:
     """The same among files. Raises ``error``, the answer of the cluster, if there are none."""
     known = applications_on_disk(log_dir)
-    if not known:
+    kept = run_dir.kept_histories()  # also of jobs that wrote nothing
+    if not known and not kept:
         raise error
     target = Target(masters_only=masters_only)
     every = {one: app for app in known for one in containers_on_disk(os.path.join(log_dir, app))}
@@ -192,7 +193,7 @@ def _on_disk(
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
         else:
-            if (app := ended_application(run_dir, word, known)) not in known:
+            if (app := ended_application(run_dir, word, known)) not in (*known, *kept):
                 raise ApplicationNotFoundError.of(word, missing)
             target.application_ids.append(app)
             target.directories[app] = os.path.join(log_dir, app)
