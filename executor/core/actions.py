@@ -166,12 +166,12 @@ class ContainerActions(ContainerBook):
             self._waits.add(container.expected_wait, waited)
 
     def _next_to_start(self) -> Container | None:
-        """The first guaranteed container if it fits; else an opportunistic one that takes nothing from it.
+        """The first guaranteed container in turn if it fits; else an opportunistic one that takes nothing from it.
 
         Where preemption may be in vain, no opportunistic container starts while a guaranteed one waits, as in YARN: it
         would be the next to be preempted in vain.
         """
-        head = self._guaranteed.head
+        head = next(iter(self._in_turn()), self._guaranteed.head)
         if head is not None and (self._forces_guaranteed or self._tracker.fits_guaranteed(head.needed)):
             if self._devices.suffice(head.needed):
                 return head
@@ -219,7 +219,7 @@ class ContainerActions(ContainerBook):
         if self._recovering:
             return
         needed = NOTHING
-        for waiting in chain((None,), self._guaranteed):
+        for waiting in chain((None,), self._in_turn()):
             more = needed if waiting is None else needed + waiting.needed
             if not self._make_room(self._shortage(more), waiting) and waiting is not None:
                 break
@@ -228,6 +228,18 @@ class ContainerActions(ContainerBook):
             return
         for paused in self._paused_guaranteed():
             self._make_room(self._shortage(needed + paused.needed), paused)
+
+    def _in_turn(self) -> Iterable[Container]:
+        """The guaranteed containers that wait, without those that lack a GPU or the like for which nothing is ended:
+        they wait for the end of its holder, and those that need none pass them. For all else room can be made then.
+        """
+        if not self._keeps_others:
+            return self._guaranteed
+        return [
+            waiting
+            for waiting in self._guaranteed
+            if not (waiting.needed.others and self._shortage(waiting.needed).others)
+        ]
 
     def _paused_guaranteed(self) -> list[Container]:
         """The guaranteed containers that wait to resume.
@@ -298,7 +310,7 @@ class ContainerActions(ContainerBook):
 
         Nothing is changed. It is the plan that ``_make_room`` carries out, for the same shortage.
         """
-        needed = self._guaranteed.needed
+        needed = sum((one.needed for one in self._in_turn()), NOTHING)
         if self._recovering or self._shortage(needed) != NOTHING:
             return []  # those that wait already come first, and room cannot be made for them
         can_pause = self._settings.use_pause_for_preemption

@@ -599,6 +599,7 @@ def test_containers_of_the_newest_application_and_names_of_applications(cli: Cli
     assert (
         naming.is_container("last.2") and naming.is_container("last.2-5") and not naming.is_container("last")
     )
+    assert naming.container(every, "last.c2") == every[1] and naming.is_container("1.c2-c3")
     assert not naming.is_container("train_20260131") and not naming.is_container("20260131-train_000123")
     assert all(
         map(naming.is_container, ("_000002", "01_000002", "…01_000002", "e17_1_0002_01_000002", "000002"))
@@ -609,7 +610,23 @@ def test_containers_of_the_newest_application_and_names_of_applications(cli: Cli
     assert missing.code == 66 and "no application no-such-name" in missing.err
 
 
-def test_a_name_of_several_applications_means_the_one_that_lives() -> None:
+def test_a_number_after_the_dot_is_that_of_a_task_and_never_taken_for_that_of_a_container(
+    cli: Cli, cluster: Cluster
+) -> None:
+    cluster.applications = [application(1), application(2)]
+    tried = {1: 5, 2: 10, 3: 5, 4: 15}  # task 5 was tried again, in container 3
+    cluster.containers = [replace(container(2, number), task=task) for number, task in tried.items()]
+    for word, number in (("2.5", 3), ("last.10", 2), ("2.c1", 1), ("last.c4", 4), ("10", 2)):
+        assert cli("container", "status", word, "-q").out == f"{container_id(2, number)}\n"
+    assert cli("container", "status", "2.1-10", "-q").out.split() == [container_id(2, 3), container_id(2, 2)]
+    assert cli("container", "status", "2.c1-c2", "-q").out.split() == [container_id(2, 1), container_id(2, 2)]
+    wrong = cli("container", "kill", "last.2")
+    assert wrong.code == 66 and "no task has this number; 2.c2 is the container with this number" in wrong.err
+    every = [one.container_id for one in cluster.containers]
+    assert naming.container(every, "2.5", lambda: dict(zip(every, tried.values(), strict=True))) == every[2]
+
+
+def test_a_name_of_several_applications_means_the_one_that_lives_else_the_newest() -> None:
     def report(number: int, state: YarnApplicationState) -> ApplicationReport:
         return ApplicationReport(
             f"application_1_000{number}",
@@ -625,10 +642,10 @@ def test_a_name_of_several_applications_means_the_one_that_lives() -> None:
     assert naming._by_name([report(1, ended), report(2, lives)], "train") == "application_1_0002"
     assert naming._by_name([report(1, ended)], "train") == "application_1_0001"
     assert naming._by_name([report(1, ended)], "other") == "other"
-    for state in (ended, lives):
-        with pytest.raises(UsageError) as caught:
-            naming._by_name([report(1, state), report(2, state)], "train")
-        assert "application_1_0002" in caught.value.because
+    assert naming._by_name([report(2, ended), report(1, ended)], "train") == "application_1_0002"
+    with pytest.raises(UsageError) as caught:
+        naming._by_name([report(1, lives), report(2, lives), report(3, ended)], "train")
+    assert caught.value.because == "application_1_0001, application_1_0002"
 
 
 def test_called_yarn_it_prints_as_yarn_does(
@@ -696,7 +713,7 @@ def test_a_container_by_the_name_of_its_job(cli: Cli, cluster: Cluster) -> None:
     exact = cli("app", "status", "train.2", "-q")
     assert exact.out.split() == [app_id(3)], "an exact name of a job is that job"
     ambiguous = cli("container", "status", "train.1")
-    assert ambiguous.code == 2 and "is the name of 2 applications" in ambiguous.err
+    assert ambiguous.code == 2 and "is the name of 2 running applications" in ambiguous.err
 
 
 def test_help_says_from_when_the_time_of_a_job_counts(cli: Cli) -> None:

@@ -11,7 +11,13 @@ from typing import Any
 
 import pytest
 
-from executor.records import ContainerState, ExecutionType, Resource
+from executor.causes import Cause, CauseKind
+from executor.records import (
+    ContainerState,
+    ExecutionType,
+    OpportunisticContainersStatus,
+    Resource,
+)
 from yarnopp_cli.cli.frame import output
 from yarnopp_cli.cli.frame.options import BadValueError, duration, size_mb
 from yarnopp_cli.cli.frame.output import OutputClosedError, Printer
@@ -20,9 +26,11 @@ from yarnopp_cli.records.reports import (
     ApplicationReport,
     ContainerReport,
     FinalApplicationStatus,
+    NodeReport,
+    NodeState,
     YarnApplicationState,
 )
-from yarnopp_cli.views import applications, containers
+from yarnopp_cli.views import applications, containers, nodes
 from yarnopp_cli.views.columns import NUMBER, Column, default_columns
 
 LONG = "application_1765400000000_0001"
@@ -272,7 +280,35 @@ def test_a_narrow_terminal_leaves_out_what_can_be_spared_and_says_so(
     assert titles(40) == ["ID", "NAME"]
     assert capsys.readouterr().err == "no room for COUNT: -o wide shows all\n"
     assert titles(35) == titles(10) == ["ID"], "ids stay whole"
+    silent = (COLUMNS[0], replace(COLUMNS[1], spare=1), replace(COLUMNS[2], value=lambda one: 0, spare=2))
+    assert titles(40, columns=silent) == ["ID", "NAME"], "what says nothing goes first"
     assert titles(10, whole=True) == titles(10, form="wide") == ["ID", "NAME", "COUNT"]
+
+
+def test_eighty_columns_show_which_nodes_have_paused_containers_and_which_task_a_container_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Before the totals of a node, and before where a container is and how long it has run."""
+    status = OpportunisticContainersStatus(running=1, paused=2, lent_vcores=-1, queued=1, memory_used=1024)
+    node = NodeReport(
+        "workstation7:45454", NodeState.RUNNING, "", total=Resource(128 << 10, 16), num_containers=1,
+        used=Resource(4096, 8), opportunistic=status,
+    )  # fmt: skip
+    container = ContainerReport(
+        "container_1795333996006_1001_01_000002", "application_1795333996006_1001", "workstation:45454",
+        ExecutionType.OPPORTUNISTIC, Resource(512, 1), state=ContainerState.PAUSED, command=("sleep", "1" * 40),
+        cause=Cause(CauseKind.MAKE_ROOM, for_container="c"), started_at_ms=1000, task=1_000_000, position=1000,
+    )  # fmt: skip
+    for row, columns, needed in (
+        (node, nodes.COLUMNS, "PAUSED"),
+        (container, containers.columns(10**9), "TASK"),
+    ):
+        stream = Terminal()
+        monkeypatch.setattr("sys.stdout", stream)
+        monkeypatch.setenv("COLUMNS", "80")
+        shown = default_columns(columns, wide=False)
+        Printer(color="never").listing([row], shown, documents=list, document=dict, identity=str)
+        assert needed in stream.text().splitlines()[0].split()
 
 
 @pytest.mark.parametrize("cells", [80, 100, 120, 200])
@@ -304,9 +340,10 @@ def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPa
         title, line = stream.text().splitlines()
         assert max(len(title), len(line)) <= cells
         assert line.split()[0] in (
-            "1.2" if cells < 200 else container.container_id,
+            "1.c2" if cells < 200 else container.container_id,
             application.application_id,
         )
-        assert row is application or {"NODE", "TIME", "EXIT", "TASK"} <= set(title.split())
+        assert row is application or {"NODE", "TIME"} <= set(title.split())
+        assert row is not preempted or {"EXIT", "TASK"} <= set(title.split())
         assert ("KILLED" if row is preempted else "RUNNING") in line
         assert cells < 200 or title.split() == " ".join(column.title for column in shown).split()

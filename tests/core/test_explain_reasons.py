@@ -56,7 +56,7 @@ def test_no_vcores_for_a_guaranteed_ask_says_who_has_them_and_when() -> None:
     reason = only(found, ReasonCode.NO_VCORES)
     assert (reason.resource, reason.needs, reason.free, reason.total) == ("vcores", 1, 0, 2)
     assert reason.by == tuple(one.id for one in held)
-    assert "h1:1 has promised 2 of 2 vcores to 2 guaranteed containers (oldest 1.1, for 5.0 s)" in (
+    assert "h1:1 has promised 2 of 2 vcores to 2 guaranteed containers (oldest 1.c1, for 5.0 s)" in (
         told(found)
     )
     # The two end after 5 s more; of the three, two start then and the last 2 s later.
@@ -333,7 +333,7 @@ def test_the_rest_of_the_machine_is_busy() -> None:
     assert "Start time unknown: it depends on other programs." in told(found)
     assert commands(found)[0].startswith("yopp container promote"), "pressure pauses no guaranteed one"
     assert codes(explain_node(sight, NOW)) == ["PRESSURE"]
-    assert "First in its queue is 1.1: it waits until that is over." in told(explain_node(sight, NOW))
+    assert "First in its queue is 1.c1: it waits until that is over." in told(explain_node(sight, NOW))
     stalls = replace(pressed, opportunistic=replace(pressed.opportunistic, lent_vcores=0, lent_memory=-4096))
     only_memory = "busy: 0 MB of memory are left to opportunistic containers."
     assert only_memory in told(explain_container(one, NodeSnapshot(stalls, [one]), NOW))

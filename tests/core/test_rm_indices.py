@@ -104,7 +104,7 @@ class Rebuilt:
         self._shares, self._total, self._turn = shares, total, 0
         self._users: list[tuple[float, int, str]] = []
         self._turn_of: dict[str, int] = {}
-        self._of: dict[str, list[tuple[float, int, RMAppAttempt]]] = {}
+        self._of: dict[str, list[tuple[tuple[float, int], int, RMAppAttempt]]] = {}
         for attempt in attempts:
             self._enter(attempt)
             if attempt.app.user not in self._turn_of:
@@ -143,8 +143,8 @@ def test_turns_are_those_of_a_rotation_made_anew(
     users: list[str], rounds: list[tuple[int, int, bool]]
 ) -> None:
     cluster, attempts = Cluster(), []  # without a node all of them wait
-    for user in users:
-        master = cluster.master(as_user=user)
+    for number, user in enumerate(users):
+        master = cluster.master(as_user=user, priority=number % 3)
         master.allocate(asks(3, ONE, OPPORTUNISTIC))
         attempts.append(cluster.context.live[master.app_id].attempt)
     waiting, shares, total = cluster.context.opportunistic_waiting, cluster.context.shares, Resource(1000, 9)

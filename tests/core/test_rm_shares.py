@@ -81,6 +81,22 @@ def test_g12_applications_of_one_user_share_by_one_plus_their_priority() -> None
     assert {name: len(mine) for name, mine in held.items()} == {"plain": 3, "urgent": 9}
 
 
+def test_g12_where_nothing_is_held_the_greater_priority_goes_first() -> None:
+    """One place that becomes free again and again, as while a guaranteed container waits for more."""
+    cluster = Cluster()
+    masters = {"plain": cluster.master(), "urgent": cluster.master(priority=9)}
+    for master in masters.values():
+        master.allocate(asks(3, ONE, OPPORTUNISTIC))
+    waiting, total = cluster.context.opportunistic_waiting, Resource(1000, 2)
+    order = []
+    for _ in range(3):
+        attempt = waiting.begin(total).take()
+        assert attempt is not None
+        waiting.served(attempt)
+        order.append(attempt.app.id)
+    assert order == [masters["urgent"].app_id] * 3
+
+
 def test_g12_places_in_queues_are_shared_too() -> None:
     cluster = Cluster()
     masters = {"ada": cluster.master(), "bob": cluster.master(as_user="bob")}

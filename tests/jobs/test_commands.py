@@ -161,8 +161,10 @@ def test_who_waited_and_for_how_long() -> None:
         JobSummary(opportunistic=9, preempted=3, shed=2),
         JobSummary(opportunistic=9, preempted=1, shed=1),
     )
-    assert progress.summary_line(both).endswith(", 1 preempted and 2 shed and requested again")
-    assert progress.summary_line(shed).endswith(", 1 shed and requested again")
+    assert progress.summary_line(both).endswith(
+        ", 1 preempted and 2 given back by a full queue and requested again"
+    )
+    assert progress.summary_line(shed).endswith(", 1 given back by a full queue and requested again")
     retried = JobSummary(opportunistic=9, retried=2)
     assert progress.summary_line(retried).endswith(", 0 preempted, 2 failed and tried again")
     assert "0 queued, 0 preempted" in progress.summary_line(JobSummary(guaranteed=1), always=True)

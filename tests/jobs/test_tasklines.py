@@ -225,6 +225,10 @@ def test_columns_are_values_that_go_along_with_each_other(lines: Path) -> None:
     both = sweep_of(["echo", ":::", "1,3", "2;4", ":::+", "a,b", "c,d"], colsep="(,)|;").sweep
     assert both == Sweep((("1", "2"), ("3", "4"), ("a", "c"), ("b", "d")), linked=(1, 2, 3))
     assert sweep_of(["echo", ":::", "ab"], colsep="x*").sweep == Sweep((("ab",),))
+    shorter = refused("echo", ":::", "a", "b", ":::+", "c")
+    assert shorter.message == "1 value cannot go along with 2", (
+        "neither repeated nor left out, as in parallel"
+    )
     lines.write_text("1,2\n1,2,3\n")
     uneven = refused("echo", file=lines, colsep=",")
     assert uneven.message == f"line 2 of {lines} has 3 columns" and "has 2" in uneven.because

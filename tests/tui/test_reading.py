@@ -387,7 +387,7 @@ def test_who_would_give_way_is_named_with_its_application() -> None:
         go_to(table(driver), container_id(1, 2))
         await driver.press("P")
         asked = driver.app.screen
-        assert isinstance(asked, Confirm) and "kill container 2.6." in asked.effect
+        assert isinstance(asked, Confirm) and "kill container 2.c6." in asked.effect
 
     drive(body, source=source)
 

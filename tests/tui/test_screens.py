@@ -94,11 +94,11 @@ def test_the_execution_type_is_the_first_thing_that_a_detail_says() -> None:
 @pytest.mark.parametrize(
     ("key", "action", "number", "words"),
     [
-        ("ctrl+k", "kill", 6, ("Kill container 1.6", "opportunistic", "Its work is lost")),
-        ("f9", "kill", 2, ("Kill container 1.2", "No work is lost")),
-        ("P", "promote", 6, ("Promote container 1.6", "It runs already: nothing is preempted")),
-        ("P", "promote", 2, ("To make room, its node will kill container 1.6.",)),
-        ("D", "demote", 1, ("Demote container 2.1", "is preempted")),
+        ("ctrl+k", "kill", 6, ("Kill container 1.c6", "opportunistic", "Its work is lost")),
+        ("f9", "kill", 2, ("Kill container 1.c2", "No work is lost")),
+        ("P", "promote", 6, ("Promote container 1.c6", "It runs already: nothing is preempted")),
+        ("P", "promote", 2, ("To make room, its node will kill container 1.c6.",)),
+        ("D", "demote", 1, ("Demote container 2.c1", "is preempted")),
     ],
 )
 def test_what_loses_work_asks_first_and_says_what_follows(

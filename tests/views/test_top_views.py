@@ -141,10 +141,10 @@ def test_who_gives_way_for_a_promotion_is_what_the_nodes_have_told() -> None:
     gives_way = {container_id(1, 13): "kill", container_id(1, 11): "kill"}
     picture = Picture(NOW, cluster().info, (full,), (*running, waits), gives_way=gives_way)
     told = consequences.promote([waits], picture)
-    assert "will kill container 1.13 and container 1.11" in told and "1.12" not in told
+    assert "will kill container 1.c13 and container 1.c11" in told and "1.c12" not in told
     both = dataclasses.replace(picture, gives_way={container_id(1, 13): "pause", container_id(1, 11): "kill"})
     told = consequences.promote([waits], both)
-    assert "will pause container 1.13." in told and "will kill container 1.11." in told
+    assert "will pause container 1.c13." in told and "will kill container 1.c11." in told
     big = dataclasses.replace(waits, resource=Resource(512, 9))
     told = consequences.promote([big], dataclasses.replace(picture, containers=(*running, big)))
     assert "waits until a guaranteed container ends" in told and "To make room" not in told
@@ -155,7 +155,7 @@ def test_what_killing_costs_is_said() -> None:
     queued, running = container(1, 2), container(1, 6)
     assert "No work is lost" in consequences.kill_containers([queued], picture)
     told = consequences.kill_containers([running], picture)
-    assert told.startswith("Kill container 1.6 (opportunistic, running 45s, of application _0001)?")
+    assert told.startswith("Kill container 1.c6 (opportunistic, running 45s, of application _0001)?")
     assert "Its work is lost" in told
     both = consequences.kill_containers([queued, running], picture)
     assert both.startswith("Kill 2 containers (1 has run): ")

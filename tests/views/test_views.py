@@ -193,6 +193,7 @@ def test_a_paused_container_counts_as_paused_whatever_its_type() -> None:
     assert "(4 running, 1 queued, 2 paused)" in drain(report)
     only = dataclasses.replace(report, guaranteed_paused=0)
     assert nodes.paused_text(only) == "1 (load)", "the load pauses no guaranteed container"
+    assert dict(nodes.fields(only))["Queued"] == "1/10, 1 paused (load)"
 
 
 def test_an_event_is_one_line_whatever_the_names_hold() -> None:

@@ -148,7 +148,9 @@ def future_of(
         if not one.is_am and usual.ms and not beyond(one, usual, now_ms):
             ran = ran_ms(one, now_ms)
             left = 0 if one.state is ContainerState.KILLING else remaining(expected.ms, ran)
-            ends.append(Running(left, one.resource, _Tag(one.container_id, expected, ran > usual.ms)))
+            # What only says how long it has run already is no reason to expect its end now.
+            basis = expected if left else usual
+            ends.append(Running(left, one.resource, _Tag(one.container_id, basis, ran > usual.ms)))
     for one in line:
         expected = durations.of(one)
         known = bool(expected.ms) and not one.is_am

@@ -19,6 +19,8 @@ from ..records.reports import GONE, ContainerReport, NodeReport, NodeState
 from .snapshot import NodeSnapshot, holders_of, queue_limit, unpromised
 
 Amounts = tuple[Resource, Resource, Resource]
+KEPT = "yopp.nodemanager.paused-resources = keep"
+"""The setting by which guaranteed containers wait for the devices of opportunistic ones."""
 MOST_NAMED = 20
 """A reason names at most this many ids."""
 
@@ -72,12 +74,25 @@ def why_queued(report: ContainerReport, here: NodeSnapshot, ahead: int) -> list[
     if (never := never_here(report, here)) is not None:
         return [never]
     reasons = _shortages(report.resource, here, [*here.running, *here.paused])
+    if report.execution_type is ExecutionType.GUARANTEED:
+        reasons = [replace(one, detail=KEPT) if _is_kept(one, here) else one for one in reasons]
     if not reasons:
         reasons = _machine_busy(report.resource, here, report.execution_type)
     if ahead:
         before = _ids(here.queued[:ahead])
         reasons.append(Reason(ReasonKind.BEHIND, CONTAINERS, 1, 0, len(here.queued), before, number=ahead))
     return [*reasons, *unusable(here.node)]
+
+
+def _is_kept(short: Reason, here: NodeSnapshot) -> bool:
+    """Whether opportunistic containers that are not being ended hold the countable resource that a guaranteed one
+    lacks: nodes end them at once, unless they are told to leave them their devices."""
+    return short.resource not in (VCORES, MEMORY) and any(
+        one.execution_type is ExecutionType.OPPORTUNISTIC
+        and one.state is not ContainerState.KILLING
+        and _of(one.resource, short.resource)
+        for one in (*here.running, *here.paused)
+    )
 
 
 def _shortages(needs: Resource, here: NodeSnapshot, keep_memory: Sequence[ContainerReport]) -> list[Reason]:

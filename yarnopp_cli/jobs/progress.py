@@ -17,7 +17,7 @@ from ..records.reports import (
     JobSummary,
     YarnApplicationState,
 )
-from ..views.applications import counts_text, diagnostics_text, pauses_text
+from ..views.applications import SHED, counts_text, diagnostics_text, pauses_text
 from ..views.text import number_of
 
 SHOWN_FAILURES = 10
@@ -68,7 +68,7 @@ def _counted(tally: Tally) -> dict[str, int]:
     paused = min(tally.paused, counts["running"])
     ordered = {"running": counts.pop("running") - paused, "paused": paused, **counts}
     shed = tally.noted["shed"]
-    return {**ordered, "preempted": tally.noted["preempted"] - shed, "shed": shed}
+    return {**ordered, "preempted": tally.noted["preempted"] - shed, SHED: shed}
 
 
 class Pace:
@@ -164,7 +164,7 @@ def summary_line(summary: JobSummary, *, always: bool = False) -> str:
         )
     else:
         parts.append("0 queued")
-    again = {"preempted": summary.preempted - summary.shed, "shed": summary.shed}
+    again = {"preempted": summary.preempted - summary.shed, SHED: summary.shed}
     told_again = [f"{number} {word}" for word, number in again.items() if number]
     parts.append(f"{' and '.join(told_again)} and requested again" if told_again else "0 preempted")
     if summary.retried:

@@ -72,8 +72,10 @@ COMMON = (
 IDS: tuple[Block, ...] = (
     Paragraph(
         """An ID is any of these: YARN's full id; `last`, the newest, but none of `run --on-end`; a number (`3`
-        is application 3, `3.2` container 2 of application 3, `45455` the node of that port); the name of an
-        application (`train`, or `train.2` for its container 2); or a suffix (`_0003`) that no other id has."""
+        is application 3, `3.2` the newest container of its task 2, `3.c2` its container 2, `45455` the node of that
+        port); the name of an application (`train`, or `train.2` for its task 2; of several, the one that runs, else
+        the newest); or a suffix (`_0003`) that no other id has. The column TASK of `yopp ps` shows the numbers of
+        tasks. In an application without them, such as one on a YARN cluster, `3.2` is container 2."""
     ),
     Paragraph(
         """A range names several, as far as they exist: `1-3,7`, `3.2-5`. `all` names everything that is running;

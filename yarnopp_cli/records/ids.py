@@ -114,18 +114,18 @@ def job_id(application_id: str) -> str:
 
 
 def dotted(container_id: str) -> str:
-    """The shortest form of a container id that a user can type: ``36.2``, container 2 of application 36. Text
-    that is no container id is returned unchanged.
+    """The shortest form of a container id that a user can type: ``36.c2``, container 2 of application 36
+    (``36.2`` is its task 2). Text that is no container id is returned unchanged.
     """
     parts = container_id.split("_")
     if len(parts) < 5 or not (parts[-3].isdecimal() and parts[-1].isdecimal()):
         return container_id
-    return ".".join(parts[place].lstrip("0") or "0" for place in (-3, -1))
+    return ".c".join(parts[place].lstrip("0") or "0" for place in (-3, -1))
 
 
 def short(identifier: str, of: str = "") -> str:
     """A container's id as used in a sentence about application ``of``: ``…_000009``; that of another
-    application's container as it can be typed: ``36.9``.
+    application's container as it can be typed: ``36.c9``.
     """
     parts = identifier.split("_")
     return "…_" + parts[-1] if of.split("_")[1:3] == parts[-4:-2] else dotted(identifier)

@@ -76,7 +76,7 @@ def _figures(numbers: dict[str, Any], nodes: int, *, ended: bool) -> Html:
         ("Took" if ended else "So far", span(numbers["elapsedMs"])),
         ("Containers", f"{numbers['ran']} ran of {numbers['containers']}"),
         ("Succeeded", outcomes["ok"]),
-        ("Preempted, shed", f"{outcomes['preempted']}, {outcomes['shed']}"),
+        ("Preempted, given back by a full queue", f"{outcomes['preempted']}, {outcomes['shed']}"),
         ("Waited since eligible: median, 95 %, longest", _spread(numbers["waitedSinceEligibleMs"])),
         ("Waited since submitted: median, 95 %, longest", _spread(numbers["waitedSinceSubmitMs"])),
         ("Ran (median)", span(numbers["ranMs"]["median"])),

@@ -332,13 +332,17 @@ def fields(app: ApplicationReport, now_ms: int) -> list[tuple[str, str]]:
     return lines
 
 
+SHED = "given back by a full queue"
+"""What people read for YARN's word, shed: it was in a node's queue, had not started, and is requested again."""
+
+
 def summary_text(summary: JobSummary) -> str:
     """The outcome of a job's containers, in one line."""
     mean = summary.wait_ms_total / summary.completed if summary.completed else 0
     return (
         f"{summary.opportunistic} opportunistic, {summary.guaranteed} guaranteed; "
         f"{summary.awaited} of them waited to be granted, {summary.queued} of them queued, "
-        f"{summary.preempted - summary.shed} preempted, {summary.shed} shed, {summary.promoted} promoted; "
+        f"{summary.preempted - summary.shed} preempted, {summary.shed} {SHED}, {summary.promoted} promoted; "
         f"waited {span(mean)} on average, {span(summary.wait_ms_max)} at most, from request to start"
         + (f"; {summary.retried} failed and tried again" if summary.retried else "")
         + (f"; {pauses_text(summary)}" if summary.paused else "")

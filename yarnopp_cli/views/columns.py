@@ -99,8 +99,8 @@ class Column(Record, Generic[T]):
     tables and tsv, if its kind does not give it. ``flexible`` columns may be shortened on a narrow terminal;
     ``short`` is the text of the cell in a table that is too wide for its terminal, before any column is left
     out. ``wide`` columns appear only with ``-o wide``, or when they are named; those with a number in
-    ``spare`` are left out where the terminal is too narrow, 1 first. ``ours``: only yopp has the column;
-    lists of a YARN cluster lack it.
+    ``spare`` are left out where the terminal is too narrow: first those that say nothing, then 1 first.
+    ``ours``: only yopp has the column; lists of a YARN cluster lack it.
     """
 
     key: str
@@ -143,13 +143,27 @@ def default_columns(columns: Iterable[Column[T]], *, wide: bool) -> tuple[Column
     return tuple(column for column in columns if wide or not column.wide)
 
 
-def that_fit(columns: Sequence[Column[T]], widths: Sequence[int], available: int, gap: int) -> list[int]:
-    """The indices of the columns shown in ``available`` cells, with their ``widths`` and ``gap`` cells
+NOTHING = frozenset(("", "-", "0"))
+"""The cells that say nothing."""
+
+
+def that_fit(
+    columns: Sequence[Column[T]],
+    cells: Sequence[Sequence[str]],
+    widths: Sequence[int],
+    available: int,
+    gap: int,
+) -> list[int]:
+    """The indices of the columns shown in ``available`` cells of the terminal, with their ``widths`` and ``gap`` cells
     between: as many spare columns as necessary are left out. If that is not enough, all the others are still
-    shown.
+    shown. ``cells`` are the texts of each column.
     """
     places = list(range(len(columns)))
-    for spared in sorted((one for one in places if columns[one].spare), key=lambda one: columns[one].spare):
+
+    def order(one: int) -> tuple[bool, int]:
+        return not NOTHING.issuperset(cells[one]), columns[one].spare
+
+    for spared in sorted((one for one in places if columns[one].spare), key=order):
         if sum(widths[one] for one in places) + gap * (len(places) - 1) <= available:
             break
         places.remove(spared)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from executor.hints import Any
 from executor.records import MIB, OpportunisticContainersStatus, Resource, ResourceUtilization
 
 from ..records.reports import NodeReport, NodeState
 from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun
 from .resources import others_document, resource_document
-from .text import megabytes, timestamp, vcores
+from .text import megabytes, short_megabytes, timestamp, vcores
 
 
 def queue_text(node: NodeReport) -> str:
@@ -21,12 +23,14 @@ def paused_text(node: NodeReport) -> str:
     """How many containers of both types are paused on the node, and whether the load of other programs or the
     closed window is the cause. Neither pauses guaranteed ones.
     """
+    return f"{node.paused}{_paused_for(node)}"
+
+
+def _paused_for(node: NodeReport) -> str:
     status = node.opportunistic
     if not status.paused or node.guaranteed_paused:
-        return str(node.paused)
-    return (
-        f"{node.paused}{' (window)' if status.closed_until_ms else ' (load)' if status.host_is_busy else ''}"
-    )
+        return ""
+    return " (window)" if status.closed_until_ms else " (load)" if status.host_is_busy else ""
 
 
 def held_text(node: NodeReport) -> str:
@@ -81,6 +85,14 @@ def _utilization(measured: ResourceUtilization) -> str:
     return f"PMem:{measured.memory_bytes // MIB} MB, VCores:{measured.cpu:.2f}"
 
 
+def _memory(
+    key: str, title: str, value: Callable[[NodeReport], int], *, spare: int = 0
+) -> Column[NodeReport]:
+    return Column(
+        key, title, value, short=lambda node: short_megabytes(value(node)), kind=MEGABYTES, spare=spare
+    )
+
+
 COLUMNS: tuple[Column[NodeReport], ...] = (
     Column("node", "NODE", lambda node: node.node_id, kind=ID),
     Column("state", "STATE", state_text, kind=STATE),
@@ -94,15 +106,15 @@ COLUMNS: tuple[Column[NodeReport], ...] = (
         lambda node: node.paused,
         paused_text,
         kind=COUNT,
-        spare=3,
+        spare=7,
         ours=True,
     ),
-    Column("memG", "MEM G", lambda node: node.used.memory, kind=MEGABYTES),
-    Column("memO", "MEM O", lambda node: node.opportunistic.memory_used, kind=MEGABYTES),
-    Column("memory", "MEM", lambda node: node.total.memory, kind=MEGABYTES),
+    _memory("memG", "MEM G", lambda node: node.used.memory),
+    _memory("memO", "MEM O", lambda node: node.opportunistic.memory_used, spare=5),
+    _memory("memory", "MEM", lambda node: node.total.memory, spare=3),
     Column("vcoresG", "VC G", lambda node: node.used.vcores, kind=COUNT),
-    Column("vcoresO", "VC O", lambda node: node.opportunistic.vcores_used, kind=COUNT),
-    Column("vcores", "VC", lambda node: node.total.vcores, kind=COUNT),
+    Column("vcoresO", "VC O", lambda node: node.opportunistic.vcores_used, kind=COUNT, spare=6),
+    Column("vcores", "VC", lambda node: node.total.vcores, kind=COUNT, spare=4),
     Column("cpu", "CPU", lambda node: round(node.node_utilization.cpu, 2), _cores, kind=NUMBER, spare=2),
     Column("memUsed", "MEM USED", _measured_mb, _memory_text, kind=MEGABYTES, spare=1),
     Column("resources", "RESOURCES", lambda node: others_text(node), flexible=True, wide=True),
@@ -225,7 +237,7 @@ def _others_lines(node: NodeReport) -> list[tuple[str, str]]:
 def _queued_text(node: NodeReport) -> str:
     """The queue, the paused containers, and until when no opportunistic container runs."""
     status, text = node.opportunistic, queue_text(node)
-    text += f", {paused_text(node)} paused" if node.paused else ""
+    text += f", {node.paused} paused{_paused_for(node)}" if node.paused else ""
     return text + (
         f", none runs before {timestamp(status.closed_until_ms)}" if status.closed_until_ms else ""
     )
@@ -255,7 +267,10 @@ def fields(node: NodeReport) -> list[tuple[str, str]]:
         ("Health-Report", node.health_report),
         ("Containers", f"{node.guaranteed_running} guaranteed, {opportunistic.running} opportunistic"),
         ("Queued", _queued_text(node)),
-        ("Queue-Limit", limit_text(node) + (f", {opportunistic.shed} shed" if opportunistic.shed else "")),
+        (
+            "Queue-Limit",
+            limit_text(node) + (f", {opportunistic.shed} given back" if opportunistic.shed else ""),
+        ),
         ("Queue-Wait", _wait_text(opportunistic)),
         ("Memory-Used", f"{used.memory}MB guaranteed, {opportunistic.memory_used}MB opportunistic"),
         ("Memory-Capacity", f"{node.total.memory}MB"),

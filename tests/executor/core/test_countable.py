@@ -183,6 +183,22 @@ def test_under_pausing_the_holder_is_left_if_that_is_set(policy: str) -> None:
     assert world.states("newer", "g") == ["RUNNING", "RUNNING"]
 
 
+@pytest.mark.parametrize("policy", ["MINIMAL", "LEAST_WORK_LOST"])
+def test_one_that_waits_for_a_kept_gpu_does_not_delay_guaranteed_ones_that_need_none(policy: str) -> None:
+    world = a_world(
+        of(4096, 2, gpus=2), use_pause_for_preemption=True, paused_resources="keep", preemption_policy=policy
+    )
+    arrive(world, "older", of(gpus=1))
+    arrive(world, "holder", of(gpus=1))
+    arrive(world, "g", of(gpus=1), G)
+    arrive(world, "cpu", of(), G)
+    assert world.states("older", "holder", "g", "cpu") == ["RUNNING", "PAUSED", "SCHEDULED", "RUNNING"]
+    world.exit("older")
+    assert world.state("g") is ContainerState.RUNNING
+    world.exit("cpu")
+    assert world.states("holder", "g") == ["RUNNING", "RUNNING"]
+
+
 @pytest.mark.parametrize("policy", ["FIFO", "FIFO_BACKFILL"])
 @pytest.mark.parametrize("vcores", [1, 8])
 def test_a_paused_holder_that_is_left_goes_on_so_that_its_gpu_comes_back(policy: str, vcores: int) -> None:

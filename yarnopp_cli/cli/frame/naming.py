@@ -1,7 +1,8 @@
 """Resolves ids of applications, containers and nodes: full ids, ``last``, unique suffixes, ``-`` for stdin.
 
-``3`` is the application (or container) with that number, ``3.2`` application 3's container 2, ``last.2`` the newest
-one's, ``NAME.2`` that of the application with this name, ``_0003`` whatever ends so, and another word the application
+``3`` is the application (or container) with that number, ``3.2`` the newest container of application 3's task 2, or
+its container 2 if its tasks have no numbers, ``3.c2`` its container 2 in any case; ``last.2`` that of the newest
+application, ``NAME.2`` of the one with this name, ``_0003`` whatever ends so, and another word the application
 of that name; ``1-3,7`` and ``3.2-5`` are the existing ones of these numbers, ``all`` means all live ones. A word
 without a match is exit 66; a word with several matches is exit 2 and lists them.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from executor.hints import TYPE_CHECKING, TypeVar
@@ -26,7 +27,7 @@ from ...errors import (
     YoppError,
 )
 from ...records import client_protocol as rm
-from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId, application_of
+from ...records.ids import ApplicationAttemptId, ApplicationId, ContainerId, application_of, dotted
 from ...records.reports import FINAL_STATES
 from ...views.containers import is_live
 from ...views.text import harmless, number_of
@@ -39,14 +40,14 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ALL = "all"
-_DOTTED = pattern(r"(?:(\d+)\.)?(\d+)", re.ASCII)
-_RANGE = pattern(r"(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)", re.ASCII)
-_NUMBERS = pattern(r"[\d.,-]*\d,[\d.,-]*\d", re.ASCII)
-_OF_LAST = pattern(r"last\.(\d+(?:-\d+)?)", re.ASCII)
-_OF_NAMED = pattern(r"(.+)\.(\d+(?:-\d+)?)", re.ASCII)
+_DOTTED = pattern(r"(?:(\d+)\.(c?))?(\d+)", re.ASCII)
+_RANGE = pattern(r"(?:(\d+)\.(c?))?(\d+)-(?:(\d+)\.\2|\2)?(\d+)", re.ASCII)
+_NUMBERS = pattern(r"(?:[\d.-]|\.c)*\d,(?:[\d.,-]|\.c)*\d", re.ASCII)
+_OF_LAST = pattern(r"last\.(c?\d+(?:-\d+)?)", re.ASCII)
+_OF_NAMED = pattern(r"(.+)\.(c?\d+(?:-\d+)?)", re.ASCII)
 _YARNS_DIGITS = pattern(r"(?:…?e?[\d_]*_)?\d{6,}", re.ASCII)
 """The end of a container's id, which no name of a job (``train_20260131``) is taken for."""
-_IDENTIFYING = pattern(r"last|all|[\d._…-]+|(?:application|appattempt|container)_.*", re.ASCII)
+_IDENTIFYING = pattern(r"last|all|[\d._…-]+|\d+\.c[\d.c-]+|(?:application|appattempt|container)_.*", re.ASCII)
 """Words that are never names."""
 ON_END = "on-end"
 """The tag of an application of ``run --on-end``."""
@@ -96,11 +97,13 @@ def _number(identifier: str) -> int:
 
 class _Kind(Record):
     """What can be named: the error for what is missing, the full id that a word says by itself ("" for none), and the
-    numbers of an id (of its application, or None; its own)."""
+    numbers of an id (of its application, or None; its own). ``tasks`` are the numbers of the tasks of those ids that
+    have one."""
 
     missing: type[NotKnownError]
     full: Callable[[str], str]
     numbers: Callable[[str], tuple[int | None, int]]
+    tasks: Callable[[], Mapping[str, int]] = dict
 
     @property
     def name(self) -> str:
@@ -121,11 +124,18 @@ def _full_container(word: str) -> str:
 
 
 _APPLICATION = _Kind(ApplicationNotFoundError, _full_application, lambda one: (None, _number(one)))
-_CONTAINER = _Kind(
-    ContainerNotFoundError,
-    _full_container,
-    lambda one: (ContainerId.parse(one).application_id.id, _number(one)),
-)
+
+
+def _of_containers(tasks: Callable[[], Mapping[str, int]] = dict) -> _Kind:
+    return _Kind(
+        ContainerNotFoundError,
+        _full_container,
+        lambda one: (ContainerId.parse(one).application_id.id, _number(one)),
+        cache(tasks),
+    )
+
+
+_CONTAINER = _of_containers()
 _NODE = _Kind(NodeNotFoundError, lambda word: "", lambda one: (None, int(one.rpartition(":")[2])))
 
 
@@ -151,8 +161,8 @@ def _in_order(reports: Sequence[ApplicationReport]) -> list[str]:
 
 
 def owners(client: Client, given: Sequence[str]) -> list[str]:
-    """The full ids of the applications named; ``3.2``, ``last.2`` and ``NAME.2`` name that of a container. Raises as
-    ``applications`` and ``containers``."""
+    """The full ids of the applications named; ``3.2``, ``3.c2``, ``last.2`` and ``NAME.2`` name that of a
+    container. Raises as ``applications`` and ``containers``."""
     named: list[str] = []
     for word in by_names(client, words(given)):
         dotted = "." in word and is_container(word)
@@ -161,25 +171,26 @@ def owners(client: Client, given: Sequence[str]) -> list[str]:
 
 
 def _by_name(reports: Sequence[ApplicationReport], word: str) -> str:
-    """The full id of the application with this name, or of the only one that lives; the word where there is none.
+    """The full id of the application with this name: the one that lives, else the newest; the word where there is none.
 
-    Raises UsageError for several.
+    Raises UsageError where several live.
     """
     named = [one for one in reports if one.name == word]
-    living = [one for one in named if one.state not in FINAL_STATES]
-    found = [one.application_id for one in (living if len(named) > 1 and living else named)]
-    if len(found) > 1:
+    living = [one.application_id for one in named if one.state not in FINAL_STATES]
+    if len(living) > 1:
         raise UsageError(
-            f"{harmless(word)!r} is the name of {len(found)} applications; exactly one is needed",
-            because=_some(found),
+            f"{harmless(word)!r} is the name of {len(living)} running applications; exactly one is needed",
+            because=_some(living),
             hint="name one by its id, or `last`",
         )
-    return found[0] if found else word
+    if living:
+        return living[0]
+    return max((one.application_id for one in named), key=ApplicationId.parse, default=word)
 
 
 def by_names(client: Client, named: Sequence[str]) -> list[str]:
-    """The words, ``NAME.2`` and ``application_…_0003.2`` replaced by container 2 of this application, unless an
-    application is called so. Raises UsageError where several have the name."""
+    """The words, ``NAME.2`` and ``application_…_0003.2`` replaced by ``3.2`` with this application's number, unless an
+    application is called so. Raises UsageError where several live ones have the name."""
     reports = cache(lambda: client.applications())
     found = []
     for word in named:
@@ -242,7 +253,8 @@ def containers(
         named = [tasks[-1] if tasks and word == "last" else word for word in named]
         named = [_of_last(_CONTAINER, lambda: [one.container_id for one in of_jobs], word) for word in named]
     known = cache(lambda: [one.container_id for one in reports()])
-    return _named(_CONTAINER, known, named, live, changeable if every is not None else None)
+    kind = _of_containers(lambda: {one.container_id: one.task for one in reports() if one.task is not None})
+    return _named(kind, known, named, live, changeable if every is not None else None)
 
 
 def one_container(client: Client, word: str) -> str:
@@ -250,10 +262,14 @@ def one_container(client: Client, word: str) -> str:
     return _only(containers(client, [word]), word, _CONTAINER.name)
 
 
-def container(known: Iterable[str], word: str) -> str:
-    """The full id of the container that ``word`` means, among the ``known`` ids in order of allocation."""
+def container(known: Iterable[str], word: str, tasks: Callable[[], Mapping[str, int]] = dict) -> str:
+    """The full id of the container that ``word`` means, among the ``known`` ids in order of allocation; ``tasks`` are
+    the numbers of their tasks, where known."""
     ids = list(known)
-    return _one(_CONTAINER, lambda: ids, _of_last(_CONTAINER, lambda: ids, word))
+    if _OF_LAST.fullmatch(word) and ids:
+        # Of clusters that have ended: several may have an application of this number.
+        ids = [one for one in ids if application_of(one) == application_of(ids[-1])]
+    return _one(_of_containers(tasks), lambda: ids, _of_last(_CONTAINER, lambda: ids, word))
 
 
 def nodes(reports: Sequence[NodeReport], given: Sequence[str]) -> list[NodeReport]:
@@ -314,7 +330,7 @@ def things(client: Client, given: Sequence[str]) -> list[str]:
 
 
 def is_container(word: str) -> bool:
-    """Whether a word can only mean a container: a full id of one, its suffix in YARN's digits, or ``3.2``."""
+    """Whether a word can only mean a container: a full id of one, its suffix in YARN's digits, ``3.2``, ``3.c2``."""
     ranged = _RANGE.fullmatch(word)
     return bool(
         word.startswith("container_")
@@ -348,7 +364,8 @@ def _named(
         word = _of_last(kind, known, word)
         within = []
         if (bounds := _range(word)) is not None:
-            within = _within(kind, known(), *bounds)
+            app, first, last, own = bounds
+            within = _within(kind, known(), app, first, last, own=own)
         if within and narrowed is not None:
             within = narrowed(within)
         named += within or [_one(kind, known, word)]
@@ -356,17 +373,29 @@ def _named(
 
 
 def _of_last(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
-    """``last.2`` as container 2 of the newest application that has containers; any other word as it is."""
-    match = _OF_LAST.fullmatch(word) if kind is _CONTAINER else None
+    """``last.2`` as that of the newest application that has containers; any other word as it is."""
+    match = _OF_LAST.fullmatch(word) if kind.missing is ContainerNotFoundError else None
     if match is None or not (ids := known()):
         return word
     return f"{max(kind.numbers(one)[0] or 0 for one in ids)}.{match[1]}"
 
 
-def _within(kind: _Kind, ids: Sequence[str], app: int | None, first: int, last: int) -> list[str]:
-    """The ids with these numbers: of any application, or of that with the number ``app``."""
-    numbered = [(one, *kind.numbers(one)) for one in ids]
-    return [one for one, of, number in numbered if app in (None, of) and first <= number <= last]
+def _within(
+    kind: _Kind, ids: Sequence[str], app: int | None, first: int, last: int, *, own: bool = False
+) -> list[str]:
+    """The ids with these numbers: of any application, or of that with the number ``app``. In an application whose tasks
+    have numbers, these are meant, unless ``own``: of several containers of a task, the newest."""
+    by_app: dict[int | None, list[tuple[int, str]]] = {}
+    for one in ids:
+        of, number = kind.numbers(one)
+        if app in (None, of):
+            by_app.setdefault(of, []).append((number, one))
+    found: list[str] = []
+    tasks = {} if own or not by_app else kind.tasks()
+    for numbered in by_app.values():
+        of_tasks = {tasks[one]: one for _, one in numbered if one in tasks}
+        found += [one for number, one in sorted(of_tasks.items()) or numbered if first <= number <= last]
+    return found
 
 
 def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
@@ -382,6 +411,8 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
         because = f"none of the {len(ids)} known {name}s matches" if ids else f"no {name} has registered"
         if len(ids) == 1:
             because = f"the only {name} is {ids[0]}"
+        if others := _matching(kind, ids, word, own=True):
+            because = f"no task has this number; {dotted(others[0])} is the container with this number"
         if not ids and kind is not _NODE:
             raise kind.missing(
                 f"there is no {name} yet" if word == "last" else f"no {name} {word}",
@@ -399,11 +430,12 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
     return matches[0]
 
 
-def _matching(kind: _Kind, ids: Sequence[str], word: str) -> list[str]:
-    """The ids that a word means: by number, or by a part of them that no other has."""
+def _matching(kind: _Kind, ids: Sequence[str], word: str, *, own: bool = False) -> list[str]:
+    """The ids that a word means: by number (``own``: their own, and not that of a task), or by a part of them that no
+    other has."""
     if numbered := _DOTTED.fullmatch(word):
-        app = _whole(numbered[1]) if numbered[1] else None
-        found = _within(kind, ids, app, _whole(numbered[2]), _whole(numbered[2]))
+        app, number = _whole(numbered[1]) if numbered[1] else None, _whole(numbered[3])
+        found = _within(kind, ids, app, number, number, own=own or bool(numbered[2]))
         if found or kind is not _NODE:
             return found
     if kind is _NODE:
@@ -413,19 +445,20 @@ def _matching(kind: _Kind, ids: Sequence[str], word: str) -> list[str]:
     return [one for one in ids if one.endswith(word.lstrip("…"))] if word.strip("…_") else []
 
 
-def _range(word: str) -> tuple[int | None, int, int] | None:
-    """The parts of ``1-3`` or ``3.2-5``: the application before the dot, and the bounds. Raises UsageError."""
+def _range(word: str) -> tuple[int | None, int, int, bool] | None:
+    """The parts of ``1-3`` or ``3.2-5``: the application before the dot, the bounds, and whether these are
+    containers' own numbers. Raises UsageError."""
     match = _RANGE.fullmatch(word)
     if match is None:
         return None
-    first, last = _whole(match[2]), _whole(match[4])
-    if last < first or (match[3] and match[3] != match[1]):
+    first, last = _whole(match[3]), _whole(match[5])
+    if last < first or (match[4] and match[4] != match[1]):
         raise UsageError(
             f"{word} is not a range",
             because="it ends before it begins" if last < first else "its ends belong to two applications",
-            hint="1-3 are numbers 1 to 3, 3.2-5 are containers 2 to 5 of application 3",
+            hint="1-3 are numbers 1 to 3, 3.2-5 are tasks 2 to 5 of application 3",
         )
-    return _whole(match[1]) if match[1] else None, first, last
+    return _whole(match[1]) if match[1] else None, first, last, bool(match[2])
 
 
 def _whole(digits: str) -> int:

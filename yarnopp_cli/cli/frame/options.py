@@ -296,11 +296,12 @@ LiveApplication = Annotated[str, _ONE, Live(("app",))]
 ApplicationIds = Annotated[list[str], argument("ID...", f"{_APPLICATIONS}."), Live(("app",))]
 AnyApplicationIds = Annotated[
     list[str],
-    argument("ID...", f"{_APPLICATIONS}; 3.2 or `NAME.2` mean its container's application."),
+    argument("ID...", f"{_APPLICATIONS}; 3.2 or `NAME.2` mean its task's application."),
     Live(("app",), ended=True),
 ]
 CONTAINER_IDS = argument(
-    "ID...", "Full id, 3.2, 3.2-5, unique suffix, `NAME.2`, `last`, `last.2`, `all`, or - for stdin."
+    "ID...",
+    "Full id, 3.c2, unique suffix, `last`, `all`, or - for stdin; 3.2, 3.2-5, `NAME.2`, `last.2`: of a task.",
 )
 ContainerIds = Annotated[list[str], CONTAINER_IDS, Live(("container",))]
 OfApplication = Annotated[
@@ -317,11 +318,14 @@ Queue = Annotated[str, option("--queue QUEUE", "The queue it is submitted to."),
 QueueNames = Annotated[list[str], argument("QUEUE...", "Name, `all`, or - for stdin."), Live(("queue",))]
 JobIds = Annotated[
     list[str],
-    argument("ID...", f"{_APPLICATIONS}; of containers: 3.2, 3.2-5, `last.2`, `NAME.2`."),
+    argument("ID...", f"{_APPLICATIONS}; of tasks: 3.2, 3.2-5, `last.2`, `NAME.2`; of containers: 3.c2."),
     Live(("app", "container"), ended=True),
 ]
 AnyIds = Annotated[
     list[str],
-    argument("ID...", f"{_APPLICATIONS}; of containers: 3.2, 3.2-5, `NAME.2`; of nodes: a port or full id."),
+    argument(
+        "ID...",
+        f"{_APPLICATIONS}; of tasks: 3.2, `NAME.2`; of containers: 3.c2; of nodes: a port or full id.",
+    ),
     Live(("app", "container", "node"), ended=True),
 ]

@@ -286,11 +286,11 @@ class Printer:
         if is_terminal(sys.stdout):
             available = terminal_size().columns
             if not whole:
-                if len(that_fit(columns, _least(columns, widths), available, 2)) < len(columns):
+                if len(that_fit(columns, cells, _least(columns, widths), available, 2)) < len(columns):
                     short = [one.short or one.cell for one in columns]
                     cells = [harmless_all([text(row) for row in rows]) for text in short]
                     widths = _widths(columns, cells)
-                places = that_fit(columns, _least(columns, widths), available, 2)
+                places = that_fit(columns, cells, _least(columns, widths), available, 2)
                 omitted = ", ".join(one.title for i, one in enumerate(columns) if i not in places)
                 columns, widths = [columns[i] for i in places], [widths[i] for i in places]
                 cells = [cells[i] for i in places]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from ...errors import (
 )
 from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
-from ...records.ids import application_of
+from ...records.ids import ContainerId, application_of
 from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, JobSummary, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
@@ -147,6 +147,8 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
     try:
         return _of_cluster(session.client, named, masters_only)
     except (ConnectionFailedError, ApplicationNotFoundError, ContainerNotFoundError) as error:
+        if isinstance(error, ContainerNotFoundError) and _is_of_cluster(session.client, named):
+            raise
         log_dir = str(session.configuration.value(LOG_DIRS))
         target = _on_disk(session.run_dir, log_dir, named, error, masters_only)
         for app in target.applications():
@@ -174,6 +176,15 @@ def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -
     return target
 
 
+def _is_of_cluster(client: LocalClient, named: Sequence[str]) -> bool:
+    """Whether one of these, such as ``3.2``, belongs to an application that the cluster knows: one of an ended cluster
+    with the same number is not meant."""
+    every = client.container_reports(GetContainersRequest(finished=True))
+    numbers = {str(ContainerId.parse(one.container_id).application_id.id) for one in every}
+    firsts = (word.partition(".")[0].lstrip("0") for word in by_names(client, named) if "." in word)
+    return bool(numbers) and any(one == "last" or one in numbers for one in firsts)
+
+
 def _on_disk(
     run_dir: RunDir, log_dir: str, named: Sequence[str], error: YoppError, masters_only: bool
 ) -> Target:
@@ -188,7 +199,7 @@ def _on_disk(
     missing = f"{log_dir} has no output of it"
     for word in named:
         if is_container(word):
-            if (one := container(every, word)) not in every:
+            if (one := container(every, word, lambda: _kept_tasks(run_dir, every))) not in every:
                 raise ContainerNotFoundError.of(word, missing)
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
@@ -198,6 +209,17 @@ def _on_disk(
             target.application_ids.append(app)
             target.directories[app] = os.path.join(log_dir, app)
     return target
+
+
+def _kept_tasks(run_dir: RunDir, every: Mapping[str, str]) -> dict[str, int]:
+    """The numbers of containers' tasks, from the histories of their applications: container -> application."""
+    found: dict[str, int] = {}
+    for app in set(every.values()):
+        with contextlib.suppress(ApplicationNotFoundError):
+            kept = read_history(run_dir, app)
+            tasks = {one: kept.task_of(one) for one, of in every.items() if of == app}
+            found |= {one: task for one, task in tasks.items() if task is not None}
+    return found
 
 
 def elsewhere(target: Target) -> list[str]:

@@ -379,18 +379,19 @@ def run(
 ) -> int:
     """Run a command in containers, and exit with its exit code.
 
-    Each container gets this environment, this directory, its number in YOPP_TASK, and no input
-    except with --stdin or --pipe. The output is shown here. With --json the job's document is printed
-    at the end instead, with -q only the application's id. If several containers fail, the job's exit
-    code is the highest of theirs, or as --exit-code selects. A job that begins later (--begin, --after)
-    uses no resources until then. If it can never begin, because a job of --after ended in another way,
-    it ends with exit code 125.
+    Each container gets this environment, this directory, its number in YOPP_TASK, the number of all
+    tasks in YOPP_TASKS (2 with --array 3,7), and no input except with --stdin or --pipe. The output is
+    shown here. With --json the job's document is printed at the end instead, with -q only the
+    application's id. If several containers fail, the job's exit code is the highest of theirs, or as
+    --exit-code selects. A job that begins later (--begin, --after) uses no resources until then. If it
+    can never begin, because a job of --after ended in another way, it ends with exit code 125.
 
     With ::: or --from, each task has its own values, also in YOPP_ARGS. They replace {} in the command, or
     are appended to it. {1} is the value of the first source, {.} a value without its extension, {/} without
-    its directory, {//} its directory, {/.} its base name, {#} the task's number. Several ::: make all
-    combinations; :::+ is paired with the source before it; :::: names a file of values, or alone a file of
-    commands, as --from does. Nothing runs if a task has no program, or more arguments than Linux accepts.
+    its directory, {//} its directory, {/.} its base name, {#} the task's number (without values it stays as
+    it is). Several ::: make all combinations; :::+ is paired with the source before it; :::: names a file of
+    values, or alone a file of commands, as --from does. Nothing runs if a task has no program, or more
+    arguments than Linux accepts.
     """
     from .console import Shown
     from .running import client_of, start

@@ -18,6 +18,7 @@ from ...jobs.tasklines import MOST_TASKS, STDIN, Columns, at_most, commands_of, 
 from ...masters.commands import Tasks, no_command
 from ...masters.sweeps import SHELL, has_mark, highest_source, places_of, unfit
 from ...records.jobs import Sweep
+from ...views.text import number_of
 
 _MARKS = (":::", "::::", ":::+", "::::+")
 _OURS = 16 * 1024
@@ -154,7 +155,7 @@ def _line_of(path: str) -> str:
 def _check_link(sources: Sequence[Sequence[str]], values: Sequence[str]) -> None:
     if not sources or len(sources[-1]) != len(values):
         raise UsageError(
-            f"{len(values)} values cannot go along with {len(sources[-1]) if sources else 'none'}",
+            f"{number_of(len(values), 'value')} cannot go along with {len(sources[-1]) if sources else 'none'}",
             because="each value after :::+ belongs to one value of the source before it",
             hint="yopp run echo ::: a b :::+ 1 2",
         )

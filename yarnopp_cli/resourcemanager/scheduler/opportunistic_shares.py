@@ -66,9 +66,11 @@ class OpportunisticShares:
         held = self.by_user.get(user, _NOTHING) + change
         return dominant_share(held, total) / self._weights.get(user, 1.0)
 
-    def of_application(self, app: RMApp, total: Resource) -> float:
-        """An application's dominant share for each unit of its weight, which is 1 plus its priority."""
-        return dominant_share(app.opportunistic_held, total) / (1 + max(0, app.context.priority))
+    def of_application(self, app: RMApp, total: Resource) -> tuple[float, int]:
+        """An application's place among those of its user: its dominant share for each unit of its weight, which is 1
+        plus its priority. Among equals, as where none holds anything, the greater weight comes first."""
+        weight = 1 + max(0, app.context.priority)
+        return dominant_share(app.opportunistic_held, total) / weight, -weight
 
 
 class WaitingAttempts:
@@ -181,7 +183,7 @@ class WaitingAttempts:
             return None
         return self.shares.of_user(user, self._total), self._positions[next(iter(mine))]
 
-    def _place_of_attempt(self, attempt: RMAppAttempt) -> tuple[float, int] | None:
+    def _place_of_attempt(self, attempt: RMAppAttempt) -> tuple[tuple[float, int], int] | None:
         position = self._positions.get(attempt.id)
         if position is None:
             return None
@@ -224,7 +226,7 @@ class FairRotation:
         #: by user: the rest of his attempts that had no turn, the first of them, and those that had a turn
         self._fresh: dict[str, Iterator[RMAppAttempt]] = {}
         self._fresh_one: dict[str, RMAppAttempt | None] = {}
-        self._again: dict[str, list[tuple[float, int, RMAppAttempt]]] = {}
+        self._again: dict[str, list[tuple[tuple[float, int], int, RMAppAttempt]]] = {}
 
     def take(self) -> RMAppAttempt | None:
         """Remove and return the next one; None if there is none."""

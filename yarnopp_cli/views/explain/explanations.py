@@ -214,10 +214,13 @@ def _group(found: Explanation, group: Group, who: str = "It") -> Iterable[str]:
     elif ReasonCode.TOO_BIG in codes:
         yield f"{told}, and the node has no more than {amount(group.total)}"
     elif missing:
-        what = listed(lacks((needs - free).of_types_in(needs)))
-        if group.execution_type is ExecutionType.GUARANTEED:
+        short, named, until = (needs - free).of_types_in(needs), missing[0], ""
+        what = listed(lacks(short))
+        if kept := next((one for one in missing if one.detail), None):
+            what, named, until = listed(lacks(short.only_others)), kept, f", until they end (`{kept.detail}`)"
+        elif group.execution_type is ExecutionType.GUARANTEED:
             what = "opportunistic containers to make room"
-        yield f"{told}: it waits for {what}{_held_by(missing[0].holders, found)}"
+        yield f"{told}: it waits for {what}{_held_by(named.holders, found)}{until}"
     elif codes.keys() & _BUSY:
         yield f"{told}, but that is not available to opportunistic containers"
     elif ReasonCode.BEHIND in codes:
@@ -393,11 +396,13 @@ def _begins(start: Start, of: str = "", verb: str = "starts", may: str = "start"
 
 
 def _later(start: Start, of: str) -> str:
-    """The possible delays of the start: the containers that have run longer than expected; "" for none."""
+    """The possible delays of the start: the containers that have run longer than expected; "" for none. What is derived
+    from how long they run is no expectation that they have outlived."""
     if not start.outlived:
         return ""
     go = are(len(start.outlived), "keeps", "keep")
-    return f", later if {names(start.outlived, of)}, which {_outlived(start)}, {go} running"
+    which = "" if start.expected.basis == basis.OF_RUNNING else f", which {_outlived(start)},"
+    return f", later if {names(start.outlived, of)}{which} {go} running"
 
 
 def _outlived(start: Start) -> str:

@@ -60,7 +60,8 @@ _WORDS = {
     Kind.MASTERS_LIMIT: _Words("masters use {used} of the {limit} that they may use in queue {where}"),
     Kind.QUEUES_FULL: _Words("{no_room}, and {queues_are} full {places}"),
     Kind.QUEUES_OFF: _Words("{no_room}, and the queue length is 0: containers cannot queue at a node"),
-    Kind.QUEUES_CLOSED: _Words("guaranteed containers wait for room, and nothing is queued ahead of them {places}"),
+    Kind.QUEUES_CLOSED: _Words(
+        "while guaranteed containers wait for room, no opportunistic one gets a place in a queue"),
     Kind.NODE_QUEUE_FULL: _Words(
         "its queue is full: {number} of {total} opportunistic containers wait, and no more are sent to it"),
     Kind.NO_NODES: _Words("there is no node"),
