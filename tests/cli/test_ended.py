@@ -74,6 +74,9 @@ def test_one_that_wrote_nothing_is_known(cli: Cli, run_dir: Path) -> None:
     shutil.rmtree(run_dir / "state" / "logs")
     ended = cli("logs", "nightly")
     assert (ended.code, ended.out, ended.err) == (0, "", "no output\n")
+    ended = cli("logs", "nightly.2")
+    assert (ended.code, ended.err.splitlines()[0]) == (66, "error: no container nightly.2")
+    assert "has no output of it" in ended.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

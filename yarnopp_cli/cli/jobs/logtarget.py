@@ -201,8 +201,11 @@ def _on_disk(
     for given in named:
         word, within = _of_ended(run_dir, every, known, given)
         if is_container(word):
-            if (one := container(within, word, partial(_kept_tasks, run_dir, within))) not in every:
-                raise ContainerNotFoundError.of(word, missing)
+            if (
+                not within
+                or (one := container(within, word, partial(_kept_tasks, run_dir, within))) not in every
+            ):
+                raise ContainerNotFoundError.of(given, missing)
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
         else:
