@@ -540,6 +540,8 @@ def test_the_applications_of_a_stopped_cluster_are_counted_and_ended_only_with_c
     assert (told.code, told.out.splitlines()[1]) == (
         3, "  applications: 1 running, 1 waiting when it stopped; `yopp up` continues them",
     )  # fmt: skip
+    told = json.loads(cli("status", "--json").out)
+    assert told["clusterInfo"]["yopp"]["applications"] == {"running": 1, "pending": 1}
     refused = cli("down")
     assert (refused.code, refused.err.splitlines()[0]) == (
         2, "error: End the cluster and its 1 application without containers and 1 waiting application?",

@@ -52,6 +52,8 @@ def tell(
 
     document = cluster_document(seen)
     ours = document["clusterInfo"]["yopp"]
+    if seen.rm is None:
+        ours["applications"] = _stored(seen)
     rows = [{"node": "rm", "state": seen.state.upper()} | ours["rm"]] if rm else []
     shown = [one for one, node in zip(ours["nms"], seen.nodes, strict=True) if port in (None, node.port)]
     keys = ("node", "state", "pid", "vcores", "memoryMB", "address", "http")
@@ -92,8 +94,10 @@ def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
 
 def _lines(seen: ClusterStatus) -> list[str]:
     if seen.state == "stopped":
-        stored = _stored_lines(seen)
-        return ["stopped", *stored, f"  run directory {seen.run_dir.path}"]
+        stored = _stored(seen)
+        told = f"{stored['running']} running, {stored['pending']} waiting when it stopped; `yopp up` continues them"
+        lines = ["stopped", f"  applications: {told}", f"  run directory {seen.run_dir.path}"]
+        return lines if any(stored.values()) else lines[::2]
     info = seen.info
     head = seen.state
     if info is not None:
@@ -114,14 +118,11 @@ def _lines(seen: ClusterStatus) -> list[str]:
     return lines
 
 
-def _stored_lines(seen: ClusterStatus) -> list[str]:
-    """What a stopped cluster has stored; no line for nothing."""
+def _stored(seen: ClusterStatus) -> dict[str, int]:
+    """The applications that a ResourceManager which has ended has stored, by state."""
     from ...daemons.state_transfer import stored_applications
 
-    running, waiting = stored_applications(seen.run_dir)
-    if not running + waiting:
-        return []
-    return [f"  applications: {running} running, {waiting} waiting when it stopped; `yopp up` continues them"]
+    return dict(zip(("running", "pending"), stored_applications(seen.run_dir), strict=True))
 
 
 def load_text(info: ClusterInfo) -> str:
