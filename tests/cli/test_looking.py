@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ from yarnopp_cli.cli.frame import naming
 from yarnopp_cli.cluster.inspection import inspect_cluster
 from yarnopp_cli.cluster.processes import ProcessId
 from yarnopp_cli.cluster.rundir import SITE, Daemon, RunDir
-from yarnopp_cli.daemons.state_file import StateFile
+from yarnopp_cli.daemons.state_file import FORMAT, StateFile
 from yarnopp_cli.errors import ContainerNotFoundError, UsageError
 from yarnopp_cli.records.reports import (
     FINAL_STATES,
@@ -546,6 +548,10 @@ def test_the_applications_of_a_stopped_cluster_are_counted_and_ended_only_with_c
     assert (refused.code, refused.err.splitlines()[0]) == (
         2, "error: End the cluster and its 1 application without containers and 1 waiting application?",
     )  # fmt: skip
+    with contextlib.closing(sqlite3.connect(place.rm_state_file)) as database:
+        database.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    assert "its stored state, which cannot be read?" in cli("down").err
+    assert "applications" not in cli("status").out
     assert cli("down", "-y").code == 0 and not Path(place.rm_state_file).exists()
     assert cli("down").out == "down: nothing was running\n"
 

@@ -100,12 +100,11 @@ def _report(number: int, records: Iterable[Stored], problems: list[str]) -> Stat
 
 
 def stored_applications(run_dir: RunDir) -> tuple[int, int]:
-    """How many applications of a cluster whose RM does not answer are stored as running, and as waiting. None if the
-    state cannot be read: no RM continues from it."""
-    try:
-        _, report = examine(run_dir.rm_state_file)
-    except YoppError:
+    """How many applications of a cluster whose RM does not answer are stored as running, and as waiting. Raises
+    YoppError if the state cannot be read."""
+    if not os.path.lexists(run_dir.rm_state_file):
         return 0, 0
+    _, report = examine(run_dir.rm_state_file)
     return report.running, report.live - report.running
 
 

@@ -65,18 +65,24 @@ def may_end(session: Session) -> bool:
 
     if session.yes:
         return True
+    unreadable = False
     try:
         with session.context.client() as client:
             info = client.cluster_info(timeout=ANSWER_SECONDS)
         live = info.containers_running + info.containers_queued + info.containers_paused
         running, waiting = info.applications_running, info.applications_pending
     except YoppError:
-        live, (running, waiting) = len(live_records(session.run_dir)), stored_applications(session.run_dir)
-    if not live and not running and not waiting:
+        live, running, waiting = len(live_records(session.run_dir)), 0, 0
+        try:
+            running, waiting = stored_applications(session.run_dir)
+        except YoppError:
+            unreadable = True  # such as that of a newer version, which could continue from it
+    if not live and not running and not waiting and not unreadable:
         return True
     lost = [number_of(live, "container")] * (live > 0)
     lost += [f"{number_of(running, 'application')} without containers"] * (running > 0 and not live)
     lost += [number_of(waiting, "waiting application")] * (waiting > 0)
+    lost += ["stored state, which cannot be read"] * unreadable
     return session.printer.confirm(f"End the cluster and its {listed(lost)}?", yes=False)
 
 

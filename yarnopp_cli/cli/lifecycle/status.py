@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import EXIT_NOT_RUNNING
+from ...errors import EXIT_NOT_RUNNING, YoppError
 from ...records.lifetimes import STAY
 from ...views.text import megabytes, timestamp, vcores
 from ..frame.command import command
@@ -122,7 +123,10 @@ def _stored(seen: ClusterStatus) -> dict[str, int]:
     """The applications that a ResourceManager which has ended has stored, by state."""
     from ...daemons.state_transfer import stored_applications
 
-    return dict(zip(("running", "pending"), stored_applications(seen.run_dir), strict=True))
+    counts = (0, 0)
+    with contextlib.suppress(YoppError):  # `yopp up` tells why it cannot be read
+        counts = stored_applications(seen.run_dir)
+    return dict(zip(("running", "pending"), counts, strict=True))
 
 
 def load_text(info: ClusterInfo) -> str:
