@@ -77,6 +77,9 @@ def test_one_that_wrote_nothing_is_known(cli: Cli, run_dir: Path) -> None:
     ended = cli("logs", "nightly.2")
     assert (ended.code, ended.err.splitlines()[0]) == (66, "error: no container nightly.2")
     assert "has no output of it" in ended.err
+    assert cli("report", "nightly").err.splitlines()[1] == "  because: it has had none"
+    keep(run_dir, 62, "weekly", guaranteed_allocated_total=1)
+    assert cli("report", "weekly").err.splitlines()[1] == "  because: their events are no longer kept"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
