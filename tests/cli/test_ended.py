@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from yarnopp_cli.records.history import ApplicationHistory
 from yarnopp_cli.records.reports import FinalApplicationStatus, JobSummary, YarnApplicationState
 from yarnopp_cli.rpc.methods import methods_of
 
-from .fake import Cluster, app_id, application
+from .fake import TIMESTAMP, Cluster, app_id, application
 
 Cli = Callable[..., Any]
 COMMANDS = ("wait", "explain", "app status", "report", "logs")
@@ -53,6 +54,32 @@ def test_without_a_cluster(cli: Cli, kept: None, command: str) -> None:
     for word, number in ((app_id(61), 61), ("61", 61), ("_0061", 61), ("nightly", 61), ("last", 62)):
         ended = ask(cli, command, word)
         assert (ended.code, app_id(number) in ended.out or command == "logs") == (code, True), word
+
+
+def test_output_of_a_container_is_found_by_the_name_of_its_job(cli: Cli, kept: None, run_dir: Path) -> None:
+    keep(run_dir, 64, "release.2")
+    keep(run_dir, 65, "release")
+    for number in (61, 64, 65):
+        name = f"container_{TIMESTAMP}_{number:04d}_01_000002"
+        directory = run_dir / "state" / "logs" / app_id(number) / name
+        directory.mkdir(parents=True)
+        (directory / "stdout").write_text(f"{number}\n")
+    for word, number in (("nightly.2", 61), ("nightly.c2", 61), ("release.2", 64), ("release.c2", 65)):
+        assert cli("logs", word).out == f"{number}\n", word
+    assert cli("logs", "nightly.3").code == cli("logs", "monthly.2").code == 66
+
+
+def test_one_that_wrote_nothing_is_known(cli: Cli, run_dir: Path) -> None:
+    keep(run_dir, 61, "nightly")
+    shutil.rmtree(run_dir / "state" / "logs")
+    ended = cli("logs", "nightly")
+    assert (ended.code, ended.out, ended.err) == (0, "", "no output\n")
+    ended = cli("logs", "nightly.2")
+    assert (ended.code, ended.err.splitlines()[0]) == (66, "error: no container nightly.2")
+    assert "has no output of it" in ended.err
+    assert cli("report", "nightly").err.splitlines()[1] == "  because: it has had none"
+    keep(run_dir, 62, "weekly", guaranteed_allocated_total=1)
+    assert cli("report", "weekly").err.splitlines()[1] == "  because: their events are no longer kept"
 
 
 @pytest.mark.parametrize("command", COMMANDS)

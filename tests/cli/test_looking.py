@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ from yarnopp_cli.cli.frame import naming
 from yarnopp_cli.cluster.inspection import inspect_cluster
 from yarnopp_cli.cluster.processes import ProcessId
 from yarnopp_cli.cluster.rundir import SITE, Daemon, RunDir
+from yarnopp_cli.daemons.state_file import FORMAT, StateFile
 from yarnopp_cli.errors import ContainerNotFoundError, UsageError
 from yarnopp_cli.records.reports import (
     FINAL_STATES,
@@ -25,6 +28,8 @@ from yarnopp_cli.records.reports import (
     QueueUserReport,
     YarnApplicationState,
 )
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.records.state import StoredApplication, StoredCluster, StoredLife, StoreRecord
 from yarnopp_cli.settings.loading import load
 
 from .fake import TIMESTAMP, Cluster, app_id, application, container, container_id
@@ -509,6 +514,46 @@ def test_what_the_end_of_the_cluster_loses_is_told_before(
     assert (
         f"applications: {running} running, {waiting} waiting; containers: {containers} running" in cli().out
     )
+
+
+def test_the_applications_of_a_stopped_cluster_are_counted_and_ended_only_with_consent(
+    cli: Cli, run_dir: Path
+) -> None:
+    place = RunDir.of(str(run_dir))
+    place.prepare()
+    assert "applications" not in cli("status").out
+    cluster, submitted = StoredCluster(TIMESTAMP, "s"), ApplicationSubmissionContext(app_id(1), "sleep")
+    state = StateFile(place.rm_state_file)
+    state.write(
+        [
+            StoreRecord(one)
+            for one in (
+                cluster,
+                StoredApplication(app_id(1), submitted, "me", 0),
+                StoredLife(app_id(1), state=YarnApplicationState.RUNNING),
+                StoredApplication(app_id(2), submitted, "me", 0),
+                StoredApplication(app_id(3), submitted, "me", 0),
+                StoredLife(app_id(3), state=YarnApplicationState.FINISHED),
+            )
+        ]
+    )
+    state.close()
+    told = cli("status")
+    assert (told.code, told.out.splitlines()[1]) == (
+        3, "  applications: 1 running, 1 waiting when it stopped; `yopp up` continues them",
+    )  # fmt: skip
+    told = json.loads(cli("status", "--json").out)
+    assert told["clusterInfo"]["yopp"]["applications"] == {"running": 1, "pending": 1}
+    refused = cli("down")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        2, "error: End the cluster and its 1 application without containers and 1 waiting application?",
+    )  # fmt: skip
+    with contextlib.closing(sqlite3.connect(place.rm_state_file)) as database:
+        database.execute(f"PRAGMA user_version = {FORMAT + 1}")
+    assert "its stored state, which cannot be read?" in cli("down").err
+    assert "applications" not in cli("status").out
+    assert cli("down", "-y").code == 0 and not Path(place.rm_state_file).exists()
+    assert cli("down").out == "down: nothing was running\n"
 
 
 def test_the_warning_for_a_missing_resourcemanager_depends_on_stored_state(run_dir: Path) -> None:

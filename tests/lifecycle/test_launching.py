@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +104,25 @@ def test_what_ran_before_is_not_taken_back(run_dir: RunDir) -> None:
     daemons = run_dir.daemons()
     assert [daemon.process for daemon in daemons] == [before]
     assert os.path.exists(run_dir.rm_socket)
+
+
+def test_a_signal_in_the_moment_of_a_start_leaves_no_daemon(
+    run_dir: RunDir, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began: list[subprocess.Popen[bytes]] = []
+
+    def interrupted(*arguments: Any, **named: Any) -> subprocess.Popen[bytes]:
+        began.append(genuine(*arguments, **named))
+        signal.raise_signal(signal.SIGINT)
+        return began[0]
+
+    genuine = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        start_daemons(run_dir, [order(run_dir, "rm", "serve")], timeout=20)
+    alive = began[0].poll() is None
+    began[0].kill()
+    assert not alive and not run_dir.daemons()
 
 
 def test_only_the_last_start_is_quoted_from_a_log(run_dir: RunDir) -> None:

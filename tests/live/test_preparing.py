@@ -65,7 +65,7 @@ def test_down_leaves_nothing_of_those_that_were_ready(yopp: Yopp) -> None:
     kill(seen["nms"][0]["pid"])
     yopp.started[0].kill()
     yopp.started[0].communicate()
-    yopp("down")
+    yopp("down", "-y")
     assert not yopp.leftovers() and len(began(yopp)) == 2
 
 

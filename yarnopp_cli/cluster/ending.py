@@ -76,8 +76,8 @@ def take_down(
             # Not all: what clients have handed over belongs to applications.
             ports = frozenset(cleanup.known_ports(run_dir, where)) if keep_applications else None
             cleared = cleanup.clear(run_dir, where, ports=ports)
-            if configuration is not None and not keep_applications:
-                RunDir.of(run_dir.path, state_dir=configuration.state_dir).forget_rm_state()
+            if not keep_applications:
+                run_dir.forget_rm_state()
         forget_watched(run_dir)
         run_dir.remove_stale_files()
         if not keep_applications:

@@ -11,8 +11,10 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -36,6 +38,7 @@ START_SECONDS = 30.0
 END_GRACE_SECONDS = 3.0
 ALONE_SECONDS = 3
 """How long a starting node may be without an RM; `yopp rm restart` takes less."""
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ANSWER_LIMIT = 65536
 _LOOK_MS = 10
 _LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -168,7 +171,8 @@ class Launch:
         """Start all; returns when each holds its pid file or has reported. Raises YoppError if one cannot be
         started."""
         for order in self._orders:
-            self._starting.append(_spawn(self._run_dir, order))
+            with _signals_held():
+                self._starting.append(_spawn(self._run_dir, order))
         for one in self._starting:
             poller = select.poll()
             poller.register(one.pipe, select.POLLIN)
@@ -216,6 +220,26 @@ class Launch:
                     undoing.enter_context(self._run_dir.lock())
             undoing.callback(self._undo)
             undoing.callback(self.take_back)
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """Signals that interrupt the caller do so after the body: until a process is known here, or holds its pid file,
+    nobody could end it. A mask would do, were it not inherited by the process."""
+    held: list[int] = []
+    here = threading.current_thread() is threading.main_thread()
+    handlers = {
+        number: handler for number in _ENDING if here and callable(handler := signal.getsignal(number))
+    }
+    for number in handlers:
+        signal.signal(number, lambda given, _: held.append(given))
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for received in held:
+            signal.raise_signal(received)
 
 
 def _spawn(run_dir: RunDir, order: Order) -> _Starting:

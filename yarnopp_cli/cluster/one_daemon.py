@@ -14,7 +14,9 @@ from executor.hints import TYPE_CHECKING
 from executor.records import Resource
 
 from ..errors import ConnectionFailedError, NodeNotFoundError, UsageError, YoppError
+from ..records.client_protocol import WaitForNodesRequest
 from ..records.lifetimes import STAY
+from ..rpc.blocking import Connection
 from .capacity import Wish, plan_capacity
 from .gpus import with_gpus
 from .launching import (
@@ -39,15 +41,22 @@ if TYPE_CHECKING:
 
     from ..settings.loading import Configuration
 
+JOIN_SECONDS = 2.0
+"""How long the start of an RM waits for running nodes; one that hangs, is drained or is unhealthy costs all of it."""
+
 
 def start_rm(configuration: Configuration, run_dir: RunDir, *, timeout: float = START_SECONDS) -> bool:
-    """Start the RM alone; False if it was already running."""
+    """Start the RM alone, and have the running nodes join it; False if it was already running."""
     with _prepared(configuration, run_dir, timeout) as plan:
         if run_dir.daemon("rm") is not None:
             return False
         write_plan(run_dir, Plan(plan.nodes, STAY))
         start_daemons(run_dir, [resourcemanager(run_dir, STAY, WATCHED)], timeout=timeout)
-        return True
+    nodes = sum(bool(daemon.port) for daemon in run_dir.daemons())
+    # Until they have joined, it knows no container, and lists would say that none is live.
+    with contextlib.suppress(YoppError), Connection(run_dir.rm_socket) as connection:
+        connection.call(WaitForNodesRequest(nodes, int(JOIN_SECONDS * 1000)), timeout=2 * JOIN_SECONDS)
+    return True
 
 
 def run_rm(configuration: Configuration, run_dir: RunDir, *, announce: bool = False) -> NoReturn:

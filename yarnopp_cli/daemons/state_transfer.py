@@ -1,4 +1,5 @@
-"""The RM's state as text for users and other programs: ``yopp rmadmin state export|import|check``.
+"""The RM's state as text for users and other programs: ``yopp rmadmin state export|import|check``; and what it holds
+of a cluster that has stopped.
 
 The text has one JSON object per line: first ``{"format": 1}``, then each record with its kind, in the order
 in which they are read. It contains the secret from which all keys derive, so its holder can impersonate every
@@ -20,9 +21,9 @@ import msgspec
 
 from executor.light import Record
 
-from ..cluster.rundir import write_whole
+from ..cluster.rundir import RunDir, write_whole
 from ..errors import ConfigurationError, YoppError, reason_of
-from ..records.reports import FINAL_STATES
+from ..records.reports import FINAL_STATES, YarnApplicationState
 from ..records.state import (
     KINDS,
     Kind,
@@ -43,12 +44,13 @@ _TYPES: dict[str, Any] = {kind.value: record for record, kind in KINDS.items()}
 
 
 class StateReport(Record):
-    """The number of records by kind, of ``live`` applications (not ended), and the ``problems``
-    as sentences."""
+    """The number of records by kind, of ``live`` applications (not ended) and of those that are ``running``, and the
+    ``problems`` as sentences."""
 
     format: int
     records: dict[str, int]
     live: int
+    running: int = 0
     problems: tuple[str, ...] = ()
 
 
@@ -87,9 +89,23 @@ def _report(number: int, records: Iterable[Stored], problems: list[str]) -> Stat
         problems.append("it does not name its cluster: nothing is restored")
     counts = Counter(KINDS[type(one)].value for one in records)
     ended = sum(one.state in FINAL_STATES for one in lives)
+    running = sum(one.state is YarnApplicationState.RUNNING for one in lives)
     return StateReport(
-        number, {kind.value: counts[kind.value] for kind in Kind}, len(known) - ended, tuple(problems)
+        number,
+        {kind.value: counts[kind.value] for kind in Kind},
+        len(known) - ended,
+        running,
+        tuple(problems),
     )
+
+
+def stored_applications(run_dir: RunDir) -> tuple[int, int]:
+    """How many applications of a cluster whose RM does not answer are stored as running, and as waiting. Raises
+    YoppError if the state cannot be read."""
+    if not os.path.lexists(run_dir.rm_state_file):
+        return 0, 0
+    _, report = examine(run_dir.rm_state_file)
+    return report.running, report.live - report.running
 
 
 def to_text(records: Iterable[Stored]) -> bytes:

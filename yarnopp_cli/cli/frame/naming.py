@@ -44,7 +44,8 @@ _DOTTED = pattern(r"(?:(\d+)\.(c?))?(\d+)", re.ASCII)
 _RANGE = pattern(r"(?:(\d+)\.(c?))?(\d+)-(?:(\d+)\.\2|\2)?(\d+)", re.ASCII)
 _NUMBERS = pattern(r"(?:[\d.-]|\.c)*\d,(?:[\d.,-]|\.c)*\d", re.ASCII)
 _OF_LAST = pattern(r"last\.(c?\d+(?:-\d+)?)", re.ASCII)
-_OF_NAMED = pattern(r"(.+)\.(c?\d+(?:-\d+)?)", re.ASCII)
+OF_NAMED = pattern(r"(.+)\.(c?\d+(?:-\d+)?)", re.ASCII)
+"""``NAME.2``, unless an application has this very name."""
 _YARNS_DIGITS = pattern(r"(?:…?e?[\d_]*_)?\d{6,}", re.ASCII)
 """The end of a container's id, which no name of a job (``train_20260131``) is taken for."""
 _IDENTIFYING = pattern(r"last|all|[\d._…-]+|\d+\.c[\d.c-]+|(?:application|appattempt|container)_.*", re.ASCII)
@@ -195,7 +196,7 @@ def by_names(client: Client, named: Sequence[str]) -> list[str]:
     found = []
     for word in named:
         never = _IDENTIFYING.fullmatch(word) and not word.startswith("application_")
-        match = None if never or is_container(word) else _OF_NAMED.fullmatch(word)
+        match = None if never or is_container(word) else OF_NAMED.fullmatch(word)
         if match is not None and all(one.name != word for one in reports()):
             application_id = _by_name(reports(), match[1])
             if any(one.application_id == application_id for one in reports()):

@@ -7,6 +7,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from executor.records import ContainerState
@@ -21,12 +22,12 @@ from ...errors import (
 )
 from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
-from ...records.ids import ContainerId, application_of
+from ...records.ids import ApplicationId, ContainerId, application_of
 from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, JobSummary, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
 from ..frame.ended import ended_application
-from ..frame.naming import applications, by_names, container, containers, is_container, jobs
+from ..frame.naming import OF_NAMED, applications, by_names, container, containers, is_container, jobs
 from ..frame.session import Session
 
 if TYPE_CHECKING:
@@ -190,24 +191,46 @@ def _on_disk(
 ) -> Target:
     """The same among files. Raises ``error``, the answer of the cluster, if there are none."""
     known = applications_on_disk(log_dir)
-    if not known:
+    kept = run_dir.kept_histories()  # also of jobs that wrote nothing
+    if not known and not kept:
         raise error
     target = Target(masters_only=masters_only)
     every = {one: app for app in known for one in containers_on_disk(os.path.join(log_dir, app))}
 
     missing = f"{log_dir} has no output of it"
-    for word in named:
+    for given in named:
+        word, within = _of_ended(run_dir, every, known, given)
         if is_container(word):
-            if (one := container(every, word, lambda: _kept_tasks(run_dir, every))) not in every:
-                raise ContainerNotFoundError.of(word, missing)
+            if (
+                not within
+                or (one := container(within, word, partial(_kept_tasks, run_dir, within))) not in every
+            ):
+                raise ContainerNotFoundError.of(given, missing)
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
         else:
-            if (app := ended_application(run_dir, word, known)) not in known:
+            if (app := ended_application(run_dir, word, known)) not in (*known, *kept):
                 raise ApplicationNotFoundError.of(word, missing)
             target.application_ids.append(app)
             target.directories[app] = os.path.join(log_dir, app)
     return target
+
+
+def _of_ended(
+    run_dir: RunDir, every: Mapping[str, str], known: Sequence[str], word: str
+) -> tuple[str, Mapping[str, str]]:
+    """``NAME.2`` as ``3.2``, and the containers of this application; other words as they are, and all containers."""
+    if is_container(word) or (parts := OF_NAMED.fullmatch(word)) is None:
+        return word, every
+    for one in (word, parts[1]):  # a name may have such an end itself
+        with contextlib.suppress(ApplicationNotFoundError):
+            app = ended_application(run_dir, one, known)
+            if one == word:
+                break
+            return f"{ApplicationId.parse(app).id}.{parts[2]}", {
+                one: of for one, of in every.items() if of == app
+            }
+    return word, every
 
 
 def _kept_tasks(run_dir: RunDir, every: Mapping[str, str]) -> dict[str, int]:

@@ -56,21 +56,33 @@ def down(
 
 
 def may_end(session: Session) -> bool:
-    """Whether nothing would be lost, or the user agrees. Raises UsageError without a terminal."""
+    """Whether nothing would be lost, or the user agrees. Raises UsageError without a terminal.
+
+    Where no ResourceManager answers, the records of nodes and the stored state tell what would be lost.
+    """
+    from ...cluster.cleanup import live_records
+    from ...daemons.state_transfer import stored_applications
+
     if session.yes:
         return True
+    unreadable = False
     try:
         with session.context.client() as client:
             info = client.cluster_info(timeout=ANSWER_SECONDS)
+        live = info.containers_running + info.containers_queued + info.containers_paused
+        running, waiting = info.applications_running, info.applications_pending
     except YoppError:
-        return True  # an RM that does not answer cannot say what would be lost
-    live = info.containers_running + info.containers_queued + info.containers_paused
-    running, waiting = info.applications_running, info.applications_pending
-    if not live and not running and not waiting:
+        live, running, waiting = len(live_records(session.run_dir)), 0, 0
+        try:
+            running, waiting = stored_applications(session.run_dir)
+        except YoppError:
+            unreadable = True  # such as that of a newer version, which could continue from it
+    if not live and not running and not waiting and not unreadable:
         return True
     lost = [number_of(live, "container")] * (live > 0)
     lost += [f"{number_of(running, 'application')} without containers"] * (running > 0 and not live)
     lost += [number_of(waiting, "waiting application")] * (waiting > 0)
+    lost += ["stored state, which cannot be read"] * unreadable
     return session.printer.confirm(f"End the cluster and its {listed(lost)}?", yes=False)
 
 

@@ -30,6 +30,8 @@ class _Received(Exception):
 
 
 def _ring(number: int, frame: object) -> NoReturn:
+    for one in _ENDING:  # once is enough: another would interrupt what ends the daemons
+        signal.signal(one, signal.SIG_IGN)
     raise _Received(signal.Signals(number))
 
 
@@ -51,15 +53,15 @@ def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
 
     ``start`` returns a sentence about the running cluster.
     """
-    before = {number: signal.signal(number, _ring) for number in _ENDING}
+    before = {number: signal.getsignal(number) for number in _ENDING}
     try:
+        for number in _ENDING:
+            signal.signal(number, _ring)
         sentence = start()
         flush()
         with SignalWatch() as signals:
             return _Front(context, printer, sentence, signals).stay()
     except _Received as received:
-        for number in _ENDING:  # once is enough
-            signal.signal(number, signal.SIG_IGN)
         return _end(context, printer, received.args[0])
     finally:
         for number, handler in before.items():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ...errors import EXIT_NOT_RUNNING
+from ...errors import EXIT_NOT_RUNNING, YoppError
 from ...records.lifetimes import STAY
 from ...views.text import megabytes, timestamp, vcores
 from ..frame.command import command
@@ -52,6 +53,8 @@ def tell(
 
     document = cluster_document(seen)
     ours = document["clusterInfo"]["yopp"]
+    if seen.rm is None:
+        ours["applications"] = _stored(seen)
     rows = [{"node": "rm", "state": seen.state.upper()} | ours["rm"]] if rm else []
     shown = [one for one, node in zip(ours["nms"], seen.nodes, strict=True) if port in (None, node.port)]
     keys = ("node", "state", "pid", "vcores", "memoryMB", "address", "http")
@@ -92,7 +95,10 @@ def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
 
 def _lines(seen: ClusterStatus) -> list[str]:
     if seen.state == "stopped":
-        return ["stopped", f"  run directory {seen.run_dir.path}"]
+        stored = _stored(seen)
+        told = f"{stored['running']} running, {stored['pending']} waiting when it stopped; `yopp up` continues them"
+        lines = ["stopped", f"  applications: {told}", f"  run directory {seen.run_dir.path}"]
+        return lines if any(stored.values()) else lines[::2]
     info = seen.info
     head = seen.state
     if info is not None:
@@ -111,6 +117,16 @@ def _lines(seen: ClusterStatus) -> list[str]:
         lines.append(f"  {load_text(info)}")
     lines.append(f"  run directory {seen.run_dir.path}")
     return lines
+
+
+def _stored(seen: ClusterStatus) -> dict[str, int]:
+    """The applications that a ResourceManager which has ended has stored, by state."""
+    from ...daemons.state_transfer import stored_applications
+
+    counts = (0, 0)
+    with contextlib.suppress(YoppError):  # `yopp up` tells why it cannot be read
+        counts = stored_applications(seen.run_dir)
+    return dict(zip(("running", "pending"), counts, strict=True))
 
 
 def load_text(info: ClusterInfo) -> str:

@@ -55,9 +55,16 @@ def report(
         printer.document({"report": {"app": described, **numbers, "lines": timeline.document(found)}})
         return
     if not found:
+        last, identifier = history.application, history.application.application_id
+        if not last.guaranteed_allocated_total + last.opportunistic_allocated_total:
+            raise YoppError(
+                f"{identifier} has no containers to show",
+                because="it has had none",
+                hint=f"`yopp explain {identifier}` shows why",
+            )
         raise YoppError(
-            f"no containers of {history.application.application_id} are known",
-            because="it has had none, or its events are no longer kept",
+            f"no containers of {identifier} are known",
+            because="their events are no longer kept",
             hint="yopp.resourcemanager.event-history.size sets how many are kept",
         )
     page = _page(history, found, numbers, vcores)
