@@ -462,3 +462,31 @@ def test_a_disk_that_is_full_for_a_while_fails_no_task(yopp: Yopp) -> None:
         yopp("down", "-y")
     finally:
         subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
+def test_what_cannot_be_stored_is_not_accepted(yopp: Yopp) -> None:
+    """Only the submission that finds the disk full is accepted all the same, and stored once there is room."""
+    small = yopp.run_dir / "state" / "rm"
+    for directory in (yopp.run_dir, small.parent, small):
+        directory.mkdir(mode=0o700)
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "none", str(small)]
+    if subprocess.run(mount, check=False).returncode:
+        pytest.skip("cannot mount a tmpfs here")
+    try:
+        yopp("up", *SMALL, "-Dyarn.resourcemanager.recovery.enabled=true")
+        with open(small / "ballast", "wb", buffering=0) as ballast, contextlib.suppress(OSError):
+            while True:
+                ballast.write(bytes(1 << 12))
+        later = ("run", "-q", "-d", "--begin", "+1h", "true")
+        wait_until(lambda: yopp(*later, code=None).returncode, what="one is refused")
+        refused = yopp(*later, code=1)
+        assert "state.db" in refused.stderr and "Traceback" not in refused.stderr
+        known = yopp("app", "list", "-q").stdout.split()
+        (small / "ballast").unlink()
+        known += yopp(*later).stdout.split()
+        yopp("rm", "restart")
+        assert yopp("app", "list", "-q").stdout.split() == known
+        yopp("down", "-y")
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)

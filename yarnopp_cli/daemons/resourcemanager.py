@@ -27,7 +27,7 @@ from ..errors import YoppError
 from ..machine.calls import CallReceived, ConnectionLost, PagesServed, Reply, ReplyError, StopDaemon
 from ..machine.restarts import DaemonRestarted
 from ..records.admin_protocol import RefreshQueuesRequest, RefreshQueuesResponse, UpdateNodeResourceRequest
-from ..records.client_protocol import SetLifetimeResponse
+from ..records.client_protocol import SetLifetimeResponse, SubmitApplicationRequest, SubmitJobRequest
 from ..records.lifetimes import STAY
 from ..records.state import StoreCommand, StoredCluster, latest
 from ..records.tracker_protocol import RegisterNodeManagerRequest
@@ -107,7 +107,16 @@ class ResourceManagerDaemon:
         self._wall_clock = WallClock(context.identity.wall_offset, self._driver.post)
 
     def _post(self, event: CallReceived | ConnectionLost | PagesServed) -> None:
-        """Post an event; before a request to resize nodes, the limits of the host."""
+        """Post an event; before a request to resize nodes, the limits of the host. An application that nobody waits
+        for, and that would be lost with this process, is refused."""
+        if (
+            isinstance(event, CallReceived)
+            and isinstance(event.request, SubmitApplicationRequest | SubmitJobRequest)
+            and not (isinstance(event.request, SubmitJobRequest) and event.request.attached)
+            and (lacks := self._cannot_store()) is not None
+        ):
+            self._do(ReplyError(event.call_id, lacks))
+            return
         if isinstance(event, CallReceived) and isinstance(event.request, UpdateNodeResourceRequest):
             from ..cluster.capacity import capacity_of_host  # 10 ms that no start of a cluster should take
 
@@ -148,6 +157,13 @@ class ResourceManagerDaemon:
             for command in held:
                 if not isinstance(command, StoreCommand):
                     self._do(command)
+
+    def _cannot_store(self) -> YoppError | None:
+        """Why records are not written; what could not be written before is tried again."""
+        if self._state is None or not self._unwritten:
+            return None
+        self._unwritten = [] if self._state.write(self._unwritten) else self._unwritten
+        return self._state.failed
 
     def _do(self, command: Command) -> None:
         if isinstance(command, StopDaemon):

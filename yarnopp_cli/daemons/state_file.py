@@ -57,7 +57,8 @@ class StateFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._failed = False
+        #: why the last write failed
+        self.failed: YoppError | None = None
         self._in_log = 0
         try:
             os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
@@ -123,13 +124,17 @@ class StateFile:
         except (sqlite3.Error, OSError) as error:
             with contextlib.suppress(sqlite3.Error):
                 self._database.execute("ROLLBACK")
-            if not self._failed:
+            if self.failed is None:
                 LOG.error("%s cannot be written; retrying: %s", self.path, error)
-            self._failed = True
+            self.failed = YoppError(
+                f"cannot write {self.path}",
+                because=reason_of(error),
+                hint="make room, or mend what the reason names; jobs that are known already run on",
+            )
             return False
-        if self._failed:
+        if self.failed is not None:
             LOG.info("%s is written again", self.path)
-        self._failed = False
+        self.failed = None
         self._in_log += len(commands)
         return True
 
