@@ -221,12 +221,12 @@ def _trial(case: Case, clusters: Sequence[Cluster], seconds: float, repeats: boo
         # A compiler needs less now and then. It has lost no more than yopp took.
         least = alone.outside - beside.inside - beside.daemons
         figures["of alone"] = max(beside.outside, least) / alone.outside
-        figures["work"] = beside.work / alone.work
     elif case.load == MEMORY:
         figures["of alone"] = beside.own / alone.own
-        figures["work"] = beside.work / alone.work
     elif alone.work:
         figures["of alone"] = beside.work / alone.work
+    if case.load in (COMPILING, MEMORY) and alone.work:  # on a slow machine a window may be too short for any
+        figures["work"] = beside.work / alone.work
     left = CORES - alone.busy
     if not case.floor and left > 0.2 and case.load not in (WAKING, MEMORY):
         figures["of what is left"] = (beside.inside - alone.inside) / left
