@@ -340,8 +340,7 @@ def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPa
         title, line = stream.text().splitlines()
         assert max(len(title), len(line)) <= cells
         assert line.split()[0] in (
-            "1.c2" if cells < 200 else container.container_id,
-            application.application_id,
+            ("1.c2", "1") if cells < 200 else (container.container_id, application.application_id)
         )
         assert row is application or {"NODE", "TIME"} <= set(title.split())
         assert row is not preempted or {"EXIT", "TASK"} <= set(title.split())

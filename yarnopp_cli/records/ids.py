@@ -123,6 +123,11 @@ def dotted(container_id: str) -> str:
     return ".c".join(parts[place].lstrip("0") or "0" for place in (-3, -1))
 
 
+def numbered(application_id: str) -> str:
+    """The shortest form of an application's id that a user can type, its number: ``36``."""
+    return application_id.rpartition("_")[2].lstrip("0") or "0"
+
+
 def short(identifier: str, of: str = "") -> str:
     """A container's id as used in a sentence about application ``of``: ``…_000009``; that of another
     application's container as it can be typed: ``36.c9``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from executor.hints import Any
 from executor.records import Resource
 
+from ..records.ids import numbered
 from ..records.reports import (
     FINAL_STATES,
     ApplicationAttemptReport,
@@ -73,7 +74,13 @@ def diagnostics_text(report: ApplicationReport) -> str:
 def columns(now_ms: int) -> tuple[Column[ApplicationReport], ...]:
     """The columns of ``app list``; ``now_ms`` is the epoch time that running times are counted to."""
     return (
-        Column("id", "APPLICATION", lambda app: app.application_id, kind=ID),
+        Column(
+            "id",
+            "APPLICATION",
+            lambda app: app.application_id,
+            short=lambda app: numbered(app.application_id),
+            kind=ID,
+        ),
         Column("name", "NAME", lambda app: app.name, flexible=True),
         Column("type", "TYPE", lambda app: app.application_type, spare=1),
         Column("user", "USER", lambda app: app.user, wide=True),
