@@ -339,9 +339,9 @@ def test_containers_and_applications_fit_a_terminal(monkeypatch: pytest.MonkeyPa
         Printer(color="never").listing([row], shown, documents=list, document=dict, identity=str)
         title, line = stream.text().splitlines()
         assert max(len(title), len(line)) <= cells
-        assert line.split()[0] in (
-            ("1.c2", "1") if cells < 200 else (container.container_id, application.application_id)
-        )
+        fits = cells >= (120 if row is application else 200)
+        whole, typed = (row.application_id, "1") if row is application else (container.container_id, "1.c2")
+        assert line.split()[0] == (whole if fits else typed)
         assert row is application or {"NODE", "TIME"} <= set(title.split())
         assert row is not preempted or {"EXIT", "TASK"} <= set(title.split())
         assert ("KILLED" if row is preempted else "RUNNING") in line
