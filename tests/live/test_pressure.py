@@ -101,8 +101,8 @@ async def pressed(
     world = Pressed(executor, proc)
     measured = driver.usage
 
-    def usage(container_id: str, now: float) -> ContainerUsage:
-        return replace(measured(container_id, now), cpu_seconds=world.used.get(container_id, 0.0))
+    def usage(container_id: str, now: float, processes: int = -1) -> ContainerUsage:
+        return replace(measured(container_id, now, processes), cpu_seconds=world.used.get(container_id, 0.0))
 
     monkeypatch.setattr(driver, "usage", usage)
     monkeypatch.setattr(driver, "cpu_seconds", lambda hierarchy: sum(world.used.values()))
