@@ -11,8 +11,10 @@ def one_line(text: str) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Why the system refused a call, for an error's ``because``: "no such file or directory"."""
-    return str(getattr(error, "strerror", None) or error).lower()
+    """Why the system refused a call, for an error's ``because``: "no such file or directory". Only a first word that is
+    no abbreviation begins with a small letter: names in the text stay as they are."""
+    text = str(getattr(error, "strerror", None) or error)
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]
 
 
 class ExplainedError(Exception):

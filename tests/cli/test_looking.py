@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -551,9 +552,28 @@ def test_the_applications_of_a_stopped_cluster_are_counted_and_ended_only_with_c
     with contextlib.closing(sqlite3.connect(place.rm_state_file)) as database:
         database.execute(f"PRAGMA user_version = {FORMAT + 1}")
     assert "its stored state, which cannot be read?" in cli("down").err
-    assert "applications" not in cli("status").out
+    assert "  applications: unknown; `yopp rmadmin state check` says why" in cli("status").out
+    assert json.loads(cli("status", "--json").out)["clusterInfo"]["yopp"]["applications"] is None
+    assert "a newer version of yopp wrote it" in cli("rmadmin", "state", "check").err
     assert cli("down", "-y").code == 0 and not Path(place.rm_state_file).exists()
     assert cli("down").out == "down: nothing was running\n"
+
+
+def test_the_state_is_looked_for_where_the_cluster_that_was_started_had_it(
+    cli: Cli, run_dir: Path, tmp_path: Path
+) -> None:
+    """Which need not be where a command of today would put it."""
+    place = RunDir.of(str(run_dir))
+    place.prepare()
+    started = RunDir.of(str(run_dir), state_dir=str(tmp_path / "elsewhere"))
+    place.write(SITE, load([os.devnull], (), environ={}, state_dir=started.state_dir).to_json())
+    state = StateFile(started.rm_state_file)
+    state.write(
+        [StoreRecord(StoredApplication(app_id(1), ApplicationSubmissionContext(app_id(1), "x"), "me", 0))]
+    )
+    state.close()
+    assert "1 waiting when it stopped" in cli("status").out
+    assert cli("down", "-y").code == 0 and not Path(started.rm_state_file).exists()
 
 
 def test_the_warning_for_a_missing_resourcemanager_depends_on_stored_state(run_dir: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import signal
 import socket
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -433,6 +435,14 @@ def test_a_full_disk_starts_nothing(yopp: Yopp) -> None:
         subprocess.run(["umount", "-l", small], check=True)
 
 
+def fill(place: Path) -> None:
+    """Leave no byte on a file system, until its file ``ballast`` is removed."""
+    with open(place / "ballast", "wb", buffering=0) as ballast, pytest.raises(OSError) as full:
+        while True:
+            ballast.write(bytes(1 << 12))
+    assert full.value.errno == errno.ENOSPC
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small file system")
 def test_a_disk_that_is_full_for_a_while_fails_no_task(yopp: Yopp) -> None:
     """Its node says that it is unhealthy, gets nothing, and is well again as soon as there is room."""
@@ -446,9 +456,7 @@ def test_a_disk_that_is_full_for_a_while_fails_no_task(yopp: Yopp) -> None:
         yopp("up", *SMALL, *places, "-Dyarn.nodemanager.disk-health-checker.interval-ms=500")
         job = yopp.start("run", "-n", "100", "--retries", "0", "--", "sleep", "0.1")
         wait_until(lambda: yopp.containers("--state", "RUNNING"), what="it runs")
-        with open(small / "ballast", "wb", buffering=0) as ballast, contextlib.suppress(OSError):
-            while True:
-                ballast.write(bytes(1 << 16))
+        fill(small)
         ill = wait_until(
             lambda: [one for one in yopp.json("node", "list", "-a")["nodes"]["node"] if one["healthReport"]],
             what="its node is unhealthy",
@@ -475,9 +483,7 @@ def test_what_cannot_be_stored_is_not_accepted(yopp: Yopp) -> None:
         pytest.skip("cannot mount a tmpfs here")
     try:
         yopp("up", *SMALL, "-Dyarn.resourcemanager.recovery.enabled=true")
-        with open(small / "ballast", "wb", buffering=0) as ballast, contextlib.suppress(OSError):
-            while True:
-                ballast.write(bytes(1 << 12))
+        fill(small)
         later = ("run", "-q", "-d", "--begin", "+1h", "true")
         wait_until(lambda: yopp(*later, code=None).returncode, what="one is refused")
         refused = yopp(*later, code=1)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from yarnopp_cli.cluster.starting import HOSTED_MASTERS, SCHEDULER, setting_differences
-from yarnopp_cli.settings.rules import DISTRIBUTED, OPPORTUNISTIC, QUEUE_LENGTH
+from yarnopp_cli.cluster.starting import HOSTED_MASTERS, setting_differences
+from yarnopp_cli.settings.rules import DISTRIBUTED, OPPORTUNISTIC, QUEUE_LENGTH, SCHEDULER_ADDRESS
 
 from .conftest import Load, Problems, Write
 
@@ -116,7 +116,7 @@ def test_opportunistic_allocation_without_a_queue_is_allowed(load_with: Load) ->
 
 def test_the_settings_of_a_job_alone_are_no_difference_to_those_of_a_running_cluster(load_with: Load) -> None:
     running = load_with()
-    assert not setting_differences(running, load_with(defines=[f"{SCHEDULER}=localhost:8049"]))
+    assert not setting_differences(running, load_with(defines=[f"{SCHEDULER_ADDRESS}=localhost:8049"]))
     assert not setting_differences(running, load_with(defines=[f"{HOSTED_MASTERS}=false"]))
     (told,) = setting_differences(running, load_with(defines=[f"{OPPORTUNISTIC}=true"]))
     assert told == f"running with {OPPORTUNISTIC}=false, you asked for true (-D)"

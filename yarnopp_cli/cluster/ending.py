@@ -16,7 +16,7 @@ from ..records.client_protocol import ShutdownClusterRequest
 from ..rpc.blocking import Connection
 from . import cleanup
 from .obstacles import set_aside
-from .plan import forget_cluster, running_configuration
+from .plan import as_started, forget_cluster, running_configuration
 from .processes import END_NODE, ProcessId, end_processes, wait_for_end
 from .rundir import Daemon, RunDir
 from .watched import forget_watched, watched_names
@@ -77,7 +77,7 @@ def take_down(
             ports = frozenset(cleanup.known_ports(run_dir, where)) if keep_applications else None
             cleared = cleanup.clear(run_dir, where, ports=ports)
             if not keep_applications:
-                run_dir.forget_rm_state()
+                as_started(run_dir).forget_rm_state()
         forget_watched(run_dir)
         run_dir.remove_stale_files()
         if not keep_applications:

@@ -25,7 +25,7 @@ from ..errors import YoppError, reason_of
 from ..records.lifetimes import STAY
 from .notifying import SOCKET
 from .plan import PlannedNode
-from .processes import ProcessId, end_processes
+from .processes import ENDING, ProcessId, end_processes
 from .rundir import RunDir
 from .watched import may_get_rm
 
@@ -38,7 +38,6 @@ START_SECONDS = 30.0
 END_GRACE_SECONDS = 3.0
 ALONE_SECONDS = 3
 """How long a starting node may be without an RM; `yopp rm restart` takes less."""
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ANSWER_LIMIT = 65536
 _LOOK_MS = 10
 _LOG = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -229,7 +228,7 @@ def _signals_held() -> Iterator[None]:
     held: list[int] = []
     here = threading.current_thread() is threading.main_thread()
     handlers = {
-        number: handler for number in _ENDING if here and callable(handler := signal.getsignal(number))
+        number: handler for number in ENDING if here and callable(handler := signal.getsignal(number))
     }
     for number in handlers:
         signal.signal(number, lambda given, _: held.append(given))

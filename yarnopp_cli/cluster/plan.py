@@ -79,6 +79,13 @@ def running_configuration(run_dir: RunDir) -> Configuration | None:
         return None
 
 
+def as_started(run_dir: RunDir) -> RunDir:
+    """The run directory with the state directory of the cluster that was started there, which may have been another one
+    by then; as it is where no cluster's configuration is left."""
+    configuration = running_configuration(run_dir)
+    return run_dir if configuration is None else RunDir.of(run_dir.path, state_dir=configuration.state_dir)
+
+
 def forget_cluster(run_dir: RunDir, *, keep_plan: bool = False) -> None:
     """Remove the files that describe a cluster that has ended. Logs are kept."""
     names = [SITE]

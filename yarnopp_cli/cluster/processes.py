@@ -82,6 +82,9 @@ def _ends(process: ProcessId, deadline: float) -> bool:
     return True
 
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals by which a user, a service manager or a closed terminal ends a command."""
+
 END_NODE = signal.SIGUSR1
 """Ends a NodeManager with its containers, also where SIGTERM leaves them for its next life."""
 

@@ -20,6 +20,7 @@ from ..records.client_protocol import SetLifetimeRequest, WaitForNodesRequest
 from ..records.lifetimes import ON_DEMAND, STAY
 from ..rpc.blocking import Connection
 from ..settings.declarations import DaemonSettings, NodeManagerSettings, ResourceManagerSettings, WebSettings
+from ..settings.rules import SCHEDULER_ADDRESS
 from ..settings.values import quoted, to_text
 from .capacity import Wish, plan_capacity
 from .gpus import with_gpus
@@ -288,8 +289,6 @@ def size_differences(nodes: Sequence[PlannedNode], wish: Wish) -> list[str]:
 HOSTED_MASTERS = "yopp.resourcemanager.hosted-masters"
 """A property whose value false never counts as a difference: a job need not use the hosted masters
 of a cluster."""
-SCHEDULER = "yarn.resourcemanager.scheduler.address"
-"""A property that only clients read, each for its own job."""
 
 
 def setting_differences(running: Configuration, wanted: Configuration) -> list[str]:
@@ -305,7 +304,9 @@ def setting_differences(running: Configuration, wanted: Configuration) -> list[s
             there, asked = running.value(name), wanted.value(name)
             if kind is WebSettings and str(asked).endswith(":0"):
                 continue  # any port is accepted, so the cluster's is
-            if name == SCHEDULER or (name == HOSTED_MASTERS and not asked):
+            if name == SCHEDULER_ADDRESS or (
+                name == HOSTED_MASTERS and not asked
+            ):  # clients read it for their own job
                 continue
             running_with, wish = (to_text(one) or quoted("") for one in (there, asked))
             found.append(f"running with {name}={running_with}, you asked for {wish} ({wanted.origin(name)})")

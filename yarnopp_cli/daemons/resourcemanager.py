@@ -162,7 +162,8 @@ class ResourceManagerDaemon:
         """Why records are not written; what could not be written before is tried again."""
         if self._state is None or not self._unwritten:
             return None
-        self._unwritten = [] if self._state.write(self._unwritten) else self._unwritten
+        if self._state.write(self._unwritten):
+            self._unwritten = []
         return self._state.failed
 
     def _do(self, command: Command) -> None:

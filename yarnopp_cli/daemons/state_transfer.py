@@ -21,6 +21,7 @@ import msgspec
 
 from executor.light import Record
 
+from ..cluster.plan import as_started
 from ..cluster.rundir import RunDir, write_whole
 from ..errors import ConfigurationError, YoppError, reason_of
 from ..records.reports import FINAL_STATES, YarnApplicationState
@@ -102,9 +103,10 @@ def _report(number: int, records: Iterable[Stored], problems: list[str]) -> Stat
 def stored_applications(run_dir: RunDir) -> tuple[int, int]:
     """How many applications of a cluster whose RM does not answer are stored as running, and as waiting. Raises
     YoppError if the state cannot be read."""
-    if not os.path.lexists(run_dir.rm_state_file):
+    path = as_started(run_dir).rm_state_file
+    if not os.path.lexists(path):
         return 0, 0
-    _, report = examine(run_dir.rm_state_file)
+    _, report = examine(path)
     return report.running, report.live - report.running
 
 

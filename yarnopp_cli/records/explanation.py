@@ -46,9 +46,8 @@ class ReasonKind(enum.StrEnum):
     """
 
     # Free resources at a node.
-    SHORT = (
-        "SHORT"  #: it needs more than is free; ``by``, ``holders``; ``detail``: what has them not preempted
-    )
+    #: it needs more than is free; ``by``, ``holders``; ``detail``: the setting by which these are not preempted
+    SHORT = "SHORT"
     PROMISED = "PROMISED"  #: guaranteed containers are promised what it needs; ``where``, ``by``, ``holders``
     NODE_FULL = "NODE_FULL"  #: all of a node is promised to guaranteed containers; ``by``
     MACHINE_BUSY = (

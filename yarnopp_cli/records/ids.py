@@ -123,9 +123,9 @@ def dotted(container_id: str) -> str:
     return ".c".join(parts[place].lstrip("0") or "0" for place in (-3, -1))
 
 
-def numbered(application_id: str) -> str:
-    """The shortest form of an application's id that a user can type, its number: ``36``."""
-    return application_id.rpartition("_")[2].lstrip("0") or "0"
+def numbered(identifier: str) -> str:
+    """The number at the end of an id, ``36``: the shortest form of an application's that a user can type."""
+    return identifier.rpartition("_")[2].lstrip("0") or "0"
 
 
 def short(identifier: str, of: str = "") -> str:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..errors import YoppError
+from ..records.ids import numbered
 from . import timeline
 from .timeline import Line
 
@@ -73,7 +74,7 @@ def timeline_svg(found: Sequence[Line], begin: int) -> str:
         axes.set_xlabel("seconds since the job began")
         if len(shown) <= 40:
             axes.set_ylabel("containers")
-            numbers = [line.container.rpartition("_")[2].lstrip("0") or "0" for line in shown]
+            numbers = [numbered(line.container) for line in shown]
             axes.set_yticks(range(len(shown)), numbers)
         else:
             axes.set_ylabel(f"{len(shown)} containers")

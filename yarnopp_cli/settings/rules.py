@@ -28,13 +28,13 @@ _MAPPINGS = "yarn.scheduler.capacity.queue-mappings"
 _WEIGHTS = "yopp.resourcemanager.opportunistic-share.user-weights"
 _ACL_ENABLE = "yarn.acl.enable"
 _ALLOCATION_EXPIRY = "yarn.resourcemanager.rm.container-allocation.expiry-interval-ms"
-_SCHEDULER = "yarn.resourcemanager.scheduler.address"
+SCHEDULER_ADDRESS = "yarn.resourcemanager.scheduler.address"
 RM_ADDRESS = "yarn.resourcemanager.address"
 AMRM_PROXY = "yarn.nodemanager.amrmproxy.address"
 OF_ANOTHER_CLUSTER: frozenset[str] = frozenset(
     {
         RM_ADDRESS,
-        _SCHEDULER,
+        SCHEDULER_ADDRESS,
         "yarn.resourcemanager.webapp.address",
         "yarn.nodemanager.webapp.address",
     }
@@ -48,7 +48,7 @@ def of_another_cluster(name: str, value: object, amrm_proxy: object) -> bool:
     not if it is the port of ``amrm_proxy`` on this host: that is YARN's way to send a client to the AMRMProxy."""
     host, _, port = str(value).strip().rpartition(":")
     here = host in ("localhost", "[::1]") or host.startswith("127.")
-    proxy = name == _SCHEDULER and here and port == str(amrm_proxy).strip().rpartition(":")[2]
+    proxy = name == SCHEDULER_ADDRESS and here and port == str(amrm_proxy).strip().rpartition(":")[2]
     return name in OF_ANOTHER_CLUSTER and value not in ("", None) and not proxy
 
 

@@ -7,6 +7,7 @@ permissions, read-only mounts, namespaces and security modules each refuse in th
 from __future__ import annotations
 
 import contextlib
+import glob
 import itertools
 import json
 import logging
@@ -44,6 +45,8 @@ V1_WEAKER = {
 }
 """The limitation that follows from each missing controller."""
 
+PROBE_PREFIX = "yopp-probe-"
+"""The prefix of the names of cgroups that are made only to see whether that is allowed."""
 _probe_numbers = itertools.count()
 
 
@@ -162,21 +165,23 @@ def writing_hint(points: Sequence[str], directory: str, uid: int) -> str:
 
 
 def writable(base: str, relative: str) -> bool:
-    """Whether cgroups can be made at ``base/relative``, which need not exist: makes one and removes it."""
+    """Whether cgroups can be made at ``base/relative``, which need not exist: makes one and removes it, and those of
+    processes that were killed between the two."""
     level = os.path.join(base, relative)
     while not os.path.isdir(level):
         if len(level) <= len(base):
             return False
         level = os.path.dirname(level)
-    probe = os.path.join(level, f"yopp-probe-{os.getpid()}-{next(_probe_numbers)}")
+    probe = os.path.join(level, f"{PROBE_PREFIX}{os.getpid()}-{next(_probe_numbers)}")
     try:
         os.mkdir(probe)
-        os.rmdir(probe)
     except OSError:
-        with contextlib.suppress(OSError):
-            os.rmdir(probe)
         return False
-    return True
+    # A live process may remove this one, and this one that of a live process: all that counts is that it was made.
+    for left in {probe, *glob.glob(f"{glob.escape(level)}/{PROBE_PREFIX}*")}:
+        with contextlib.suppress(OSError):
+            os.rmdir(left)
+    return not os.path.exists(probe)
 
 
 @dataclass

@@ -9,6 +9,7 @@ import pytest
 
 from executor.errors import CgroupError, CgroupUnavailableError, CgroupWriteError
 from executor.linux.cgroups import NoCgroups, V1Driver, V2Driver, discover
+from executor.linux.cgroups.discovery import writable
 from executor.linux.cgroups.files import (
     CpuFiles,
     KernelFiles,
@@ -439,3 +440,11 @@ def test_a_slot_lists_its_processes_however_many_there_are(tmp_path: Path, count
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "cgroup.procs").write_text("8\n")
     assert slot.processes() == [*pids, 8] and slot.nested
+
+
+def test_what_a_probe_of_a_killed_process_left_is_removed(tmp_path: Path) -> None:
+    """The topmost cgroup could not be removed any more. Others are not touched, nor is a probe with something below."""
+    for name in ("yopp-probe-1-0", "yopp-probe-7-3", "yopp-probe-8-0/in-use", "nm-1"):
+        (tmp_path / name).mkdir(parents=True)
+    assert writable(str(tmp_path), "key/nm-2")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["nm-1", "yopp-probe-8-0"]

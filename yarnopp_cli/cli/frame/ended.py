@@ -52,7 +52,6 @@ def ended_application(run_dir: RunDir, word: str, others: Sequence[str] = ()) ->
     ApplicationNotFoundError, and UsageError for several."""
     kept = run_dir.kept_histories()
     known = sorted({*kept, *others}, key=lambda one: (len(one), one))
-
     return kept_application(known, word, lambda one: read_history(run_dir, one).application)
 
 

@@ -13,6 +13,7 @@ from executor.light import Record, pattern
 
 LEAST_INTERVAL = 0.1
 PASSED_SECONDS = 60
+"""How long ago a time to come may be."""
 LARGEST = 2**53
 """The largest whole number of an option: every JSON reader represents it exactly."""
 _DURATION = pattern(r"(?:(\d+(?:\.\d+)?)(ms|s|m|h|d)?)", re.ASCII)

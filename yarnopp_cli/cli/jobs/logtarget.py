@@ -22,7 +22,7 @@ from ...errors import (
 )
 from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
-from ...records.ids import ApplicationId, ContainerId, application_of
+from ...records.ids import ApplicationId, ContainerId, application_of, numbered
 from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, JobSummary, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
@@ -73,7 +73,7 @@ class Target:
     def mark(self, container_id: str) -> str:
         """The prefix of its lines: the number of its task, or its own if that is not known."""
         task = self.tasks.get(container_id)
-        return container_id.rpartition("_")[2].lstrip("0") if task is None else str(task)
+        return numbered(container_id) if task is None else str(task)
 
     def count_tasks(self, summary: JobSummary | None) -> None:
         """Count the tasks of a job of which all containers are shown."""
@@ -296,7 +296,7 @@ def fetched(
             data = yarn.log(node, container_id, name)
             if len(data) >= LOG_BYTES:
                 note(f"{container_id} {name}: only its last {LOG_BYTES >> 20} MB")
-            number = container_id.rpartition("_")[2].lstrip("0") if len(targets) > 1 else ""
+            number = numbered(container_id) if len(targets) > 1 else ""
             yield _Fetched(container_id, name, data, tail), number
 
 

@@ -14,7 +14,7 @@ from typing import NoReturn
 
 from ...cluster.notifying import is_managed, notify, notify_reloading
 from ...cluster.plan import running_configuration
-from ...cluster.processes import ProcessId, wait_for_end
+from ...cluster.processes import ENDING, ProcessId, wait_for_end
 from ...cluster.reloading import as_started, changes_of, refresh_of
 from ...cluster.starting import setting_differences
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, YoppError
@@ -22,15 +22,13 @@ from ...jobs.watching import SignalWatch
 from ..frame.output import Printer, flush
 from ..frame.session import Context
 
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
 
 class _Received(Exception):
     """A signal that asks this command to end."""
 
 
 def _ring(number: int, frame: object) -> NoReturn:
-    for one in _ENDING:  # once is enough: another would interrupt what ends the daemons
+    for one in ENDING:  # once is enough: another would interrupt what ends the daemons
         signal.signal(one, signal.SIG_IGN)
     raise _Received(signal.Signals(number))
 
@@ -53,9 +51,9 @@ def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
 
     ``start`` returns a sentence about the running cluster.
     """
-    before = {number: signal.getsignal(number) for number in _ENDING}
+    before = {number: signal.getsignal(number) for number in ENDING}
     try:
-        for number in _ENDING:
+        for number in ENDING:
             signal.signal(number, _ring)
         sentence = start()
         flush()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -96,9 +95,14 @@ def _report_yarn(printer: Printer, yarn: YarnClient) -> int:
 def _lines(seen: ClusterStatus) -> list[str]:
     if seen.state == "stopped":
         stored = _stored(seen)
-        told = f"{stored['running']} running, {stored['pending']} waiting when it stopped; `yopp up` continues them"
-        lines = ["stopped", f"  applications: {told}", f"  run directory {seen.run_dir.path}"]
-        return lines if any(stored.values()) else lines[::2]
+        if stored is None:
+            told = ["  applications: unknown; `yopp rmadmin state check` says why their state cannot be read"]
+        elif any(stored.values()):
+            counts = f"{stored['running']} running, {stored['pending']} waiting when it stopped"
+            told = [f"  applications: {counts}; `yopp up` continues them"]
+        else:
+            told = []
+        return ["stopped", *told, f"  run directory {seen.run_dir.path}"]
     info = seen.info
     head = seen.state
     if info is not None:
@@ -119,14 +123,15 @@ def _lines(seen: ClusterStatus) -> list[str]:
     return lines
 
 
-def _stored(seen: ClusterStatus) -> dict[str, int]:
-    """The applications that a ResourceManager which has ended has stored, by state."""
+def _stored(seen: ClusterStatus) -> dict[str, int] | None:
+    """The applications that a ResourceManager which has ended has stored, by state; None if that cannot be read."""
     from ...daemons.state_transfer import stored_applications
 
-    counts = (0, 0)
-    with contextlib.suppress(YoppError):  # `yopp up` tells why it cannot be read
-        counts = stored_applications(seen.run_dir)
-    return dict(zip(("running", "pending"), counts, strict=True))
+    try:
+        running, pending = stored_applications(seen.run_dir)
+    except YoppError:
+        return None
+    return {"running": running, "pending": pending}
 
 
 def load_text(info: ClusterInfo) -> str:

@@ -28,6 +28,7 @@ from ..frame.session import Session, empty_text
 from .container_details import InFull, show_details
 
 _NAMED_JOBS = 3
+"""How many jobs that have not begun are named below a list."""
 _ENDED = {"DONE", "KILLED", "ALL"}
 
 
