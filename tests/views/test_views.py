@@ -21,6 +21,7 @@ from executor.records import (
 from executor.settings import ExecutorSettings
 from yarnopp_cli.records.history import EventKind, HistoryEvent
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
+from yarnopp_cli.records.times import timestamp
 from yarnopp_cli.views import containers, nodes, text
 from yarnopp_cli.views import events as events_view
 from yarnopp_cli.views.columns import Column, choose, default_columns, sort
@@ -51,7 +52,7 @@ def test_shortened_text_fits(value: str, cells: int) -> None:
 @given(st.integers(1, 253_402_300_799_999))
 def test_timestamps_are_those_of_the_calendar(epoch_ms: int) -> None:
     moment = datetime.fromtimestamp(epoch_ms // 1000, tz=UTC).replace(microsecond=epoch_ms % 1000 * 1000)
-    assert text.timestamp(epoch_ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    assert timestamp(epoch_ms) == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 @example("\x7f")

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..records.reports import FINAL_STATES, ApplicationReport, NodeReport
+from ..records.times import timestamp
 from ..views.applications import counts_text, diagnostics_text, exit_code
 from ..views.html import Html, esc, join, tag
-from ..views.text import number_of, span, timestamp
+from ..views.text import number_of, span
 from .timeline import GRANTED, PAUSED, RUNNING, Line
 
 MOST_ROWS = 5000

@@ -15,7 +15,8 @@ from textual.widget import Widget
 
 from ..clock import now_ms
 from ..errors import reason_of
-from ..views.text import shorten, timestamp, width
+from ..records.times import timestamp
+from ..views.text import shorten, width
 from .lines import MOVES, TONE_CLASSES, TONE_CSS, tone_style
 from .logfile import WINDOW, LogFile
 

@@ -16,10 +16,11 @@ from ..records.reports import (
     plain_diagnostics,
 )
 from ..records.requests import ResourceRequest, waits_for
+from ..records.times import timestamp
 from .cluster import logs_link, timeout_document, usage_document
 from .columns import ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun, or_dash
 from .resources import entries_document, resource_document
-from .text import span, timestamp
+from .text import span
 
 _KILLED_CODE = 143
 _UNASSIGNED = "UNASSIGNED"

@@ -20,8 +20,8 @@ from ..records.reports import (
     QueueReport,
     YarnApplicationState,
 )
+from ..records.times import timestamp
 from .resources import entries_document, resource_document
-from .text import timestamp
 
 _YARN = "org.apache.hadoop.yarn."
 _CLASSES = {

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from executor.hints import Any, Generic, TypeVar
 from executor.light import Record
 
-from .text import megabytes, short_megabytes, short_span, span, timestamp
+from ..records.times import timestamp
+from .text import megabytes, short_megabytes, short_span, span
 
 T = TypeVar("T")
 

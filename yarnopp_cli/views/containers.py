@@ -20,10 +20,11 @@ from executor.records import (
 from ..errors import EXIT_TRY_AGAIN
 from ..records.ids import dotted
 from ..records.reports import ContainerReport
+from ..records.times import timestamp
 from .cluster import cause_document
 from .columns import ID, MEGABYTES, NUMBER, SPAN, STATE, TIME, Column, Noun, or_dash
 from .resources import others_document
-from .text import megabytes, others_named, size_text, span, timestamp
+from .text import megabytes, others_named, size_text, span
 
 if TYPE_CHECKING:
     from executor.settings import ExecutorSettings

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..records.history import EventKind, HistoryEvent
+from ..records.times import timestamp
 from .cluster import cause_document
 from .columns import NUMBER, TIME, Column
 from .containers import exit_status_text
-from .text import harmless, span, timestamp, vcores
+from .text import harmless, span, vcores
 
 _TIMES = frozenset({"at", "submittedAt", "eligibleAt"})
 _SPANS = {"waitedMs": "waited", "ranMs": "ran", "pausedMs": "paused for"}

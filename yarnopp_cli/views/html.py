@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from .text import harmless, timestamp
+from ..records.times import timestamp
+from .text import harmless
 
 LONG = 24
 """Longer text may be cut in a table; its tooltip has the whole text."""

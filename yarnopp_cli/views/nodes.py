@@ -8,9 +8,10 @@ from executor.hints import Any
 from executor.records import MIB, OpportunisticContainersStatus, Resource, ResourceUtilization
 
 from ..records.reports import NodeReport, NodeState
+from ..records.times import timestamp
 from .columns import COUNT, ID, MEGABYTES, NUMBER, PERCENT, SPAN, STATE, TIME, Column, Noun
 from .resources import others_document, resource_document
-from .text import megabytes, short_megabytes, timestamp, vcores
+from .text import megabytes, short_megabytes, vcores
 
 
 def queue_text(node: NodeReport) -> str:

@@ -11,8 +11,6 @@ from executor.light import pattern
 from executor.records import Resource
 
 from ..records.times import DAY_MS
-from ..records.times import civil as civil
-from ..records.times import timestamp as timestamp
 
 # C0 and C1 controls, DEL, bidirectional overrides and isolates, line separators, lone surrogates: each one
 # can make a terminal show something other than the text.

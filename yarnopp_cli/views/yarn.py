@@ -24,9 +24,10 @@ from ..records.reports import (
     QueueReport,
     YarnApplicationState,
 )
+from ..records.times import civil
 from .applications import document as application_document
 from .cluster import container_document
-from .text import civil, month_name, weekday
+from .text import month_name, weekday
 
 T = TypeVar("T")
 _NOT_SET = "<Not set>"

@@ -13,13 +13,13 @@ from typing import Any
 from aiohttp import web
 
 from ..cluster.rundir import RunDir
+from ..records.times import timestamp
 from ..settings.declarations import PROPERTIES
 from ..settings.loading import Configuration
 from ..settings.values import to_text
 from ..views.html import link, table
 from ..views.rest.metrics import Figures, prometheus, query_beans
 from ..views.rest.xml import to_xml
-from ..views.text import timestamp
 from . import logs
 from .http import bad_request, not_found, require_owner, respond
 from .pages.frame import Links, page, path

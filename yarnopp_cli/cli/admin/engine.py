@@ -19,8 +19,9 @@ from ...client.choice import (
 )
 from ...client.choice import Choice as Chosen
 from ...errors import EXIT_UNREACHABLE, ConnectionFailedError, UsageError, YoppError
+from ...records.times import timestamp
 from ...views.columns import Column
-from ...views.text import number_of, timestamp
+from ...views.text import number_of
 from ..frame.command import Needs, command
 from ..frame.engine_options import connected
 from ..frame.options import Annotated, Conf, EngineName, Rm, argument

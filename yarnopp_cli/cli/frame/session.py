@@ -14,8 +14,8 @@ from executor.light import Record
 
 from ...cluster.rundir import RunDir
 from ...errors import ConnectionFailedError, UsageError
+from ...records.times import timestamp
 from ...views.columns import Column, Noun, choose, default_columns, find, sort
-from ...views.text import timestamp
 from .output import Printer, is_terminal_out
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from executor.hints import TYPE_CHECKING, Any
 
 from ...errors import UsageError, YoppError, reason_of
 from ...jobs.logfiles import STREAMS, Stream, open_plain, plain_status, streams_of
+from ...records.times import timestamp
 from ...views.columns import NUMBER, Column
-from ...views.text import harmless, json_line, timestamp
+from ...views.text import harmless, json_line
 from ..frame.command import command
 from ..frame.naming import words
 from ..frame.options import HERE_ONLY, Annotated, JobIds, moment, option

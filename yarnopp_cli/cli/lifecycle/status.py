@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...errors import EXIT_NOT_RUNNING, YoppError
 from ...records.lifetimes import STAY
-from ...views.text import megabytes, timestamp, vcores
+from ...records.times import timestamp
+from ...views.text import megabytes, vcores
 from ..frame.command import command
 from ..frame.output import Printer
 from ..frame.session import Session, print_raw

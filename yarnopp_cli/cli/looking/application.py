@@ -18,9 +18,10 @@ from ...records.reports import (
     ApplicationReport,
     YarnApplicationState,
 )
+from ...records.times import timestamp
 from ...views.applications import APPLICATIONS, ATTEMPTS, counts_text
 from ...views.cluster import timeout_document
-from ...views.text import harmless, timestamp
+from ...views.text import harmless
 from ..frame.actions import agree, awaited, foretell_kill, tell
 from ..frame.command import command
 from ..frame.ended import here_or_ended

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from ...errors import ApplicationNotFoundError, UsageError
 from ...explain.explanations import explain_ended
+from ...records.times import timestamp
 from ...views.explain import explanations as view
-from ...views.text import timestamp
 from ..frame.command import command
 from ..frame.ended import here_or_ended
 from ..frame.naming import things, words

@@ -16,9 +16,10 @@ from ...records.ids import dotted, short_id, suffix
 from ...records.jobs import JobSpec
 from ...records.reports import ApplicationReport, ContainerReport, NodeReport
 from ...records.requests import ApplicationSubmissionContext
+from ...records.times import timestamp
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
-from ..text import are, listed, megabytes, short_span, size_text, timestamp, vcores
+from ..text import are, listed, megabytes, short_span, size_text, vcores
 from .reasons import text
 
 _NAMED = 3

@@ -25,8 +25,9 @@ from ...records.explanation import (
 )
 from ...records.ids import short
 from ...records.reports import NodeReport, NodeState
+from ...records.times import timestamp
 from ..containers import waits_text
-from ..text import about, are, listed, number_of, ordinal, sentence, timestamp, vcores
+from ..text import about, are, listed, number_of, ordinal, sentence, vcores
 from .reasons import amount, by_type, lacks, names, oldest, text
 
 _BUSY = frozenset((ReasonCode.PRESSURE, ReasonCode.WINDOW))

@@ -16,7 +16,8 @@ from ...records.explanation import CONTAINERS, MEMORY, VCORES, Holders, Reason, 
 from ...records.ids import short
 from ...records.reports import ContainerReport
 from ...records.requests import AFTER
-from ..text import about, are, listed, megabytes, number_of, others, timestamp, vcores, width
+from ...records.times import timestamp
+from ..text import about, are, listed, megabytes, number_of, others, vcores, width
 
 Kind = ReasonKind
 

@@ -10,9 +10,9 @@ from executor.settings import ExecutorSettings
 
 from ...records.container_protocol import GetNodeInfoResponse
 from ...records.reports import ContainerReport
+from ...records.times import timestamp
 from ..cluster import opportunistic_totals
 from ..resources import others_document
-from ..text import timestamp
 
 
 def info(node: GetNodeInfoResponse, now_ms: int, settings: ExecutorSettings) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from executor.records import ContainerState
 from ...explain.snapshot import HostFacts, Picture, is_waiting
 from ...records.history import HistoryEvent
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
+from ...records.times import timestamp
 from ..applications import APPLICATIONS, counts_text, diagnostics_text
 from ..cluster import opportunistic_totals
 from ..columns import ACCENT, BAD, DIM, GOOD, HOT, STRONG, WARN, Cell, TopColumn, state_cell
@@ -18,7 +19,7 @@ from ..containers import CONTAINERS, command_text, exit_text, is_live, shown_sta
 from ..events import details, subject
 from ..explain.reasons import why
 from ..nodes import NODES, others_text, state_text
-from ..text import are, fitted, harmless, last_line, number_of, short_span, shorten, timestamp, vcores, width
+from ..text import are, fitted, harmless, last_line, number_of, short_span, shorten, vcores, width
 from .sampling import History, sparkline
 from .tables import NODE_COLUMNS, application_columns, container_columns, measured
 

@@ -17,6 +17,7 @@ from ...explain.snapshot import Picture, is_waiting
 from ...records.history import EventKind, HistoryEvent
 from ...records.ids import dotted, suffix
 from ...records.reports import FINAL_STATES, ApplicationReport, ContainerReport, NodeReport, NodeState
+from ...records.times import timestamp
 from .. import applications, containers, nodes
 from ..columns import (
     ACCENT,
@@ -35,7 +36,7 @@ from ..columns import (
 from ..containers import is_live, shown_state, since_ms
 from ..events import details, subject
 from ..explain.reasons import why
-from ..text import short_megabytes, short_span, timestamp, width
+from ..text import short_megabytes, short_span, width
 from .sampling import History, bar, sparkline
 
 # -- nodes ---------------------------------------------------------------------------------------------------
