@@ -173,6 +173,8 @@ class PressureActions(ContainerActions):
         self._turn_credit = 0.0
         #: whether they had more weight since the last reading
         self._lifted = False
+        #: whether they had, when others left nothing, and kept to their share
+        self._modest = False
         self._sampled_at = self._turn_given_at = self._memory_given_at = float("-inf")
         #: guaranteed containers that used less than they have when last measured, and how many vcores less
         self._idle: dict[str, float] = {}
@@ -185,7 +187,7 @@ class PressureActions(ContainerActions):
         interval_ms = 0
         if self._watches:
             often, active = self._settings.pressure_sampling_ms, self._active.values()
-            yields = self._host is not None and self._cpu.protects and not (self._cpu.leaves or self._lifted)
+            yields = self._host is not None and self._cpu.protects and not self._cpu.leaves
             if not yields and any(one.is_opportunistic and one.state is not PAUSED for one in active):
                 interval_ms = often * self._times_longer(1, COST)
             elif len(self._opportunistic) > 0 or any(one.is_opportunistic for one in active):
@@ -290,6 +292,7 @@ class PressureActions(ContainerActions):
     def _on_host_sampled(self, event: NodeUtilizationSampled) -> None:
         if not self._watched_ms:
             return  # it was still under way when watching ended
+        known = self._host is not None
         self._host = host = event.host
         self._cores = host.cores
         self._cost += (host.cost - self._cost) / (4 if self._cost else 1)
@@ -329,6 +332,8 @@ class PressureActions(ContainerActions):
             use.cores for one, use in self._use.items() if not self._active[one].is_opportunistic
         )
         self._settle_turns(host.yopp_cpu - host.daemons_cpu - guaranteed, host.daemons_cpu)
+        self._modest = self._lifted and known and self._turn_credit > 0
+        self._lifted = False
         if surplus > 0:
             self._give_cpu(surplus)
         else:
@@ -383,10 +388,11 @@ class PressureActions(ContainerActions):
         share = max(LEAST_TURN_SHARE, part) * self._cores
         credit = self._turn_credit + (share - used) * min(self._now - self._sampled_at, 1.0)
         self._turn_credit = share if self._cpu.leaves else min(max(credit, -TURN_DEBT * share), share)
-        self._sampled_at, self._lifted = self._now, False
+        self._sampled_at = self._now
 
     def _least_weight(self, container: Container, idle: Mapping[str, float]) -> float:
-        """Where others leave nothing, those in their turn get some CPU. Before the first reading this is not known."""
+        """Where others leave nothing, those in their turn get some CPU, and what they used is measured soon, unless
+        they kept to their share before. Before the first reading it is not known what others leave."""
         least = super()._least_weight(container, idle)
         if self._cpu.protects and container.state is PAUSING and container.gives_way_to(CPU_PRESSURE):
             return min(
@@ -397,7 +403,10 @@ class PressureActions(ContainerActions):
         unknown = self._host is None and not self._lends
         if not unknown and (self._cpu.leaves or self._turn_credit <= 0 or not self._has_turn(container)):
             return 0.0
-        self._lifted = True
+        if not self._lifted:
+            self._lifted = True
+            if not self._modest:
+                self._next_ms = self._settings.pressure_sampling_ms // 2
         return TURN_WEIGHT * self._physical_cores
 
     def _take_cpu(self) -> None:

@@ -136,8 +136,8 @@ class ContainerScheduler(PressureActions):
     def _finish(self) -> None:
         self._keep_to_window()
         self._decide_ahead()
-        self._settle_watch()
         self._settle_weight()
+        self._settle_watch()
 
     def validate(self) -> None:
         """Assert every invariant. Raises AssertionError."""

@@ -22,7 +22,10 @@ from .zygotes import Zygote
 LOG = logging.getLogger(__name__)
 
 IDLE_SECONDS = 10.0
-"""How long an idle slot stays; the zygote stays as long again without any slot."""
+"""How long an idle slot stays that is not the last one."""
+
+LAST_SECONDS = 600.0
+"""How long the last one stays, and the zygote with it: without them a container starts 10 to 25 ms later."""
 
 UNUSABLE_SECONDS = 60.0
 """How long no slot is made after a failure to make one."""
@@ -222,9 +225,9 @@ class Slots:
         now = self._loop.time()
         unneeded = now - self._needed_at
         for slot in [one for one in self.idle if now - one.since > IDLE_SECONDS]:
-            if unneeded > IDLE_SECONDS:
+            if unneeded > (LAST_SECONDS if len(self.all) == 1 else IDLE_SECONDS):
                 self.retire(slot)
-        if self._zygote is not None and not self.all and unneeded > 2 * IDLE_SECONDS:
+        if self._zygote is not None and not self.all and unneeded > LAST_SECONDS:
             self.end_zygote()
         return bool(self.all) or self._zygote is not None
 

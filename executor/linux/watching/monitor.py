@@ -87,6 +87,7 @@ class Monitor:
         self._task: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._watched = self._next = 0.0
+        self._rescheduled = asyncio.Event()
         self._paused: Mapping[str, bool] = {}
         self._counted: dict[str, float] = {}
         self._cpu_seconds = 0.0
@@ -111,6 +112,8 @@ class Monitor:
         """Measure containers and host at this interval after the next measurement, which is made after ``next_ms`` if
         that is not 0; an interval of 0 ends that."""
         self._watched, self._next = interval_ms / 1000, next_ms / 1000
+        if next_ms:
+            self._rescheduled.set()
         if self._watching is not None and interval_ms <= 0:
             self._watching.cancel()
             self._watching = None
@@ -126,13 +129,23 @@ class Monitor:
         due = self._loop.time() - self._watched / 2  # containers have just begun
         while True:
             due = max(due + self._watched * random.uniform(1 - SPREAD, 1 + SPREAD), self._loop.time())
-            if self._next:
-                due, self._next = self._loop.time() + self._next, 0.0
-            await asyncio.sleep(due - self._loop.time())
+            await self._sleep_until(due)
             try:
                 await self._look()
             except OSError as error:  # e.g. no file descriptor is free
                 LOG.warning("nothing is measured: %s", error)
+
+    async def _sleep_until(self, due: float) -> None:
+        """Sleep; a ``watch`` that says when the next measurement is made changes ``due``."""
+        while True:
+            self._rescheduled.clear()
+            if self._next:
+                due, self._next = self._loop.time() + self._next, 0.0
+            try:
+                async with asyncio.timeout_at(due):
+                    await self._rescheduled.wait()
+            except TimeoutError:
+                return
 
     async def _look(self) -> None:
         names = self._containers()

@@ -61,6 +61,7 @@ class PressedWorld(World):
         self.used: dict[str, float] = {}
         self.got: dict[str, float] = {}
         self.watched_ms = 0
+        self.hurried = 0  # how often a reading was wanted before the interval was over
         self.paused: set[str] = set()
         self.yields = False
         self.cost = 0.0
@@ -78,6 +79,7 @@ class PressedWorld(World):
             for command in self.commands:
                 if isinstance(command, WatchHost):
                     self.watched_ms = command.interval_ms
+                    self.hurried += 0 < command.next_ms < 250
             self.commands.clear()
             if self.watched_ms:
                 self._read()

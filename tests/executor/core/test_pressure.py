@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from executor.core.commands import KillContainer, PauseContainer, SetLimits, WatchHost
 from executor.core.events import ContainerPauseRequested, ContainerResumeRequested
 from executor.core.pressure import TOLD_SECONDS, CpuPressure, Demand, MemoryPressure
-from executor.core.pressure_actions import overallocation
+from executor.core.pressure_actions import TURN_WEIGHT, overallocation
 from executor.light import replace
 from executor.records import ContainerState, ExecutionType, HostUtilization, Resource
 from executor.settings import ExecutorSettings
@@ -287,6 +287,22 @@ def test_what_takes_nothing_is_watched_less_often() -> None:
     world.outside = [1.0]
     world.tick(2)
     assert world.watched_ms == 250, "it may take the other core, and must give it back in time"
+
+
+@pytest.mark.parametrize(("wanted", "weight", "hurries"), [(1.0, 0, 1), (0.01, TURN_WEIGHT * 2, 2)])
+def test_those_in_their_turn_are_measured_soon_until_they_are_known_to_keep_to_their_share(
+    wanted: float, weight: float, hurries: int
+) -> None:
+    world = a_watched_world()
+    world.yields, world.cost, world.outside, world.wants["o"] = True, 0.2, [1.0, 1.0], wanted
+    world.tick(1)
+    world.schedule("o", O, 100, 1)
+    assert world.weight == TURN_WEIGHT * 2, "before the first reading"
+    world.tick(0.5)
+    assert world.weight == weight and world.hurried == hurries
+    world.tick(2)
+    assert world.weight == weight and world.hurried == hurries, "whatever readings cost"
+    assert world.watched_ms == 8 * 250
 
 
 def yielding(**node: object) -> PressedWorld:

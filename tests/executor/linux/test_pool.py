@@ -409,7 +409,7 @@ def test_the_launcher_is_spared_and_signals_do_not_end_it(tmp_path: Path, cgroup
 def test_a_group_made_in_a_slot_goes_with_it(
     tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(making, "IDLE_SECONDS", 0.1)
+    monkeypatch.setattr(making, "LAST_SECONDS", 0.1)
     monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
 
     async def scenario() -> None:
@@ -439,6 +439,9 @@ def test_slots_that_nobody_needs_go(
             await soon(lambda: len(groups(cgroups)) == 1, "that of the one that runs stays")
             (tmp_path / "work" / "stays" / "go").write_text("")
             assert (await node.told(ContainerExited, "stays")).exit_code == 7
+            await asyncio.sleep(0.5)
+            assert len(groups(cgroups)) == 1, "the last one stays for longer"
+            monkeypatch.setattr(making, "LAST_SECONDS", 0.1)
             await soon(lambda: not groups(cgroups), "all go")
             assert (await ended(node, "c2", "exit 3")).exit_code == 3, "and come again"
 

@@ -132,3 +132,27 @@ def test_threads_that_were_not_read_before_are_not_read_on_the_loop() -> None:
             await monitor.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_measurement_that_is_wanted_soon_does_not_wait_for_the_next_one() -> None:
+    async def scenario() -> None:
+        context = mock.Mock(spec=ExecutorContext, loop=asyncio.get_running_loop(), clock=time.monotonic)
+        context.cgroups = mock.Mock(mode="none")
+        told: list[object] = []
+        monitor = Monitor(
+            context,
+            containers=dict,
+            post=told.append,
+            interval_ms=20,
+            virtual_memory=False,
+            make_host=lambda _: mock.Mock(),
+        )
+        monitor.watch(600_000)
+        await asyncio.sleep(0)
+        begun = time.monotonic()
+        monitor.watch(600_000, 50)
+        await soon(lambda: len(told) >= 2, "both are measured")
+        assert time.monotonic() - begun >= 0.05
+        await monitor.stop()
+
+    asyncio.run(scenario())
