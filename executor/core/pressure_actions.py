@@ -189,7 +189,7 @@ class PressureActions(ContainerActions):
             often, active = self._settings.pressure_sampling_ms, self._active.values()
             yields = self._host is not None and self._cpu.protects and not self._cpu.leaves
             if not yields and any(one.is_opportunistic and one.state is not PAUSED for one in active):
-                interval_ms = often * self._times_longer(1, COST)
+                interval_ms = often * self._times_longer(1, self._measuring_share())
             elif len(self._opportunistic) > 0 or any(one.is_opportunistic for one in active):
                 interval_ms = often * self._times_longer(SELDOM, SELDOM_COST)
         next_ms, self._next_ms = self._next_ms, 0
@@ -201,6 +201,11 @@ class PressureActions(ContainerActions):
             self._cpu.forget()
             self._idle = {}
         self._emit(WatchHost(interval_ms, next_ms))
+
+    def _measuring_share(self) -> float:
+        """What measurements may take of the CPU. The nodes of a host share it, by what their containers use."""
+        used, elsewhere = self._demand.used, self._demand.elsewhere
+        return max(COST * used / (used + elsewhere), SELDOM_COST) if elsewhere > 0 else COST
 
     def _times_longer(self, least: int, share: float) -> int:
         """How many times longer than the least time between two measurements the next one is."""

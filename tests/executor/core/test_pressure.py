@@ -289,6 +289,15 @@ def test_what_takes_nothing_is_watched_less_often() -> None:
     assert world.watched_ms == 250, "it may take the other core, and must give it back in time"
 
 
+@pytest.mark.parametrize(("others", "watched_ms"), [(0, 250), (1, 500)])
+def test_the_nodes_of_a_host_share_what_measurements_may_take(others: int, watched_ms: int) -> None:
+    world = a_watched_world()
+    world.cost, world.others, world.wants["o"] = 0.02, others, 1.0
+    world.schedule("o", O, 100, 1)
+    world.tick(3)
+    assert world.got["o"] > 0 and world.watched_ms == watched_ms
+
+
 @pytest.mark.parametrize(("wanted", "weight", "hurries"), [(1.0, 0, 1), (0.01, TURN_WEIGHT * 2, 2)])
 def test_those_in_their_turn_are_measured_soon_until_they_are_known_to_keep_to_their_share(
     wanted: float, weight: float, hurries: int
