@@ -151,6 +151,25 @@ def test_at_sighup_the_queues_are_read_again_and_the_service_manager_waits(
     assert "it takes effect at the next start" in err
 
 
+@pytest.mark.parametrize("how", ["killed", "restarted"])
+def test_the_foreground_goes_on_with_the_next_rm(yopp: Yopp, how: str) -> None:
+    front = yopp.start("up", "--foreground", *SMALL, "-Dyopp.daemons.restart.enabled=true")
+    assert front.stdout is not None
+    assert front.stdout.readline().startswith("up: rm ")
+    first = yopp.json("status")["clusterInfo"]["yopp"]["rm"]["pid"]
+    if how == "killed":
+        os.kill(first, signal.SIGKILL)
+    else:
+        yopp("rm", "restart")
+    wait_until(lambda: yopp("status", "-q", code=None).returncode == 0, what="the next RM")
+    assert yopp.json("status")["clusterInfo"]["yopp"]["rm"]["pid"] != first
+    assert front.poll() is None
+    front.send_signal(signal.SIGTERM)
+    _, err = front.communicate(timeout=30 * PATIENCE)
+    assert (front.returncode, "SIGTERM: ending the cluster" in err) == (0, True)
+    yopp("status", code=3)
+
+
 def test_a_service_that_is_started_again_finds_its_daemons(yopp: Yopp, manager: Manager) -> None:
     front = yopp.start("up", "--foreground", *SMALL)
     manager.hears()

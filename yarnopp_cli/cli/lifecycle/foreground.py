@@ -9,7 +9,8 @@ import contextlib
 import os
 import select
 import signal
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from ...cluster.notifying import is_managed, notify, notify_reloading
@@ -17,10 +18,16 @@ from ...cluster.plan import running_configuration
 from ...cluster.processes import ENDING, ProcessId, wait_for_end
 from ...cluster.reloading import as_started, changes_of, refresh_of
 from ...cluster.starting import setting_differences
+from ...cluster.watched import is_returning
 from ...errors import EXIT_INTERRUPTED, InvalidStateError, YoppError
-from ...jobs.watching import SignalWatch
+from ...jobs.watching import SignalWatch, readable
 from ..frame.output import Printer, flush
 from ..frame.session import Context
+
+LOOK_SECONDS = 0.2
+"""How often to look for an RM that returns."""
+BETWEEN_SECONDS = 1.0
+"""How long after its end a command may begin to start it again: `yopp rm restart` does one after the other."""
 
 
 class _Received(Exception):
@@ -90,11 +97,13 @@ class _Front:
         self._reloads = is_managed() or not _has_terminal()
 
     def stay(self) -> int:
-        """Run until a signal, or until the RM has ended. Raises YoppError if the RM ended unexpectedly."""
+        """Run until a signal, or until the RM has ended and none takes its place. Raises YoppError if that was not
+        intended."""
         notify("READY=1", f"STATUS={self._sentence}")
-        if (daemon := self._context.run_dir.daemon("rm")) is not None:
-            self._printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")
-            if (number := self._signal_before_end_of(daemon.process)) is not None:
+        self._printer.note("in the foreground: Ctrl-C or SIGTERM ends the cluster")
+        while (daemon := self._context.run_dir.daemon("rm")) is not None:
+            number = self._signal_before_end_of(daemon.process) or self._signal_before_the_next_rm()
+            if number is not None:
                 return _end(self._context, self._printer, number)
         notify("STOPPING=1")
         run_dir = self._context.run_dir
@@ -119,15 +128,35 @@ class _Front:
             poller.register(self._signals.fileno(), select.POLLIN)
             while True:
                 ready = [found for found, _ in poller.poll()]
-                for number in self._signals.received():
-                    if number is not signal.SIGHUP or not self._reloads:
-                        return number
-                    self._reload()
+                if (number := next(self._received(), None)) is not None:
+                    return number
                 if descriptor in ready:
                     wait_for_end([process], 0)  # a child of ours leaves no zombie
                     return None
         finally:
             os.close(descriptor)
+
+    def _signal_before_the_next_rm(self) -> signal.Signals | None:
+        """The signal that asks for the end while another process takes the RM's place; None if it has, or none will."""
+        run_dir, ended_at = self._context.run_dir, time.monotonic()
+
+        def may_return() -> bool:
+            known = run_dir.is_changing() or is_returning(run_dir)
+            return known or time.monotonic() - ended_at < BETWEEN_SECONDS
+
+        while run_dir.daemon("rm") is None and os.path.exists(run_dir.site_file) and may_return():
+            readable([self._signals.fileno()], LOOK_SECONDS)
+            if (number := next(self._received(), None)) is not None:
+                return number
+        return None
+
+    def _received(self) -> Iterator[signal.Signals]:
+        """The signals that ask for the end; SIGHUP may ask for another reading of the configuration."""
+        for number in self._signals.received():
+            if number is not signal.SIGHUP or not self._reloads:
+                yield number
+            else:
+                self._reload()
 
     def _reload(self) -> None:
         """Read the configuration again. Errors in it are reported, and nothing changes."""

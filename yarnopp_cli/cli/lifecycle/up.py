@@ -85,10 +85,11 @@ def up(
         raise UsageError.exclusive("--foreground and --no-wait", "one stays and the other returns at once")
     wish = Wish(nodes, memory, vcores)
     if foreground:
+        from ...cluster.notifying import is_managed
         from .foreground import refuse_running, stay
 
         refuse_running(context)
-        return stay(context, printer, lambda: _start(context, printer, wish, timeout, supervised=True))
+        return stay(context, printer, lambda: _start(context, printer, wish, timeout, supervised=is_managed()))
     log = context.run_dir.log_file("up")
     if no_wait and not _serves(context, wish) and _split(log):
         if printer.is_json:
