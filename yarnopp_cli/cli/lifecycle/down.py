@@ -37,6 +37,7 @@ def down(
     if not keep_containers and not may_end(session):
         printer.note("nothing was ended")
         return EXIT_FAILURE
+    stored = 0 if keep_containers or session.run_dir.daemons() else sum(_stored(session))
     report = take_down(
         session.run_dir,
         keep_containers=keep_containers,
@@ -48,7 +49,7 @@ def down(
     cleared = {"containers": list(report.cleared.containers), "cgroups": list(report.cleared.cgroups)}
     printer.answer(
         {"yopp": {"ended": list(report.ended), "cleared": cleared}},
-        _sentence(report.ended, report.cleared.containers),
+        _sentence(report.ended, report.cleared.containers, stored),
         ids=() if printer.quiet else report.ended,
         table=(("ended",), [[one] for one in report.ended]),
     )
@@ -86,8 +87,20 @@ def may_end(session: Session) -> bool:
     return session.printer.confirm(f"End the cluster and its {listed(lost)}?", yes=False)
 
 
-def _sentence(ended: tuple[str, ...], containers: tuple[str, ...]) -> str:
+def _stored(session: Session) -> tuple[int, int]:
+    """The applications of a stopped cluster that the next one would continue: those that ran, and those that waited."""
+    from ...daemons.state_transfer import stored_applications
+
+    try:
+        return stored_applications(session.run_dir)
+    except YoppError:
+        return 0, 0
+
+
+def _sentence(ended: tuple[str, ...], containers: tuple[str, ...], stored: int) -> str:
     said = f"down: ended {', '.join(ended)}" if ended else "down: nothing was running"
+    if stored:
+        said += f"; forgot {number_of(stored, 'stored application')}"
     if containers:
         said += f"; ended {number_of(len(containers), 'container')} left by dead nodes"
     return said

@@ -89,7 +89,9 @@ def up(
         from .foreground import refuse_running, stay
 
         refuse_running(context)
-        return stay(context, printer, lambda: _start(context, printer, wish, timeout, supervised=is_managed()))
+        return stay(
+            context, printer, lambda: _start(context, printer, wish, timeout, supervised=is_managed())
+        )
     log = context.run_dir.log_file("up")
     if no_wait and not _serves(context, wish) and _split(log):
         if printer.is_json:
