@@ -196,6 +196,8 @@ def short_of_memory() -> Cluster:
 
 def _trial(case: Case, clusters: Sequence[Cluster], seconds: float, repeats: bool) -> Sample | None:
     """One attempt; None, if it can be repeated, as soon as it is known to be spoilt."""
+    for cluster in clusters:
+        cluster.until_empty()
     with ExitStack() as stack:
         if case.guaranteed:
             command = SPIN if case.guaranteed == "busy" else ["sleep", "600"]

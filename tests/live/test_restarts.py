@@ -327,7 +327,9 @@ def test_with_false_nobody_is_started_again(yopp: Yopp) -> None:
     assert not helpers(run_dir) and run_dir.daemon(NM) is None and run_dir.read(f"{NM}.watched") is None
 
 
-def test_the_rm_of_a_cluster_in_the_foreground_is_left_to_its_command(yopp: Yopp) -> None:
+def test_daemons_of_a_cluster_in_the_foreground_restart_each_other_and_its_command_goes_on(
+    yopp: Yopp,
+) -> None:
     front = yopp.start("up", "--foreground", "--vcores", "2", "--memory", "1024", ON)
     run_dir = RunDir.of(str(yopp.run_dir))
     assert front.stdout is not None and front.stdout.readline().startswith("up: rm "), "it has started all"
@@ -335,6 +337,9 @@ def test_the_rm_of_a_cluster_in_the_foreground_is_left_to_its_command(yopp: Yopp
     kill(run_dir, NM)
     back(run_dir, NM)
     kill(run_dir, "rm")
+    back(run_dir, "rm")
+    assert front.poll() is None
+    front.terminate()
     _, err = front.communicate(timeout=30)
-    assert front.returncode == 1 and "the ResourceManager has ended" in err
+    assert front.returncode == 0 and "SIGTERM: ending the cluster" in err
     assert run_dir.daemon("rm") is None and not helpers(run_dir)

@@ -409,6 +409,7 @@ def test_the_launcher_is_spared_and_signals_do_not_end_it(tmp_path: Path, cgroup
 def test_a_group_made_in_a_slot_goes_with_it(
     tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(making, "IDLE_SECONDS", 0.1)
     monkeypatch.setattr(making, "LAST_SECONDS", 0.1)
     monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
 
