@@ -399,10 +399,9 @@ class PressureActions(ContainerActions):
         """Where others leave nothing, those in their turn get some CPU, and what they used is measured soon, unless
         they kept to their share before. Before the first reading it is not known what others leave."""
         least = super()._least_weight(container, idle)
-        if self._cpu.protects and container.state is PAUSING and container.gives_way_to(CPU_PRESSURE):
-            return min(
-                least, TURN_WEIGHT * self._physical_cores
-            )  # nobody waits for it, and others would use more
+        if container.state is PAUSING and self._yields and container.gives_way_to(CPU_PRESSURE):
+            # Nobody waits for it, and others would use more: also those of other nodes, by the group above both.
+            return min(least, TURN_WEIGHT * self._physical_cores)
         if least or not container.is_opportunistic or container.state is PAUSED or not self._watches:
             return least
         unknown = self._host is None and not self._lends
@@ -413,6 +412,11 @@ class PressureActions(ContainerActions):
             if not self._modest:
                 self._next_ms = self._settings.pressure_sampling_ms // 2
         return TURN_WEIGHT * self._physical_cores
+
+    @property
+    def _yields(self) -> bool:
+        """Whether the kernel makes opportunistic containers yield to all others that may need the CPU."""
+        return self._host is not None and self._host.yields and not self._lends
 
     def _take_cpu(self) -> None:
         """Let those resume for which there is room again, in order of arrival."""

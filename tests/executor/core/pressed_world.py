@@ -42,7 +42,7 @@ class PressedWorld(World):
     outside yopp, each of which wants a core, or a part of one; ``others`` threads of another node's containers want one
     each, and weigh as much as ours. ``other_memory`` is theirs, in MiB. ``yields``: the node
     is told that its weights count. ``cost`` is what each reading takes, in CPU seconds; ``daemons`` what yopp's
-    daemons seem to use, in cores."""
+    daemons seem to use, in cores; ``waiting`` what processes outside seem to wait for."""
 
     def __init__(
         self, cores: int = 2, *, machine_memory: int = 8192, tick: float = 0.25, **node: object
@@ -66,6 +66,7 @@ class PressedWorld(World):
         self.yields = False
         self.cost = 0.0
         self.daemons = 0.0
+        self.waiting = -1.0
 
     def statuses_live(self) -> list[str]:
         return [s.container_id for s in self.machine.statuses() if s.state is not ContainerState.DONE]
@@ -134,6 +135,7 @@ class PressedWorld(World):
             memory_available=max(self.machine_memory - memory, 0) * MIB,
             swap_free=self.swap * MIB,
             yields=self.yields,
+            outside_waiting=self.waiting,
             cost=self.cost,
         )
         self.tell_more(NodeUtilizationSampled(host))

@@ -329,6 +329,24 @@ def test_what_yields_by_its_weight_is_not_paused_while_something_is_left() -> No
     assert world.got["outside 0"] > 0.97 and world.got["o1"] + world.got["o2"] > 0.97
 
 
+@pytest.mark.parametrize(("yields", "weight"), [(True, TURN_WEIGHT * 2), (False, 1.0)])
+def test_who_is_about_to_be_paused_for_others_does_not_take_their_cpu_where_weights_make_it_yield(
+    yields: bool, weight: float
+) -> None:
+    world = with_spinners()
+    world.yields = yields
+    world.answers = False
+    world.outside, world.waiting = (
+        [1.0, 1.0],
+        1.0,
+    )  # in the second in which they begin, they lose more than they may
+    for _ in range(8):
+        world.tick()
+        if "PAUSING" in world.states("o1", "o2"):
+            break
+    assert "PAUSING" in world.states("o1", "o2") and world.weight == weight
+
+
 def test_gaps_that_others_leave_are_used_and_nobody_dances() -> None:
     world = yielding(tick=0.125, pressure_sampling_ms=125)
     before = world.used["o1"] + world.used["o2"]
