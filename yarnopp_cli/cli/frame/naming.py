@@ -412,8 +412,11 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
         because = f"none of the {len(ids)} known {name}s matches" if ids else f"no {name} has registered"
         if len(ids) == 1:
             because = f"the only {name} is {ids[0]}"
+        dotted_word = _DOTTED.fullmatch(word)
         if others := _matching(kind, ids, word, own=True):
             because = f"no task has this number; {dotted(others[0])} is the container with this number"
+        elif dotted_word and dotted_word[1]:
+            because = _of_this_application(kind, ids, _whole(dotted_word[1])) or because
         if not ids and kind is not _NODE:
             raise kind.missing(
                 f"there is no {name} yet" if word == "last" else f"no {name} {word}",
@@ -429,6 +432,16 @@ def _one(kind: _Kind, known: Callable[[], list[str]], word: str) -> str:
             hint="type more of its id",
         )
     return matches[0]
+
+
+def _of_this_application(kind: _Kind, ids: Sequence[str], app: int) -> str:
+    """Which of the containers are of the application with this number; "" for none, or if their tasks are not known."""
+    tasks = kind.tasks()
+    found = sorted({tasks[one] for one in ids if one in tasks and kind.numbers(one)[0] == app})
+    if not found:
+        return ""
+    shown = str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
+    return f"application {app} has containers of {number_of(len(found), 'task')}: {shown}"
 
 
 def _matching(kind: _Kind, ids: Sequence[str], word: str, *, own: bool = False) -> list[str]:
