@@ -73,8 +73,9 @@ def yopp_seconds(clusters: list[Cluster]) -> tuple[float, float]:
     return inside, sum(seen[pid][1] for pid in daemons if pid in seen)
 
 
-def until_at_work(load: Load, seconds: float = 10.0) -> None:
-    """Wait until all programs of the load are at work, which takes some tenths of a second."""
+def until_at_work(load: Load, seconds: float = 60.0) -> None:
+    """Wait until all programs of the load are at work, which takes some tenths of a second, on a slow machine some
+    seconds."""
     begun, deadline = load.work(), time.monotonic() + seconds
     while load.roots and load.work() < begun + load.settled:
         if time.monotonic() > deadline:
