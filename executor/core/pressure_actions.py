@@ -200,12 +200,15 @@ class PressureActions(ContainerActions):
             self._host = None  # it says nothing about later
             self._cpu.forget()
             self._idle = {}
+            self._lifted = self._modest = False
         self._emit(WatchHost(interval_ms, next_ms))
 
     def _measuring_share(self) -> float:
         """What measurements may take of the CPU. The nodes of a host share it, by what their containers use."""
         used, elsewhere = self._demand.used, self._demand.elsewhere
-        return max(COST * used / (used + elsewhere), SELDOM_COST) if elsewhere > 0 else COST
+        if self._host is None or self._host.runnable_others <= 0 or elsewhere <= 0:
+            return COST  # what new containers of this node use is not told from that of others yet
+        return max(COST * used / (used + elsewhere), SELDOM_COST)
 
     def _times_longer(self, least: int, share: float) -> int:
         """How many times longer than the least time between two measurements the next one is."""
@@ -399,7 +402,13 @@ class PressureActions(ContainerActions):
         """Where others leave nothing, those in their turn get some CPU, and what they used is measured soon, unless
         they kept to their share before. Before the first reading it is not known what others leave."""
         least = super()._least_weight(container, idle)
-        if container.state is PAUSING and self._yields and container.gives_way_to(CPU_PRESSURE):
+        waited_for = len(self._guaranteed) > 0
+        if (
+            container.state is PAUSING
+            and self._yields
+            and not waited_for
+            and container.gives_way_to(CPU_PRESSURE)
+        ):
             # Nobody waits for it, and others would use more: also those of other nodes, by the group above both.
             return min(least, TURN_WEIGHT * self._physical_cores)
         if least or not container.is_opportunistic or container.state is PAUSED or not self._watches:
@@ -410,7 +419,8 @@ class PressureActions(ContainerActions):
         if not self._lifted:
             self._lifted = True
             if not self._modest:
-                self._next_ms = self._settings.pressure_sampling_ms // 2
+                soon = self._settings.pressure_sampling_ms // 2
+                self._next_ms = min(self._next_ms or soon, soon)
         return TURN_WEIGHT * self._physical_cores
 
     @property

@@ -272,10 +272,12 @@ class Launcher:
             pid = _start(self._shield, *request)  # type: ignore[arg-type]
         except CrowdedError as error:
             journal.unbegin(len(line))
+            os.chdir("/")
             self._tell("crowded", name, *error.args)
             return None
         except NotStartedError as error:
             journal.note(b"end %d\n" % error.args[0])
+            os.chdir("/")
             self._tell("failed", name, *error.args)
             return None
         begun = time.monotonic()

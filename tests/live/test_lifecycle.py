@@ -387,6 +387,11 @@ def test_containers_that_are_kept_are_told_and_ended_by_the_next_down(yopp: Yopp
     assert pids
     assert all(lives(pid) for pid in pids)
     assert "containers are still running without a cluster" in yopp("status", code=3).stderr
+    assert (
+        "has not ended\n  because: it was RUNNING when its cluster stopped"
+        in yopp("wait", "last", code=69).stderr
+    )
+    assert "was RUNNING when its cluster stopped" in yopp("explain", "last").stdout
     assert "ended" in yopp("down", "-y").stdout
     assert not any(lives(pid) for pid in pids)
     assert not yopp.leftovers()

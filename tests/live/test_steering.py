@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import time
 from html.parser import HTMLParser
 from typing import Any
@@ -114,6 +115,14 @@ def test_a_drain_waits_for_what_runs_and_a_resume_takes_new_work(cluster: Yopp) 
     (cluster.home / "go").touch()
     assert job.wait(30) == 0
     assert "DECOMMISSIONED" in drain.communicate(timeout=30)[0] and drain.returncode == 0
+    given_up = cluster.start("run", "-d", "--memory", "64", "true")
+    begun = wait_until(
+        lambda: (cluster.json("app", "list")["apps"] or {}).get("app"), what="it was submitted"
+    )
+    given_up.send_signal(signal.SIGINT)
+    out, err = given_up.communicate(timeout=30)
+    assert (given_up.returncode, out, f"ended {begun[0]['id']}" in err) == (130, "", True)
+    assert cluster.json("app", "status", begun[0]["id"])["app"]["state"] == "KILLED"
     waiting = cluster.start("run", "--memory", "64", "true")
     app = wait_until(lambda: (cluster.json("app", "list")["apps"] or {}).get("app"), what="it was submitted")
     # it is listed a moment before its master has asked for its container

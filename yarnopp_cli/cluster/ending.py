@@ -42,6 +42,7 @@ def take_down(
     keep_applications: bool = False,
     force: bool = False,
     timeout: float = STOP_SECONDS,
+    lock_timeout: float | None = None,
 ) -> DownReport:
     """End the cluster, and remove what is left of it, including the files of daemons that were killed.
 
@@ -50,13 +51,14 @@ def take_down(
     same nodes, which recover them (and end those of applications that the new RM does not know: all of them,
     unless the RM stores its state). With ``keep_applications`` the containers end and the stored state of the RM
     remains, so that the next ``up`` goes on with the same cluster and its applications; the RM ends first, and so
-    takes no end of a container for a failure. Raises YoppError for daemons that do not end.
+    takes no end of a container for a failure. Another command that holds the lock is waited for, for ``lock_timeout``
+    seconds (``timeout``). Raises YoppError for daemons that do not end.
     """
     if not run_dir.exists():
         return DownReport((), cleanup.Cleared())
     run_dir.check()
     set_aside(run_dir)
-    with run_dir.lock(timeout):
+    with run_dir.lock(timeout if lock_timeout is None else lock_timeout):
         forget_watched(run_dir)  # before anything else, so that no daemon is restarted meanwhile
         daemons = run_dir.daemons()
         left: Sequence[ProcessId] = [daemon.process for daemon in daemons]

@@ -7,6 +7,7 @@ A job that could not be submitted leaves no cluster behind.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
@@ -31,6 +32,7 @@ from ..records.client_protocol import (
     GetApplicationsRequest,
     GetClusterInfoRequest,
     GetClusterNodesRequest,
+    KillApplicationRequest,
     ShutdownClusterRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from ..settings.loading import Configuration
 
 LINGER = "yopp.on-demand.linger-ms"
+INTERRUPTED = "Killed by its client: interrupted by Ctrl-C."
 ATTEMPTS = 3
 ENDING_SECONDS = 15.0
 NODES_SECONDS = 2.0
@@ -210,7 +213,11 @@ class JobClient:
         except (ShuttingDownError, ConnectionFailedError):
             self.close()  # the job is submitted, whatever becomes of this RM
             return response
-        except (YoppError, KeyboardInterrupt):
+        except KeyboardInterrupt:
+            self._end(response.application_id)
+            self.abandon()
+            raise
+        except YoppError:
             self.abandon()
             raise
 
@@ -292,6 +299,12 @@ class JobClient:
                 return response
         info = connection.call(GetClusterInfoRequest())
         return replace(response, info=info)
+
+    def _end(self, application_id: str) -> None:
+        """End a job whose command is interrupted before it follows the job, or tells its id."""
+        with contextlib.suppress(YoppError), Connection(self.run_dir.rm_socket) as connection:
+            connection.call(KillApplicationRequest(application_id, INTERRUPTED), timeout=GONE_SECONDS)
+            self.note(f"interrupted by Ctrl-C: ended {application_id}")
 
     def abandon(self) -> None:
         """The job was not submitted: end the cluster that was started for it, unless another job uses it."""

@@ -16,6 +16,7 @@ from ..context import ExecutorContext
 from ..keeping import KeptProgram
 from ..threads import beside
 from .journals import journal_path, read_journal, remove_journal
+from .mounts import MountChanges
 from .slot import Slot
 from .zygotes import Zygote
 
@@ -57,6 +58,9 @@ class Slots:
         self.idle: list[Slot] = []
         self._zygote: Zygote | None = None
         self._program = KeptProgram(launcher.__file__)
+        self._mounts = MountChanges() if limit else None
+        #: how often mounts have changed unseen by slots
+        self._view = 0
         self._number = 0
         self._needed_at = 0.0
         self._unusable_until = 0.0
@@ -84,6 +88,7 @@ class Slots:
         """Make a slot whose launcher is being started; None if there are enough, or none can be made."""
         if len(self.all) >= self._limit:
             return None
+        self._follow_mounts()
         try:
             if self._zygote is None or not self._zygote.alive():
                 state = self._context.directories.state
@@ -106,7 +111,7 @@ class Slots:
             return None
         for one in (ours, *ahead):
             one.setblocking(False)
-        slot = Slot(group, journal, ours, ahead, self._loop.time())
+        slot = Slot(group, journal, ours, ahead, self._loop.time(), view=self._view)
         self.all.append(slot)
         self._loop.add_reader(ours.fileno(), self._readable, slot)
         with theirs:
@@ -120,6 +125,7 @@ class Slots:
 
     def free_one(self) -> Slot | None:
         """An idle slot with no process in it but its launcher."""
+        self._follow_mounts()
         while self.idle:
             slot = self.idle.pop()
             with contextlib.suppress(OSError):  # then there is none for a container either
@@ -130,7 +136,23 @@ class Slots:
 
     def coming(self) -> Slot | None:
         """A slot whose launcher is being started, and that no container has yet."""
-        return next((slot for slot in self.all if not slot.ready and slot.now is None), None)
+        return next(
+            (one for one in self.all if not one.ready and one.now is None and one.view == self._view), None
+        )
+
+    def sees_all(self, slot: Slot) -> bool:
+        """Whether a launcher sees what is mounted now."""
+        self._follow_mounts()
+        return slot.view == self._view
+
+    def _follow_mounts(self) -> None:
+        """If mounts have changed unseen, remove idle slots, and those in use as soon as they are idle: what is mounted
+        there would be missing, and what was unmounted stay in use."""
+        if self._mounts is not None and self._mounts.happened():
+            self._view += 1
+            for slot in list(self.idle):
+                self.retire(slot)
+            self.end_zygote()
 
     def spare_one(self) -> None:
         """Have one slot to spare, soon: a container for which others are paused or killed should not have to wait
@@ -174,7 +196,10 @@ class Slots:
         """The slot has no container."""
         slot.since = self._loop.time()
         if slot.ready and slot in self.all:
-            self.idle.append(slot)
+            if slot.view == self._view:
+                self.idle.append(slot)
+            else:
+                self.retire(slot)
 
     def forget(self, slot: Slot) -> None:
         """Stop using a slot, whose launcher ends as soon as it is idle."""
@@ -222,6 +247,7 @@ class Slots:
 
     def remove_idle(self) -> bool:
         """Remove what has not been needed for long. Returns whether anything is left."""
+        self._follow_mounts()
         now = self._loop.time()
         unneeded = now - self._needed_at
         for slot in [one for one in self.idle if now - one.since > IDLE_SECONDS]:
@@ -240,6 +266,8 @@ class Slots:
     async def close(self, is_open: Callable[[str], bool]) -> None:
         """Make no more slots, and remove those without a container. Launchers of running containers end with them."""
         self._limit = 0
+        if self._mounts is not None:
+            self._mounts.close()
         vacant = [slot for slot in self.all if slot.now is None]
         for slot in list(self.all):
             self.forget(slot)

@@ -33,6 +33,9 @@ LOG = logging.getLogger(__name__)
 CHECK_SECONDS = 1.0
 """The interval of checks on launchers that should be doing something."""
 
+SELDOM = 5
+"""While all slots are idle, checks are so many times further apart."""
+
 MOST_LOOKS = 100
 """How many adopted containers one check covers, in turn: each takes 11 us, and there may be thousands."""
 
@@ -156,7 +159,7 @@ class Pool:
         slot = self._slot_of.get(first.container_id)
         if slot is None or slot.now is None or slot.now.held is not first or slot.next is not None:
             return False
-        usable = self.used and slot.ready and slot.group.confined
+        usable = self.used and slot.ready and slot.group.confined and self._slots.sees_all(slot)
         leaves = first.over or first.ending or first.pausing or first.frozen
         if not usable or leaves or slot.group.limits != following.limits:
             return False
@@ -234,8 +237,14 @@ class Pool:
         self._slots.free(slot)
 
     def _check_soon(self) -> None:
+        if self._checking is not None and self._checking.when() > self._loop.time() + CHECK_SECONDS:
+            self._checking.cancel()
+            self._checking = None
         if self._checking is None:
-            self._checking = self._loop.call_later(CHECK_SECONDS, self._check)
+            self._check_in(CHECK_SECONDS)
+
+    def _check_in(self, seconds: float) -> None:
+        self._checking = self._loop.call_later(seconds, self._check)
 
     def _check(self) -> None:
         """Check on what should have happened, and remove idle slots."""
@@ -257,7 +266,8 @@ class Pool:
                 self._adopted.append(held)
         self._checking = None
         if self._slots.remove_idle() or self._adopted:
-            self._check_soon()
+            at_rest = len(self._slots.idle) == len(self._slots.all) and not self._adopted
+            self._check_in(CHECK_SECONDS * (SELDOM if at_rest else 1))
 
     # ---- what launchers say
 

@@ -32,7 +32,7 @@ class Slot:
     """One slot. ``now`` is the container in it, ``next`` the one that follows; ``message`` the request that its
     launcher is still to get. ``ahead`` are both ends of the sockets for the one that follows; ``generation`` counts the
     containers that were sent to the idle launcher. ``base_bytes``: the memory that its cgroup has without a
-    container."""
+    container. ``view``: how often mounts had changed when its launcher was forked."""
 
     group: SlotGroup
     journal: str
@@ -46,6 +46,7 @@ class Slot:
     start: int = 0
     base_bytes: int = 0
     ready: bool = False
+    view: int = 0
 
     def close(self) -> None:
         """Close the connection to the launcher, which ends as soon as it is idle."""

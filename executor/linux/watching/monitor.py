@@ -109,10 +109,11 @@ class Monitor:
         self._task = self._watching = None
 
     def watch(self, interval_ms: int, next_ms: int = 0) -> None:
-        """Measure containers and host at this interval after the next measurement, which is made after ``next_ms`` if
-        that is not 0; an interval of 0 ends that."""
-        self._watched, self._next = interval_ms / 1000, next_ms / 1000
-        if next_ms:
+        """Measure containers and host at this interval after the next measurement; an interval of 0 ends that. If
+        ``next_ms`` is not 0 the next one is made after it; while one is due, no later than that."""
+        self._watched = interval_ms / 1000
+        if next_ms or not interval_ms:
+            self._next = next_ms / 1000
             self._rescheduled.set()
         if self._watching is not None and interval_ms <= 0:
             self._watching.cancel()
@@ -137,10 +138,12 @@ class Monitor:
 
     async def _sleep_until(self, due: float) -> None:
         """Sleep; a ``watch`` that says when the next measurement is made changes ``due``."""
+        if self._next:
+            due, self._next = self._loop.time() + self._next, 0.0
         while True:
             self._rescheduled.clear()
             if self._next:
-                due, self._next = self._loop.time() + self._next, 0.0
+                due, self._next = min(due, self._loop.time() + self._next), 0.0
             try:
                 async with asyncio.timeout_at(due):
                     await self._rescheduled.wait()

@@ -314,6 +314,13 @@ def test_those_in_their_turn_are_measured_soon_until_they_are_known_to_keep_to_t
     assert world.watched_ms == 8 * 250
 
 
+def test_each_that_begins_a_watch_is_measured_soon() -> None:
+    world = a_watched_world()
+    for name in ("o1", "o2", "o3"):
+        assert [c.next_ms for c in world.schedule(name, O) if isinstance(c, WatchHost)] == [125]
+        world.exit(name)
+
+
 def yielding(**node: object) -> PressedWorld:
     """Two spinners on two cores, whose node knows that its weights count."""
     world = with_spinners(**node)  # type: ignore[arg-type]
@@ -345,6 +352,8 @@ def test_who_is_about_to_be_paused_for_others_does_not_take_their_cpu_where_weig
         if "PAUSING" in world.states("o1", "o2"):
             break
     assert "PAUSING" in world.states("o1", "o2") and world.weight == weight
+    world.schedule("g", G, 100, 2)
+    assert world.state("g") is SCHEDULED and world.weight == 1.0, "somebody waits for it"
 
 
 def test_gaps_that_others_leave_are_used_and_nobody_dances() -> None:

@@ -449,6 +449,36 @@ def test_slots_that_nobody_needs_go(
     asyncio.run(scenario())
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount")
+def test_what_is_mounted_is_there_and_what_is_unmounted_is_free(
+    tmp_path: Path, cgroups: GroupDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "CHECK_SECONDS", 0.05)
+    place = tmp_path / "mounted"
+    place.mkdir()
+
+    def seen_by_launchers() -> list[int]:
+        found = (launcher_of(path) for path in journals(str(tmp_path / "state")))
+        return [
+            one.pid for one in found if one and str(place) in Path(f"/proc/{one.pid}/mountinfo").read_text()
+        ]
+
+    async def scenario() -> None:
+        async with a_node(tmp_path, cgroups, SETTINGS) as node:
+            assert (await ended(node, "c1", "true")).exit_code == 0
+            subprocess.run(["mount", "-t", "tmpfs", "none", place], check=True)
+            try:
+                (place / "data").write_text("there")
+                assert (await ended(node, "c2", f"cat {place}/data")).exit_code == 0
+                assert node.output("c2") == b"there"
+            finally:
+                subprocess.run(["umount", place], check=True)
+            await soon(lambda: not seen_by_launchers(), "no launcher keeps it")
+            assert (await ended(node, "c3", f"test ! -e {place}/data")).exit_code == 0
+
+    asyncio.run(scenario())
+
+
 def test_no_more_slots_than_are_allowed(tmp_path: Path, cgroups: GroupDriver) -> None:
     async def scenario() -> None:
         go = tmp_path / "go"

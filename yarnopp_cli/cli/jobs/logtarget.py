@@ -22,7 +22,7 @@ from ...errors import (
 )
 from ...jobs.logfiles import STREAMS, Stream, applications_on_disk, containers_on_disk
 from ...records.client_protocol import GetContainersRequest
-from ...records.ids import ApplicationId, ContainerId, application_of, numbered
+from ...records.ids import ApplicationId, application_of, numbered
 from ...records.reports import FINAL_STATES, ContainerReport, FinalApplicationStatus, JobSummary, NodeReport
 from ...views import applications as app_view
 from ...views.containers import is_live, shell_code, shown_state
@@ -148,10 +148,11 @@ def find(session: Session, named: Sequence[str], *, masters_only: bool = False) 
     try:
         return _of_cluster(session.client, named, masters_only)
     except (ConnectionFailedError, ApplicationNotFoundError, ContainerNotFoundError) as error:
-        if isinstance(error, ContainerNotFoundError) and _is_of_cluster(session.client, named):
-            raise
         log_dir = str(session.configuration.value(LOG_DIRS))
-        target = _on_disk(session.run_dir, log_dir, named, error, masters_only)
+        meant = {}
+        if isinstance(error, ContainerNotFoundError):
+            meant = {word: found for word in named if (found := _of_the_cluster(session.client, word))}
+        target = _on_disk(session.run_dir, log_dir, named, error, masters_only, meant)
         for app in target.applications():
             try:
                 kept = read_history(session.run_dir, app)
@@ -177,19 +178,24 @@ def _of_cluster(client: LocalClient, named: Sequence[str], masters_only: bool) -
     return target
 
 
-def _is_of_cluster(client: LocalClient, named: Sequence[str]) -> bool:
-    """Whether one of these, such as ``3.2``, belongs to an application that the cluster knows: one of an ended cluster
-    with the same number is not meant."""
-    every = client.container_reports(GetContainersRequest(finished=True))
-    numbers = {str(ContainerId.parse(one.container_id).application_id.id) for one in every}
-    firsts = (word.partition(".")[0].lstrip("0") for word in by_names(client, named) if "." in word)
-    return bool(numbers) and any(one == "last" or one in numbers for one in firsts)
+def _of_the_cluster(client: LocalClient, word: str) -> list[str]:
+    """The applications of the cluster that ``3.2``, ``last.2`` or ``NAME.2`` may mean: one of an ended cluster with the
+    same number or name is not meant. None if the cluster has none, or for other words."""
+    first = by_names(client, [word])[0].partition(".")[0].lstrip("0") if "." in word else ""
+    known = [one.application_id for one in client.applications()] if first else []
+    return [one for one in known if first in ("last", str(ApplicationId.parse(one).id))]
 
 
 def _on_disk(
-    run_dir: RunDir, log_dir: str, named: Sequence[str], error: YoppError, masters_only: bool
+    run_dir: RunDir,
+    log_dir: str,
+    named: Sequence[str],
+    error: YoppError,
+    masters_only: bool,
+    meant: Mapping[str, Sequence[str]],
 ) -> Target:
-    """The same among files. Raises ``error``, the answer of the cluster, if there are none."""
+    """The same among files, of the applications that a word is known to have ``meant``. Raises ``error``, the answer of
+    the cluster, if there are none."""
     known = applications_on_disk(log_dir)
     kept = run_dir.kept_histories()  # also of jobs that wrote nothing
     if not known and not kept:
@@ -205,7 +211,9 @@ def _on_disk(
                 not within
                 or (one := container(within, word, partial(_kept_tasks, run_dir, within))) not in every
             ):
-                raise ContainerNotFoundError.of(given, missing)
+                raise error if given in meant else ContainerNotFoundError.of(given, missing)
+            if application_of(one) not in meant.get(given, (application_of(one),)):
+                raise error
             target.container_ids.append(one)
             target.directories[one] = os.path.join(log_dir, every[one], one)
         else:

@@ -9,7 +9,7 @@ from executor.hints import TYPE_CHECKING
 from executor.light import replace
 from executor.records import ContainerState
 
-from ...errors import EXIT_TIMEOUT, TimedOutError, UsageError, YoppError, one_line
+from ...errors import EXIT_TIMEOUT, ConnectionFailedError, TimedOutError, UsageError, YoppError, one_line
 from ...records.client_protocol import GetContainersRequest, KillApplicationRequest
 from ...records.reports import (
     FINAL_STATES,
@@ -98,6 +98,9 @@ def wait(
     printer, target = session.printer, target_of(state)
     named, ask = words(ids), partial(_known, session)
     known, histories = here_or_ended(session, named, ask) if joblog is None else (ask(named), [])
+    for one in histories:
+        if one.application.state not in FINAL_STATES:
+            raise _not_ended(one.application)
     kept = [_application(one.application, _states(target)) for one in histories]
     if not known and kept:
         return _tell(session, kept, kept, target, exit_code)
@@ -140,6 +143,14 @@ def _tell(session: Session, seen: list[Seen], done: list[Seen], target: str, rul
     code = code_of(done, target, rule)
     print_seen(session.printer, seen, code)
     return code
+
+
+def _not_ended(report: ApplicationReport) -> YoppError:
+    return ConnectionFailedError(
+        f"{report.application_id} has not ended",
+        because=f"it was {report.state.value} when its cluster stopped",
+        hint="`yopp up` continues what a stopped cluster has stored; `yopp status` tells how much that is",
+    )
 
 
 def _known(session: Session, named: Sequence[str]) -> list[str]:

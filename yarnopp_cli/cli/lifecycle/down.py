@@ -37,7 +37,8 @@ def down(
     if not keep_containers and not may_end(session):
         printer.note("nothing was ended")
         return EXIT_FAILURE
-    stored = 0 if keep_containers or session.run_dir.daemons() else sum(_stored(session))
+    forgets = not keep_containers and session.run_dir.daemon("rm") is None
+    stored = sum(_stored(session)) if forgets else 0
     report = take_down(
         session.run_dir,
         keep_containers=keep_containers,
@@ -48,7 +49,7 @@ def down(
         printer.warn(line)
     cleared = {"containers": list(report.cleared.containers), "cgroups": list(report.cleared.cgroups)}
     printer.answer(
-        {"yopp": {"ended": list(report.ended), "cleared": cleared}},
+        {"yopp": {"ended": list(report.ended), "cleared": cleared, "forgotten": stored}},
         _sentence(report.ended, report.cleared.containers, stored),
         ids=() if printer.quiet else report.ended,
         table=(("ended",), [[one] for one in report.ended]),

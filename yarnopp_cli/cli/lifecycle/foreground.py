@@ -26,6 +26,8 @@ from ..frame.session import Context
 
 LOOK_SECONDS = 0.2
 """How often to look for an RM that returns."""
+RETURN_SECONDS = 60.0
+"""How long to wait for an RM that a node restarts; it tries for less."""
 BETWEEN_SECONDS = 1.0
 """How long after its end a command may begin to start it again: `yopp rm restart` does one after the other."""
 
@@ -74,7 +76,7 @@ def stay(context: Context, printer: Printer, start: Callable[[], str]) -> int:
 
 
 def _end(context: Context, printer: Printer, number: signal.Signals) -> int:
-    from ...cluster.ending import TERM_SECONDS, take_down
+    from ...cluster.ending import STOP_SECONDS, TERM_SECONDS, take_down
     from ...settings.declarations import ResourceManagerSettings
 
     running = running_configuration(context.run_dir) or context.configuration
@@ -82,7 +84,10 @@ def _end(context: Context, printer: Printer, number: signal.Signals) -> int:
     told = f"{number.name}: ending the cluster"
     notify("STOPPING=1", f"STATUS={told}")
     printer.note(f"{told}; the next `yopp up` continues its applications" if keeps else told)
-    take_down(context.run_dir, keep_applications=keeps, force=True, timeout=TERM_SECONDS)
+    # Another command may just be starting a daemon, which is ended then.
+    take_down(
+        context.run_dir, keep_applications=keeps, force=True, timeout=TERM_SECONDS, lock_timeout=STOP_SECONDS
+    )
     return EXIT_INTERRUPTED if number == signal.SIGINT else 0
 
 
@@ -138,13 +143,17 @@ class _Front:
 
     def _signal_before_the_next_rm(self) -> signal.Signals | None:
         """The signal that asks for the end while another process takes the RM's place; None if it has, or none will."""
-        run_dir, ended_at = self._context.run_dir, time.monotonic()
+        run_dir, ended_at, told = self._context.run_dir, time.monotonic(), False
 
         def may_return() -> bool:
-            known = run_dir.is_changing() or is_returning(run_dir)
-            return known or time.monotonic() - ended_at < BETWEEN_SECONDS
+            passed = time.monotonic() - ended_at
+            known = passed < RETURN_SECONDS and (run_dir.is_changing() or is_returning(run_dir))
+            return known or passed < BETWEEN_SECONDS
 
         while run_dir.daemon("rm") is None and os.path.exists(run_dir.site_file) and may_return():
+            if not told and is_returning(run_dir):
+                told = True
+                self._printer.note("the ResourceManager has ended; a node restarts it")
             readable([self._signals.fileno()], LOOK_SECONDS)
             if (number := next(self._received(), None)) is not None:
                 return number
@@ -165,7 +174,7 @@ class _Front:
             told = self._refresh()
         except YoppError as error:
             told = f"the configuration was not reloaded: {error.message}"
-            self._printer.warn(f"{told}\n  because: {error.because}\n  hint: {error.hint}")
+            self._printer.warn(f"{told} ({error.because}); {error.hint}")
         else:
             self._printer.note(f"SIGHUP: {told}")
         notify("READY=1", f"STATUS={self._sentence}; {told}")
