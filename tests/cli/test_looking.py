@@ -653,7 +653,7 @@ def test_a_number_after_the_dot_is_that_of_a_task_and_never_taken_for_that_of_a_
     assert cli("container", "status", "2.c1-c2", "-q").out.split() == [container_id(2, 1), container_id(2, 2)]
     wrong = cli("container", "kill", "last.2")
     assert wrong.code == 66 and "no task has this number; 2.c2 is the container with this number" in wrong.err
-    assert "because: application 2 has containers of 3 tasks: 5 to 15\n" in cli("logs", "last.9").err
+    assert "because: application 2 has containers of 3 tasks so far: 5 to 15\n" in cli("logs", "last.9").err
     every = [one.container_id for one in cluster.containers]
     assert naming.container(every, "2.5", lambda: dict(zip(every, tried.values(), strict=True))) == every[2]
 

@@ -205,6 +205,7 @@ def test_people_pause_and_resume_and_paused_time_does_not_count(pausing: Yopp) -
     assert job.wait(timeout=20) == 0
     pausing("container", "pause", container, code=1)
     pausing("run", "--container-timeout", "300ms", "sleep", "30", code=124)
+    assert pausing("wait", "last.1", code=124).stdout.endswith("exit 124\n")
 
 
 def test_who_is_not_paused_by_a_person_is_not_resumed_by_one(pausing: Yopp) -> None:

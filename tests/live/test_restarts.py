@@ -327,6 +327,23 @@ def test_with_false_nobody_is_started_again(yopp: Yopp) -> None:
     assert not helpers(run_dir) and run_dir.daemon(NM) is None and run_dir.read(f"{NM}.watched") is None
 
 
+def test_an_rm_that_no_node_restarts_any_more_is_not_waited_for(yopp: Yopp) -> None:
+    most = "-Dyopp.daemons.restart.max-tries=3"
+    front = yopp.start("up", "--foreground", "--vcores", "2", "--memory", "1024", ON, most)
+    run_dir = RunDir.of(str(yopp.run_dir))
+    assert front.stdout is not None and front.stdout.readline().startswith("up: rm ")
+    wait_until(lambda: run_dir.read(f"{NM}.watched"), what="its node serves")
+    daemon = run_dir.daemon("rm")
+    assert daemon is not None
+    (yopp.run_dir / "rm.pid").unlink()
+    (yopp.run_dir / "rm.pid").mkdir()  # so none can start
+    os.kill(daemon.process.pid, signal.SIGKILL)
+    _, err = front.communicate(timeout=60 * PATIENCE)
+    assert front.returncode == 1 and "error: the ResourceManager has ended" in err
+    (yopp.run_dir / "rm.pid").rmdir()
+    assert yopp("ps", code=69).returncode == 69
+
+
 def test_daemons_of_a_cluster_in_the_foreground_restart_each_other_and_its_command_goes_on(
     yopp: Yopp,
 ) -> None:

@@ -78,9 +78,16 @@ def watch_this_process(run_dir: RunDir, name: str) -> None:
 def count_a_try(run_dir: RunDir, name: str, watched: Watched) -> Watched:
     """Record that a dead daemon is being restarted. Raises YoppError if the file cannot be written."""
     now = seconds_since_boot()
-    counted = replace(watched, tries=tries_so_far(watched, now) + 1, tried_at=now)
+    counted = replace(watched, tries=tries_so_far(watched, now) + 1, tried_at=now, given_up=False)
     write_watched(run_dir, name, counted)
     return counted
+
+
+def give_up(run_dir: RunDir, name: str, died: Watched) -> None:
+    """Record that a dead daemon is not restarted any more, unless it was started meanwhile. Raises YoppError if the
+    file cannot be written."""
+    if read_watched(run_dir, name) == died:
+        write_watched(run_dir, name, replace(died, given_up=True))
 
 
 def forget_watched(run_dir: RunDir, *names: str) -> None:
@@ -114,7 +121,7 @@ def is_returning(run_dir: RunDir) -> bool:
     if (daemons := run_dir.daemons()) and daemons[0].name == "rm":
         return True
     died = read_watched(run_dir, "rm")
-    if died is None or not (daemons or run_dir.is_changing()):
+    if died is None or died.given_up or not (daemons or run_dir.is_changing()):
         return False
     configuration = running_configuration(run_dir)
     if configuration is None:
@@ -125,9 +132,9 @@ def is_returning(run_dir: RunDir) -> bool:
 
 def may_get_rm(run_dir: RunDir) -> bool:
     """Whether an RM runs, is due to be restarted, or may be among the daemons that a command starts or stops."""
-    return (
-        run_dir.daemon("rm") is not None or read_watched(run_dir, "rm") is not None or run_dir.is_changing()
-    )
+    watched = read_watched(run_dir, "rm")
+    due = watched is not None and not watched.given_up
+    return run_dir.daemon("rm") is not None or due or run_dir.is_changing()
 
 
 def may_return(run_dir: RunDir) -> bool:

@@ -23,7 +23,8 @@ from executor.linux.descriptors import limit_of_children
 
 from ..cluster.launching import DAEMONS, daemon_environment
 from ..cluster.restarting import Outcome
-from ..cluster.watched import has_died, seconds_since_boot, watched_names
+from ..cluster.watched import give_up, has_died, seconds_since_boot, watched_names
+from ..errors import YoppError
 from ..machine.restarts import DaemonGivenUp, DaemonRestarted, Watched, pause
 from .process import DaemonProcess
 
@@ -126,6 +127,10 @@ class Watcher:
         tries = max(died.tries, failures)
         self._given_up[name] = died.pid, died.start
         LOG.error("%s died, and is not restarted after %d tries: %s", name, tries, why)
+        try:
+            give_up(self._process.run_dir, name, died)
+        except YoppError as error:
+            LOG.warning("commands wait for %s in vain: %s", name, error)
         self._told(DaemonGivenUp(name, self._process.name, tries, why))
 
     def _start(self, name: str, died: Watched) -> None:

@@ -160,7 +160,11 @@ class JobClient:
             size = ", ".join(
                 f"{number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB" for node in handle.nodes
             )
-            self.note(f"no cluster was running: started one for this job ({size}), which ends with it")
+            stored = handle.info.applications_running + handle.info.applications_pending
+            ends = (
+                f"goes on with {number_of(stored, 'stored application')}, too" if stored else "ends with it"
+            )
+            self.note(f"no cluster was running: started one for this job ({size}), which {ends}")
         elif handle.started:
             self.restarted = True
             names = ", ".join(handle.started)

@@ -238,4 +238,5 @@ def where_text(report: ApplicationReport) -> str:
     if report.hosted:
         where = " in the ResourceManager"
     counts = counts_text(replace(report, containers_running=running))
-    return f"RUNNING, its master{where}; containers: {counts}; output under {report.log_directory}"
+    output = f"to {report.results}" if report.results else f"under {report.log_directory}"
+    return f"RUNNING, its master{where}; containers: {counts}; output {output}"

@@ -18,7 +18,7 @@ class Watched(Record):
     """A daemon that is restarted if it dies: its process, and the tries since it last ran steadily.
 
     ``start`` is in clock ticks after boot, ``boot_id`` is the kernel's. ``tried_at`` is the time of the last
-    restart, in seconds after boot.
+    restart, in seconds after boot. ``given_up``: it has died, and no daemon restarts it any more.
     """
 
     pid: int
@@ -26,6 +26,7 @@ class Watched(Record):
     boot_id: str = ""
     tries: int = 0
     tried_at: float = 0.0
+    given_up: bool = False
 
 
 class DaemonRestarted(Record):

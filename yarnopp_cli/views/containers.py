@@ -17,7 +17,7 @@ from executor.records import (
     exit_status_name,
 )
 
-from ..errors import EXIT_TRY_AGAIN
+from ..errors import EXIT_TIMEOUT, EXIT_TRY_AGAIN
 from ..records.ids import dotted
 from ..records.reports import ContainerReport
 from ..records.times import timestamp
@@ -74,11 +74,13 @@ def is_live(report: ContainerReport) -> bool:
 
 
 def shell_code(report: ContainerReport) -> int | None:
-    """The exit code a shell would show; None while it is live, 75 if it was preempted or never ran, 137 if it
-    was killed.
+    """The exit code a shell would show; None while it is live, 75 if it was preempted or never ran, 124 if it took
+    too long, 137 if it was killed.
     """
     if is_live(report):
         return None
+    if report.exit_status == EXIT_TIMEOUT:
+        return EXIT_TIMEOUT  # its own is that of the signal that ended it then
     if report.exit_status in PREEMPTION_STATUSES:
         return EXIT_TRY_AGAIN
     if report.exit_code is not None:

@@ -441,7 +441,7 @@ def _of_this_application(kind: _Kind, ids: Sequence[str], app: int) -> str:
     if not found:
         return ""
     shown = str(found[0]) if len(found) == 1 else f"{found[0]} to {found[-1]}"
-    return f"application {app} has containers of {number_of(len(found), 'task')}: {shown}"
+    return f"application {app} has containers of {number_of(len(found), 'task')} so far: {shown}"
 
 
 def _matching(kind: _Kind, ids: Sequence[str], word: str, *, own: bool = False) -> list[str]:

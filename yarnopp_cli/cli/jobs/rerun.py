@@ -86,6 +86,7 @@ def rerun(
     shown = Shown(
         stream=not (printer.ids_only or printer.is_json),
         prefixed=found.job.size > 1 and not no_prefix,
+        elsewhere=bool(submission.results),
         in_order=keep_order,
     )
     return start(session, client_of(session, again.timeout_ms), again, submission, shown, detach=detach)

@@ -373,7 +373,9 @@ def submit_detached(
         printer.document({"app": _app_document(application_id, report)})
     else:
         printer.text(application_id)
-        shows = f"detached: {progress.kinds_text(job)}; `yopp logs -f {application_id}` shows its output"
+        shows = f"detached: {progress.kinds_text(job)}"
+        if not submission.results:  # told below
+            shows += f"; `yopp logs -f {application_id}` shows its output"
         if response.info.lifetime == ON_DEMAND:  # afterwards nobody is there who could be asked for its end
             printer.note(f"{shows}, also after this cluster has ended; `yopp up` starts one that stays")
         else:
