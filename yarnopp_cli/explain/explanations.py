@@ -134,7 +134,7 @@ def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
     reason, start, act = found.reasons[0], None, Act.PROMOTE_UNDER_PRESSURE
     if reason.kind is ReasonKind.BY_PERSON:
         act = Act.RESUME_CONTAINER
-    elif reason.resumed or reason.kind is ReasonKind.MADE_ROOM:
+    elif reason.resumed or reason.kind in (ReasonKind.MADE_ROOM, ReasonKind.NODE_RESIZED):
         start, act = start_of(report, here, now_ms), Act.PROMOTE_PAUSED
     helps = act is not Act.PROMOTE_PAUSED or can_promise(here.node, report.resource)
     return replace(

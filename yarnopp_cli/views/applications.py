@@ -362,6 +362,7 @@ _PAUSED_FOR = {
     "MEMORY": ", because memory was short",
     "WINDOW": ", outside the window of time for opportunistic containers",
     "GUARANTEED": ", to make room for guaranteed containers",
+    "RESIZE": ", because a node was made smaller",
     "PERSON": ", by a user",
 }
 
