@@ -27,6 +27,9 @@ class CauseKind(enum.StrEnum):
     #: a guaranteed container needs the room; ``for_container``, and ``for_memory`` or ``for_resource`` if a
     #: pause would not have sufficed
     MAKE_ROOM = "MAKE_ROOM"
+    #: its node was made smaller than what its containers hold; ``for_memory`` or ``for_resource`` if a pause would
+    #: not have sufficed
+    NODE_RESIZED = "NODE_RESIZED"
     #: processes outside yopp need the CPU; ``cores``
     OUTSIDE_CPU = "OUTSIDE_CPU"
     #: guaranteed containers use the CPU that the container had borrowed
@@ -95,6 +98,9 @@ class CauseKind(enum.StrEnum):
     NODE_LOST = "NODE_LOST"
 
 
+ROOM = frozenset({CauseKind.MAKE_ROOM, CauseKind.NODE_RESIZED})
+"""What the container held is taken; it resumes as soon as there is room."""
+
 CPU_PRESSURE = frozenset({CauseKind.OUTSIDE_CPU, CauseKind.LENT_CPU})
 """Higher-priority work needs the CPU; the container resumes when that is over."""
 
@@ -139,6 +145,7 @@ def of_kind(cause: Cause | None, *kinds: CauseKind) -> TypeGuard[Cause]:
 _PAUSED_FOR = {
     CauseKind.PERSON: "PERSON",
     CauseKind.MAKE_ROOM: "GUARANTEED",
+    CauseKind.NODE_RESIZED: "RESIZE",
     CauseKind.OUTSIDE_CPU: "LOAD",
     CauseKind.LENT_CPU: "GUARANTEED",
     CauseKind.MACHINE_MEMORY: "MEMORY",
@@ -149,5 +156,5 @@ _PAUSED_FOR = {
 
 def paused_for(cause: Cause) -> str:
     """The category in which jobs count paused time: LOAD of processes outside yopp, MEMORY, GUARANTEED
-    containers, a closed WINDOW of time, or a PERSON; "" for other causes."""
+    containers, the RESIZE of a node, a closed WINDOW of time, or a PERSON; "" for other causes."""
     return _PAUSED_FOR.get(cause.kind, "")

@@ -264,7 +264,7 @@ class ContainerActions(ContainerBook):
         return short.of_types_in(needed)
 
     def _make_room(self, short: Resource, waiting: Container | None) -> bool:
-        """Preempt to gain ``short`` for ``waiting`` (None for one that grew).
+        """Preempt to gain ``short`` for ``waiting`` (None for one that grew, and for a node that became smaller).
 
         False, and nothing is touched, if that is impossible.
         """
@@ -272,7 +272,12 @@ class ContainerActions(ContainerBook):
             return True
         can_pause = self._settings.use_pause_for_preemption
         steps = self._preemption.plan(self._reclaimable(self._now), short, can_pause=can_pause)
-        cause = Cause(CauseKind.MAKE_ROOM, for_container=waiting.container_id if waiting is not None else "")
+        if waiting is None and self._too_small:
+            cause = Cause(CauseKind.NODE_RESIZED)
+        else:
+            cause = Cause(
+                CauseKind.MAKE_ROOM, for_container=waiting.container_id if waiting is not None else ""
+            )
         for step in steps:
             victim = self._live[step.container_id]
             if isinstance(step, KillContainer):

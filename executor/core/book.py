@@ -115,6 +115,8 @@ class ContainerBook:
         self._estimate: tuple[float, int, Resource, float] | None = None
         self._next_sequence = 1
         self._recovering = False
+        self._too_small = False
+        """Whether containers hold more than the node has because it was made smaller, not because one of them grew."""
         self._now = 0.0
         self._commands: list[Command] = []
         #: the guaranteed vcores whose weight this node's group was last given

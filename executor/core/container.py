@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ..causes import Cause, CauseKind, of_kind, paused_for
+from ..causes import ROOM, Cause, CauseKind, of_kind, paused_for
 from ..light import Record, maker, replace
 from ..records import (
     SUB_STATES,
@@ -117,8 +117,8 @@ class Pause(Record):
 
     @property
     def makes_room(self) -> bool:
-        """Whether a guaranteed container waits for it."""
-        return of_kind(self.gives_way_to, CauseKind.MAKE_ROOM)
+        """Whether a guaranteed container waits for it, or its node has become too small."""
+        return of_kind(self.gives_way_to, *ROOM)
 
 
 class Kill(Record):
@@ -265,7 +265,7 @@ class Container:
 
     @property
     def makes_room(self) -> bool:
-        """Whether a guaranteed container waits for its pause."""
+        """Whether a guaranteed container waits for its pause, or its node has become too small."""
         return self.pause is not None and self.pause.makes_room
 
     def gives_way_to(self, kinds: frozenset[CauseKind]) -> bool:

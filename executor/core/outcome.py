@@ -15,6 +15,7 @@ KILLED_TO_MAKE_ROOM = "Container Killed to make room for Guaranteed Container."
 PAUSED_TO_MAKE_ROOM = "Container Paused to make room for Guaranteed Container"
 KILLED_FOR_ITS_MEMORY = f"{KILLED_TO_MAKE_ROOM} Memory was short, and pausing would not have freed enough."
 """Where pausing was allowed, but killing was needed."""
+NODE_MADE_SMALLER = "its node was made smaller."
 LENT_CPU_IN_USE = "Container paused: guaranteed containers use the CPU that it had borrowed."
 WINDOW_CLOSED = "Container paused: opportunistic containers do not run at this time of day."
 RESUMED = "Container resumed: it runs again as soon as there is room."
@@ -126,6 +127,8 @@ def diagnostics_of(cause: Cause, container: Container) -> str:
     """
     done = "killed" if container.state in (ContainerState.KILLING, ContainerState.DONE) else "paused"
     match cause.kind:
+        case CauseKind.NODE_RESIZED:
+            return f"Container {done}: {NODE_MADE_SMALLER}"
         case CauseKind.MAKE_ROOM if cause.for_resource:
             return (
                 f"Container killed to make room for guaranteed container: its {cause.for_resource} is needed, which a "

@@ -437,6 +437,8 @@ class ContainerScheduler(PressureActions):
             if container.state is PAUSED:
                 memory = min(kept, resource.memory) if gave_memory else resource.memory
                 holds = Resource(memory, 0, resource.others)
+            if not holds.fits_in(container.allocated):
+                self._too_small = False  # what is beyond the total now, this container takes
             self._release(container, container.allocated)
             self._acquire(container, holds)
         self._enqueue(container)
@@ -484,6 +486,7 @@ class ContainerScheduler(PressureActions):
     def _on_resized(self, total: Resource) -> None:
         """The node has another size: room for some that wait, or too little for opportunistic ones that run."""
         self._tracker.total = total
+        self._too_small = self._tracker.overdrawn != Resource()
         for following in self._succession.followers():
             self._revoke_next(following)
         for container in list(self._active.values()):
@@ -584,4 +587,5 @@ class ContainerScheduler(PressureActions):
         for container in started:
             if container.is_opportunistic and container.state is not PAUSED:
                 self._opportunistic.started(container)
+        self._too_small = self._tracker.overdrawn != Resource()
         self._start_pending()

@@ -752,3 +752,9 @@ def test_help_says_from_when_the_time_of_a_job_counts(cli: Cli) -> None:
     told = " ".join(cli("run", "--help").out.replace("│", " ").split())
     assert "--timeout counts from then" in told
     assert "this long after it has begun" in told
+
+
+def test_where_a_master_without_a_container_is(cli: Cli, cluster: Cluster) -> None:
+    cluster.applications = [application(1, hosted=True), application(2)]
+    assert "AM Host : hosted by the ResourceManager\n" in cli("app", "status", "1").out
+    assert "AM Host : in its client\n" in cli("app", "status", "2").out

@@ -10,7 +10,8 @@ from yarnopp_cli.explain.forecast import Forecast, forecast
 from yarnopp_cli.records.explanation import ReasonCode
 from yarnopp_cli.records.jobs import JobSpec, PhaseSpec, TaskSpec
 from yarnopp_cli.records.reports import ContainerReport, NodeReport, NodeState
-from yarnopp_cli.views.explain.consequences import job_lines
+from yarnopp_cli.records.requests import ApplicationSubmissionContext
+from yarnopp_cli.views.explain.consequences import job_lines, later_document, later_lines
 from yarnopp_cli.views.explain.reasons import text
 
 from .rm_harness import GUARANTEED, OPPORTUNISTIC
@@ -161,3 +162,20 @@ def test_a_drained_node_is_not_one_that_is_too_small() -> None:
     assert large.impossible == 1 and not large.held
     lost = replace(node(), state=NodeState.LOST)
     assert forecast(job(1), [lost], [], opportunistic=True, minimum=LEAST).impossible == 1
+
+
+def test_what_a_job_would_wait_for_and_what_it_waits_for_in_vain() -> None:
+    later = ApplicationSubmissionContext("a_3", "j", after=("a_1:ok", "a_2:any"), begin_at_ms=3_600_000)
+    begin, first, second = later_lines(later, {"a_1": "", "a_2": ""})
+    assert begin.endswith("; the placement above is as of now"), "it is printed after the placement"
+    assert (first, second) == (
+        "  it would wait for a_1 (ok) before it begins",
+        "  it would wait for a_2 (any) before it begins",
+    )
+    assert list(later_lines(later, {"a_1": "ok", "a_2": "failed"})) == [begin]
+    why = "a_1 has failed, and it waited for that to succeed"
+    assert list(later_lines(later, {"a_1": "failed", "a_2": ""})) == [
+        f"  it would end at once with exit code 125, because it can never begin: {why}"
+    ]
+    assert later_document(later, {"a_1": "failed"})["never"] == why
+    assert later_document(later, {"a_1": "ok"})["never"] == ""

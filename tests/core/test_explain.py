@@ -142,6 +142,13 @@ def test_states_that_are_no_queue() -> None:
     guaranteed = run(2, kind=GUARANTEED)
     found = explain_container(made_room, NodeSnapshot(NODE, [made_room, guaranteed]), NOW)
     assert codes(found) == ["PAUSED_FOR"] and found.reasons[0].by == (guaranteed.container_id,)
+    shrunk = replace(held, cause=Cause(CauseKind.NODE_RESIZED))
+    found = explain_container(
+        shrunk, NodeSnapshot(replace(NODE, total=Resource(4096, 1)), [shrunk, run(2)]), NOW
+    )
+    assert codes(found) == ["PAUSED_FOR"] and "the node was made smaller" in told(found)
+    assert "It resumes when 1 vcore is free (0 now), held by 1 opportunistic" in told(found)
+    assert "guaranteed containers" not in told(found)
     draining = NodeSnapshot(replace(NODE, state=NodeState.DECOMMISSIONING), [wait(1, 1)])
     assert "NODE_DRAINING" in codes(explain_container(wait(1, 1), draining, NOW))
 

@@ -293,6 +293,9 @@ def test_granted_and_never_started_is_its_masters_matter() -> None:
     cluster.at(5)
     silent = only(explain(cluster, master.app_id), ReasonCode.NODE_UNUSABLE)
     assert text(silent) == "h1:1 is silent: no heartbeat for 5 s", "nobody knows what its master has started"
+    assert commands(explain(cluster, master.app_id))[0] == "yopp nm start 1"
+    granted = explain(cluster, one.id)
+    assert commands(granted) == ["yopp nm start 1", f"yopp app kill {master.app_id}"]
     node.beat()
     found = explain(cluster, master.app_id)
     assert only(found, ReasonCode.AM_PENDING).by == (one.id,) and "its master has to start them" in told(
@@ -317,6 +320,14 @@ def test_a_node_that_is_unhealthy_silent_or_gone() -> None:
     node.beat(status(one), healthy=True)
     lost = explain_container(run(1), NodeSnapshot(replace(NODE, state=NodeState.LOST), []), NOW)
     assert only(lost, ReasonCode.NODE_LOST) and commands(lost) == ["yopp up"] and not lost.satisfiable
+
+
+def test_the_start_of_a_silent_node_is_offered_to_what_waits_there() -> None:
+    silent = replace(NODE, connected=False)
+    paused = run(2, state=ContainerState.PAUSED, paused_at_ms=NOW - 3000, cause=Cause(CauseKind.MAKE_ROOM))
+    for one in (wait(1, 1), paused):
+        assert commands(explain_container(one, NodeSnapshot(silent, [one]), NOW))[0] == "yopp nm start 1"
+        assert "yopp nm start 1" not in commands(explain_container(one, NodeSnapshot(NODE, [one]), NOW))
 
 
 def test_the_rest_of_the_machine_is_busy() -> None:

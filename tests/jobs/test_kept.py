@@ -237,6 +237,8 @@ def test_output_of_equal_tasks_and_of_lines_goes_into_files(tmp_path: Path) -> N
     ("tasks", "pattern", "told"),
     [
         (plain(), "one", ""),
+        (plain(), "", "--results names no place for the output"),
+        (swept("a", "b"), "", "--results names no place for the output"),
         (plain(), "one-{job}", "tasks 1 and 2 would both write one-{job}"),
         (plain(1), "one-{job}", ""),
         (swept("a", "b/../a"), "{1}", "tasks 1 and 2 would both write a"),

@@ -122,6 +122,7 @@ def test_each_cause_of_a_pause_is_told_in_full_and_in_sixteen_cells() -> None:
     told = {
         CauseKind.PERSON: "paused by user",
         CauseKind.MAKE_ROOM: "made room",
+        CauseKind.NODE_RESIZED: "node is smaller",
         CauseKind.OUTSIDE_CPU: "machine is busy",
         CauseKind.MACHINE_MEMORY: "memory is short",
     }

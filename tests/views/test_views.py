@@ -129,6 +129,7 @@ def test_a_pause_says_for_what_it_is_in_a_word() -> None:
 
     assert shown(Cause(CauseKind.OUTSIDE_CPU, cores=2)) == ("PAUSED", "PAUSED (load)")
     assert shown(Cause(CauseKind.MAKE_ROOM, for_container="c")) == ("PAUSED", "PAUSED (guaranteed)")
+    assert shown(Cause(CauseKind.NODE_RESIZED)) == ("PAUSED", "PAUSED (resize)")
     assert shown(None) == ("PAUSED", "PAUSED")
     assert shown(Cause(CauseKind.RESUMED), ContainerState.RUNNING) == ("RUNNING", "RUNNING")
 

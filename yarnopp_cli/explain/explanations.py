@@ -57,6 +57,7 @@ MOST_NODES = 3
 LATE_MS = 3000
 """A container that was granted this long ago and has not started is reported."""
 _STAND = (*PAUSED, ContainerState.PAUSING)
+_STOPPED = (ReasonKind.SILENT, ReasonKind.EXPIRED, ReasonKind.SHUT_DOWN)
 _VAIN = (ReasonCode.TOO_BIG, ReasonCode.NO_NODE)
 
 
@@ -102,7 +103,7 @@ def explain_container(report: ContainerReport, here: NodeSnapshot | None, now_ms
         return replace(found, state="LOST", since_ms=0, satisfiable=False, waits=True, actions=actions)
     if report.state is None:
         end = Suggestion(Act.KILL_APPLICATION, report.application_id)
-        return replace(found, since_ms=report.allocated_at_ms, actions=(end,))
+        return replace(found, since_ms=report.allocated_at_ms, actions=(*_start_nodes(reasons), end))
     if report.state is ContainerState.SCHEDULED:
         return _queued(found, report, here, now_ms)
     return _paused(found, report, here, now_ms) if report.state in PAUSED else found
@@ -125,7 +126,7 @@ def _queued(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
         start=start,
         last=start,
         unknown=why_unknown(report, here, now_ms) if satisfiable and start is None else None,
-        actions=tuple(_ways_out(report, here)),
+        actions=(*_start_nodes(found.reasons), *_ways_out(report, here)),
         node=here.node,
     )
 
@@ -134,7 +135,7 @@ def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
     reason, start, act = found.reasons[0], None, Act.PROMOTE_UNDER_PRESSURE
     if reason.kind is ReasonKind.BY_PERSON:
         act = Act.RESUME_CONTAINER
-    elif reason.resumed or reason.kind is ReasonKind.MADE_ROOM:
+    elif reason.resumed or reason.kind in (ReasonKind.MADE_ROOM, ReasonKind.NODE_RESIZED):
         start, act = start_of(report, here, now_ms), Act.PROMOTE_PAUSED
     helps = act is not Act.PROMOTE_PAUSED or can_promise(here.node, report.resource)
     return replace(
@@ -144,7 +145,10 @@ def _paused(found: Explanation, report: ContainerReport, here: NodeSnapshot, now
         groups=(_group([report], here, (reason,)),),
         start=start,
         last=start,
-        actions=tuple(Suggestion(one, report.container_id) for one in (*[act] * helps, Act.KILL_PAUSED)),
+        actions=(
+            *_start_nodes(found.reasons),
+            *(Suggestion(one, report.container_id) for one in (*[act] * helps, Act.KILL_PAUSED)),
+        ),
     )
 
 
@@ -174,6 +178,12 @@ def _ways_out(report: ContainerReport, here: NodeSnapshot) -> list[Suggestion]:
     if not report.resource.fits_in(node.total) and report.resource.only_others.fits_in(node.total):
         found.append(_enlarge(node, report.resource))
     return [*found, Suggestion(Act.KILL_QUEUED, report.container_id)]
+
+
+def _start_nodes(reasons: Iterable[Reason]) -> list[Suggestion]:
+    """The start of the first node that does not answer."""
+    stopped = [one.where for one in reasons if one.kind in _STOPPED]
+    return [Suggestion(Act.START_NODE, one) for one in stopped[:1]]
 
 
 def _enlarge(node: NodeReport, needs: Resource) -> Suggestion:
@@ -407,7 +417,7 @@ def _application_actions(
     app: ApplicationSnapshot, queued: Sequence[Here], reasons: Sequence[Reason]
 ) -> list[Suggestion]:
     """The actions of a user, the most helpful first."""
-    found: list[Suggestion] = []
+    found = _start_nodes(reasons)
     codes = {one.code for one in reasons}
     if queued:
         here, mine = queued[0]

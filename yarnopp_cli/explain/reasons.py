@@ -160,6 +160,8 @@ def _reason_of(cause: Cause, report: ContainerReport, here: NodeSnapshot) -> Rea
             return _about(ReasonKind.LENT_MEMORY, MEMORY, (report.resource, free, total))
         case CauseKind.LENT_CPU:
             kind = ReasonKind.LENT_CPU
+        case CauseKind.NODE_RESIZED:
+            kind = ReasonKind.NODE_RESIZED
         case _:
             kind = ReasonKind.MADE_ROOM
     having = [one for one in here.running if one.resource.vcores]

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from executor.causes import CauseKind
+from executor.causes import ROOM, CauseKind
 from executor.light import Record, replace
 from executor.records import ContainerState, ExecutionType, Resource
 
@@ -18,7 +18,7 @@ from ..records.reports import ApplicationReport, ClusterInfo, ContainerReport, N
 RUNS = (ContainerState.RUNNING, ContainerState.LAUNCHING, ContainerState.PAUSING, ContainerState.KILLING)
 PAUSED = (ContainerState.PAUSED, ContainerState.RESUMING)
 WAITS = (ContainerState.SCHEDULED, ContainerState.PAUSING, *PAUSED)
-_ROOM = (CauseKind.MAKE_ROOM, CauseKind.RESUMED)
+_ROOM = ROOM | {CauseKind.RESUMED}
 
 
 def is_waiting(report: ContainerReport) -> bool:

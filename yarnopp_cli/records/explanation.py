@@ -59,6 +59,7 @@ class ReasonKind(enum.StrEnum):
     # It is paused.
     BY_PERSON = "BY_PERSON"  #: by a user; ``detail`` names the user
     MADE_ROOM = "MADE_ROOM"  #: to make room for guaranteed containers; ``by``, ``holders``
+    NODE_RESIZED = "NODE_RESIZED"  #: its node was made smaller; ``by``, ``holders``
     OUTSIDE_CPU = "OUTSIDE_CPU"  #: processes outside yopp need the CPU
     LENT_CPU = "LENT_CPU"  #: guaranteed containers use the CPU that it had borrowed
     MACHINE_MEMORY = "MACHINE_MEMORY"  #: the machine runs out of memory; ``needs`` MB must stay available
@@ -111,7 +112,7 @@ class ReasonKind(enum.StrEnum):
 _CODES = {
     ReasonCode.BEHIND: "BEHIND NEXT",
     ReasonCode.PAUSED_BY_PERSON: "BY_PERSON",
-    ReasonCode.PAUSED_FOR: "MADE_ROOM LENT_CPU LENT_MEMORY",
+    ReasonCode.PAUSED_FOR: "MADE_ROOM NODE_RESIZED LENT_CPU LENT_MEMORY",
     ReasonCode.PRESSURE: "MACHINE_BUSY OUTSIDE_CPU MACHINE_MEMORY",
     ReasonCode.QUEUE_CAPACITY: "QUEUE_MAXIMUM QUEUES_FULL QUEUES_OFF QUEUES_CLOSED NODE_QUEUE_FULL",
     ReasonCode.USER_LIMIT: "USER_LIMIT",

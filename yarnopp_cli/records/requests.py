@@ -134,6 +134,7 @@ class UpdateContainerError(Record):
 
 AFTER = {"ok": "to succeed", "failed": "to fail", "any": "to end"}
 """The conditions on another application's end, and each in words."""
+OK, FAILED, _EITHER = AFTER
 MOST_NAMED = 5
 """The number of applications named in a sentence about those that another one waits for."""
 MOST_TAGS = 10
@@ -151,6 +152,17 @@ def waits_for(begin_at_ms: int, after: Sequence[str], now_ms: int) -> str:
     if len(after) > MOST_NAMED:
         parts.append(f"for {len(after) - MOST_NAMED:,} others")
     return f"waits {' and '.join(parts) or 'to begin'}"
+
+
+def never_after(one: str, how: str) -> str:
+    """Why an application can never begin that waits for ``one`` (``ID:condition``), which has ended OK, FAILED, or in
+    another way; "" if it can.
+    """
+    parent, _, condition = one.rpartition(":")
+    if condition in (_EITHER, how):
+        return ""
+    did = {OK: "has succeeded", FAILED: "has failed"}.get(how, "is no longer known")
+    return f"{parent} {did}, and it waited for that {AFTER[condition]}"
 
 
 class ApplicationSubmissionContext(Record):

@@ -19,7 +19,7 @@ from ..errors import (
     NotYetSupportedError,
     UsageError,
 )
-from ..records.requests import AFTER, ApplicationSubmissionContext, check_deadline
+from ..records.requests import AFTER, ApplicationSubmissionContext, check_deadline, never_after
 
 if TYPE_CHECKING:
     from .context import RMContext
@@ -43,13 +43,11 @@ def judge(begin_at_ms: int, after: Iterable[str], now_ms: int, ended: Callable[[
     if it is not there any more."""
     left, never = [], ""
     for one in after:
-        parent, _, condition = one.rpartition(":")
-        how = ended(parent)
+        how = ended(one.rpartition(":")[0])
         if not how:
             left.append(one)
-        elif condition not in (ANY, how):
-            did = {OK: "has succeeded", FAILED: "has failed"}.get(how, "is no longer known")
-            never = never or f"{parent} {did}, and it waited for that {AFTER[condition]}"
+        else:
+            never = never or never_after(one, how)
     return Verdict(tuple(left), now_ms >= begin_at_ms, never)
 
 

@@ -284,7 +284,7 @@ def _tracking(app: ApplicationReport) -> str:
 
 def where_without_container(report: ApplicationReport | ApplicationAttemptReport) -> str:
     """The place where a master without a container runs, in words."""
-    return "is hosted by the ResourceManager" if report.hosted else "runs in its client"
+    return "hosted by the ResourceManager" if report.hosted else "in its client"
 
 
 def _tracking_url(app: ApplicationReport) -> str:
@@ -362,6 +362,7 @@ _PAUSED_FOR = {
     "MEMORY": ", because memory was short",
     "WINDOW": ", outside the window of time for opportunistic containers",
     "GUARANTEED": ", to make room for guaranteed containers",
+    "RESIZE": ", because a node was made smaller",
     "PERSON": ", by a user",
 }
 
@@ -408,7 +409,7 @@ def _attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
     return [
         ("ApplicationAttempt-Id", attempt.attempt_id),
         ("State", attempt.state),
-        ("AMContainer", attempt.am_container_id or f"none: its master {where_without_container(attempt)}"),
+        ("AMContainer", attempt.am_container_id or f"none: its master is {where_without_container(attempt)}"),
         ("Start-Time", timestamp(attempt.started_at_ms)),
         ("Finish-Time", timestamp(attempt.finished_at_ms)),
         ("Diagnostics", attempt.diagnostics),

@@ -251,5 +251,5 @@ def test_a_record_of_a_version_that_knew_no_causes_is_read() -> None:
 
 
 @pytest.mark.parametrize("kind", CauseKind)
-def test_paused_time_is_counted_by_five_words(kind: CauseKind) -> None:
-    assert paused_for(Cause(kind)) in ("", "PERSON", "GUARANTEED", "LOAD", "MEMORY", "WINDOW")
+def test_paused_time_is_counted_by_six_words(kind: CauseKind) -> None:
+    assert paused_for(Cause(kind)) in ("", "PERSON", "GUARANTEED", "LOAD", "MEMORY", "RESIZE", "WINDOW")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from executor.causes import Cause, CauseKind
 from executor.core.commands import SetLimits
-from executor.core.events import NodeResized
+from executor.core.events import ContainerUpdated, NodeResized
 from executor.records import ContainerState, Resource
 
 from .world import G, O, World
@@ -31,6 +32,35 @@ def test_a_smaller_node_takes_from_opportunistic_containers_and_never_from_guara
     assert world.states("g0", "o0") == ["RUNNING", "DONE"]
     world.tell(NodeResized(Resource(512, 1)))
     assert world.states("g0") == ["RUNNING"]
+
+
+def test_who_gives_way_to_a_smaller_node_is_told_so() -> None:
+    world = World(vcores=2, use_pause_for_preemption=True)
+    for name in ("o0", "o1"):
+        world.schedule(name, O, 512)
+    world.tell(NodeResized(Resource(2048, 1)))
+    assert world.states("o0", "o1") == ["RUNNING", "PAUSED"]
+    paused = world.status("o1")
+    assert (paused.cause, paused.stood_for) == (Cause(CauseKind.NODE_RESIZED), "RESIZE")
+    assert paused.diagnostics == "Container paused: its node was made smaller."
+    world.tell(NodeResized(Resource(2048, 2)))
+    assert (world.states("o1"), world.status("o1").cause) == (["RUNNING"], None)
+    world.tell(NodeResized(Resource(512, 2)))
+    ended = world.status("o1")
+    assert ended.state is ContainerState.DONE and ended.cause == Cause(
+        CauseKind.NODE_RESIZED, for_memory=True
+    )
+    assert "Container killed: its node was made smaller." in ended.diagnostics
+
+
+def test_who_gives_way_to_one_that_grew_on_a_smaller_node_makes_room_for_it() -> None:
+    world = World(vcores=2, use_pause_for_preemption=True)
+    world.schedule("g", G, 512)
+    world.schedule("o", O, 512)
+    world.tell(NodeResized(Resource(1024, 2)))
+    world.tell(ContainerUpdated("g", version=1, resource=Resource(512, 2)))
+    assert world.states("g", "o") == ["RUNNING", "PAUSED"]
+    assert world.status("o").cause == Cause(CauseKind.MAKE_ROOM)
 
 
 def test_nothing_is_ended_in_vain() -> None:

@@ -46,6 +46,12 @@ def into_files(tasks: Tasks, pattern: str, directory: str) -> Tasks:
 
 
 def _check(tasks: Tasks, pattern: str, directory: str, *, marked: bool) -> None:
+    if not pattern:
+        raise UsageError(
+            "--results names no place for the output",
+            because="its value is empty",
+            hint="--results . for a directory for each task in the working directory",
+        )
     sources = 0 if tasks.sweep is None else len(tasks.sweep.sources)
     without_own = _OWN.sub("", pattern)
     if highest_source([pattern]) > sources or (not sources and has_mark(without_own)):

@@ -28,6 +28,7 @@ from ...jobs.watching import Left, SignalWatch
 from ...masters.ends import EndMaster
 from ...masters.tasks import Tally
 from ...records.client_protocol import (
+    GetApplicationsRequest,
     KillApplicationRequest,
     SubmitApplicationRequest,
     SubmitApplicationResponse,
@@ -137,12 +138,13 @@ def _foretell(
     *,
     detach: bool,
 ) -> int:
-    """Print what would happen to ``job``; the exit code, 1 where it would be refused. A detached job's master takes
-    room, except one that is hosted."""
+    """Print what would happen to ``job``; the exit code, 1 where it would be refused or could never begin. A detached
+    job's master takes room, except one that is hosted."""
     from ...explain.forecast import Forecast, forecast
     from ...views.explain import consequences
 
     found: Forecast | None = None
+    ended: dict[str, str] = {}
     printer = session.printer
     master = submission.am_resource if detach else None
     try:
@@ -160,20 +162,25 @@ def _foretell(
             minimum=least,
             master=master,
         )
+        if submission.after:
+            parents = tuple(one.rpartition(":")[0] for one in submission.after)
+            known_ones = session.client.applications(GetApplicationsRequest(application_ids=parents))
+            ended = {one.application_id: consequences.how_ended(one) for one in known_ones}
     except ConnectionFailedError:
         pass  # a cluster would be started for it
     if printer.is_json:
         printer.document(
             {
                 "dryRun": consequences.job_document(job, found, _commands(job))
-                | consequences.later_document(submission)
+                | consequences.later_document(submission, ended)
             }
         )
     else:
         lines = consequences.job_lines(job, progress.kinds_text(job), found, _commands(job))
-        printer.text("\n".join((*lines, *consequences.later_lines(submission))))
+        printer.text("\n".join((*lines, *consequences.later_lines(submission, ended))))
         printer.note("nothing was changed")
-    return EXIT_FAILURE if found is not None and (found.refused or found.impossible) else 0
+    vain = found is not None and (found.refused or found.impossible)
+    return EXIT_FAILURE if vain or consequences.why_never(submission, ended) else 0
 
 
 def _commands(job: JobSpec) -> Iterator[tuple[int, Sequence[str]]]:

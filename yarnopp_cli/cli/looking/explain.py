@@ -25,8 +25,8 @@ def explain(session: Session, ids: AnyIds) -> None:
     """Explain why an application, a container or a node waits: what it needs, which containers hold that, and
     when it may start.
 
-    With --json, `can_ever` is false if it can never start. A number alone is an application, 3.2 is container
-    2 of application 3. Jobs of clusters that have ended are found too.
+    With --json, `can_ever` is false if it can never start. A number alone is an application, 3.2 is the newest
+    container of its task 2, and 3.c2 is its container 2. Jobs of clusters that have ended are found too.
     """
     printer = session.printer
 

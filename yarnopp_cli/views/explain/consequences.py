@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from executor.records import ContainerState
 
+from ...errors import EXIT_CANNOT_START
 from ...explain.forecast import Forecast, Place, Promotion, promotion, starts_instead
 from ...explain.snapshot import Picture, is_waiting
 from ...records.explanation import Reason, ReasonCode
 from ...records.ids import dotted, short_id, suffix
 from ...records.jobs import JobSpec
-from ...records.reports import ApplicationReport, ContainerReport, NodeReport
-from ...records.requests import ApplicationSubmissionContext
+from ...records.reports import (
+    FINAL_STATES,
+    ApplicationReport,
+    ContainerReport,
+    FinalApplicationStatus,
+    NodeReport,
+)
+from ...records.requests import FAILED, OK, ApplicationSubmissionContext, never_after
 from ...records.times import timestamp
 from ..applications import counts_text
 from ..containers import shown_state, time_ms
@@ -186,18 +193,36 @@ def job_document(
     }
 
 
-def later_document(submission: ApplicationSubmissionContext) -> dict[str, Any]:
-    """When a job would begin, after which other jobs, and when it would be ended."""
+def how_ended(report: ApplicationReport) -> str:
+    """How an application has ended for those that wait for it: OK or FAILED; "" if it has not."""
+    if report.state not in FINAL_STATES:
+        return ""
+    return OK if report.final_status is FinalApplicationStatus.SUCCEEDED else FAILED
+
+
+def why_never(submission: ApplicationSubmissionContext, ended: Mapping[str, str]) -> str:
+    """Why a job could never begin; "" if it can. ``ended`` has, by id, how the others that it waits for have ended."""
+    told = ((one, ended.get(one.rpartition(":")[0])) for one in submission.after)
+    return next((why for one, how in told if how and (why := never_after(one, how))), "")
+
+
+def later_document(submission: ApplicationSubmissionContext, ended: Mapping[str, str]) -> dict[str, Any]:
+    """When a job would begin, after which other jobs, why it never would, and when it would be ended."""
     times = {"beginAt": submission.begin_at_ms, "deadlineAt": submission.deadline_at_ms}
-    return {**times, "after": list(submission.after)}
+    return {**times, "after": list(submission.after), "never": why_never(submission, ended)}
 
 
-def later_lines(submission: ApplicationSubmissionContext) -> Iterable[str]:
+def later_lines(submission: ApplicationSubmissionContext, ended: Mapping[str, str]) -> Iterable[str]:
     """The same as text; empty for a job that would begin at once and has no deadline."""
+    if never := why_never(submission, ended):
+        yield f"  it would end at once with exit code {EXIT_CANNOT_START}, because it can never begin: {never}"
+        return
     if submission.begin_at_ms:
-        yield f"  it would not begin before {timestamp(submission.begin_at_ms)}; the placement below is as of now"
+        yield f"  it would not begin before {timestamp(submission.begin_at_ms)}; the placement above is as of now"
     for one in submission.after:
         parent, _, condition = one.rpartition(":")
+        if ended.get(parent):
+            continue
         yield f"  it would wait for {parent} ({condition}) before it begins"
     if submission.deadline_at_ms:
         yield f"  it would be ended at {timestamp(submission.deadline_at_ms)}"

@@ -172,9 +172,10 @@ def _paused(found: Explanation, since: str) -> Iterable[str]:
     told = text(reason, found.at_ms, _app(found))
     if reason.kind is ReasonKind.BY_PERSON:
         yield f"{since}: {told}, and it has not been resumed"
-    elif reason.kind is ReasonKind.MADE_ROOM:
+    elif reason.kind in (ReasonKind.MADE_ROOM, ReasonKind.NODE_RESIZED):
+        made_room = reason.kind is ReasonKind.MADE_ROOM
         wanted = f"{vcores(reason.needs)} {are(reason.needs)} free ({reason.free} now)"
-        yield f"{since}: it made room for guaranteed containers"
+        yield f"{since}: {'it made room for guaranteed containers' if made_room else 'the node was made smaller'}"
         yield f"It resumes when {wanted}{_held_by(reason.holders, found)}"
     else:
         yield f"{since}: {told}"

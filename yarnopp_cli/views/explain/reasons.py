@@ -47,6 +47,8 @@ _WORDS = {
     Kind.BY_PERSON: _Words("{person} paused {them}", "paused by the user: `r` resumes it", "paused by user"),
     Kind.MADE_ROOM: _Words("{it} made room for guaranteed containers; {free_vcores} free now",
                            "paused to make room for guaranteed containers", "made room"),
+    Kind.NODE_RESIZED: _Words("the node was made smaller; {free_vcores} free now",
+                              "paused: the node was made smaller", "node is smaller"),
     Kind.OUTSIDE_CPU: _Words("other programs need the CPU",
                              "paused: busy with higher-priority work; it resumes by itself", "machine is busy"),
     Kind.LENT_CPU: _Words("guaranteed containers use the CPU that {it} had borrowed",
