@@ -758,3 +758,20 @@ def test_where_a_master_without_a_container_is(cli: Cli, cluster: Cluster) -> No
     cluster.applications = [application(1, hosted=True), application(2)]
     assert "AM Host : hosted by the ResourceManager\n" in cli("app", "status", "1").out
     assert "AM Host : in its client\n" in cli("app", "status", "2").out
+
+
+def test_how_jobs_have_ended_is_a_filter_of_its_own(cli: Cli, cluster: Cluster) -> None:
+    ended = {"state": YarnApplicationState.FINISHED}
+    cluster.applications = [
+        application(1),
+        application(2, **ended, final_status=FinalApplicationStatus.FAILED),
+        application(3, **ended, final_status=FinalApplicationStatus.SUCCEEDED),
+    ]
+    assert cli("app", "list", "--final", "failed,killed", "-q").out == f"{app_id(2)}\n"
+    refused = cli("app", "list", "--state", "SUCCEEDED")
+    assert refused.code == 2 and "hint: --final SUCCEEDED\n" in refused.err
+    cluster.applications = cluster.applications[:1]
+    empty = cli("app", "list", "--final", "FAILED").err
+    assert empty == "no applications match\n"
+    empty = cli("app", "list", "--state", "FAILED").err
+    assert empty == "no applications match (FAILED in the column FINAL: --final FAILED)\n"

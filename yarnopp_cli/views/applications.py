@@ -416,6 +416,9 @@ def _attempt_fields(attempt: ApplicationAttemptReport) -> list[tuple[str, str]]:
     ]
 
 
+FINALS = tuple(status.value for status in FinalApplicationStatus)
+"""The values of the column FINAL."""
+
 APPLICATIONS: Noun[ApplicationReport] = Noun(
     "app",
     "apps",
@@ -424,6 +427,7 @@ APPLICATIONS: Noun[ApplicationReport] = Noun(
     document=document,
     fields=fields,
     states=("ALL", *(state.value for state in YarnApplicationState)),
+    finals=FINALS,
     ours=frozenset({"Allocated", "Ran", "Begins", "Deadline", "Results", "Command"}),
 )
 

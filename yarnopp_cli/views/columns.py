@@ -234,6 +234,8 @@ class Noun(Record, Generic[T]):
     fields: Callable[[T, int], Pairs]
     states: tuple[str, ...] = ()
     """The values of ``--state``."""
+    finals: tuple[str, ...] = ()
+    """The values of ``--final``."""
     ours: frozenset[str] = frozenset()
     """The names of the ``fields`` that only yopp has; columns have a flag of their own for that."""
 

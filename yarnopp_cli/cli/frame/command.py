@@ -186,7 +186,7 @@ def run_with(one: Command, values: Mapping[str, Any]) -> int | None:
     choice = None
     states: tuple[str, ...] = ()
     if one.lists is not None:
-        states = words_of(values.get("state"), one.lists.states, "--state")
+        states = words_of(values.get("state"), one.lists.states, "--state", one.lists.finals)
         picked = {name: values[name] for name in ("columns", "sort", "limit")}
         choice = chosen(printer, one.lists.columns(0), **picked, newest=one.newest)
     with Session(

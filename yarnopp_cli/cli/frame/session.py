@@ -403,14 +403,17 @@ def empty_text(things: str, choice: Choice, *, narrowed: bool, live_only: bool =
     return f"no{live} {things} match{more}" if narrowed else f"no {things}{live}{more}"
 
 
-def words_of(text: str | None, allowed: Sequence[str], option: str) -> tuple[str, ...]:
-    """The upper-case words of a comma list, each one of ``allowed``. Raises UsageError naming the option."""
+def words_of(
+    text: str | None, allowed: Sequence[str], option: str, finals: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The upper-case words of a comma list, each one of ``allowed``. Raises UsageError naming the option, or --final
+    for one of ``finals``."""
     wanted = tuple(word.strip().upper() for word in (text or "").split(",") if word.strip())
     for word in wanted:
         if word not in allowed:
             raise UsageError(
                 f"{option} does not take {word}",
                 because="there is no such state",
-                hint="choose from " + ", ".join(allowed),
+                hint=f"--final {word}" if word in finals else "choose from " + ", ".join(allowed),
             )
     return wanted

@@ -19,7 +19,7 @@ from ...records.reports import (
     YarnApplicationState,
 )
 from ...records.times import timestamp
-from ...views.applications import APPLICATIONS, ATTEMPTS, counts_text
+from ...views.applications import APPLICATIONS, ATTEMPTS, FINALS, counts_text
 from ...views.cluster import timeout_document
 from ...views.text import harmless
 from ..frame.actions import agree, awaited, foretell_kill, tell
@@ -50,7 +50,7 @@ from ..frame.options import (
     duration,
     option,
 )
-from ..frame.session import Session, empty_text
+from ..frame.session import Session, empty_text, words_of
 
 if TYPE_CHECKING:
     from ...client.protocol import ApplicationChange, Client
@@ -60,12 +60,14 @@ HOLD_SECONDS = 60.0
 
 
 @command(
-    "app list", "yopp app list -a", "yopp app list -a --state FAILED,KILLED -q",
+    "app list", "yopp app list -a", "yopp app list --final FAILED,KILLED -q",
     lists=APPLICATIONS, newest=True, yarn=True,
 )  # fmt: skip
 def list_applications(
     session: Session,
-    every: Annotated[bool, option("-a, --all", "Ended applications too (implied by --state).")] = False,
+    every: Annotated[
+        bool, option("-a, --all", "Ended applications too (implied by --state and --final).")
+    ] = False,
     kind: Annotated[
         str | None, option("--type T,…", "Only of these types."), Words(lambda: ("YARN", "MAPREDUCE"))
     ] = None,
@@ -76,9 +78,13 @@ def list_applications(
         str | None, option("--node NODE", "Only with containers on this node."), Live(("node",))
     ] = None,
     name: Annotated[str, option("--name NAME", "Only with this name.")] = "",
+    final: Annotated[
+        str | None, option("--final F,…", "Only those that have ended so."), Words(lambda: FINALS)
+    ] = None,
 ) -> None:
     """List the live applications, in order of submission."""
     cluster, states = session.cluster, session.states
+    finals = words_of(final, FINALS, "--final")
     request = rm.GetApplicationsRequest(
         states=() if "ALL" in states else tuple(YarnApplicationState(one) for one in states),
         application_types=comma_words(kind),
@@ -86,13 +92,15 @@ def list_applications(
         queue=queue if session.yarn is not None else "",
         user=user,
         name=name,
-        live_only=not (every or states),
+        live_only=not (every or states or finals),
     )
     queues = queues_below(cluster, queue) if queue and session.yarn is None else None
     on = node_id(cluster, node)
     _check_types(cluster, request.application_types)
-    narrowed = bool(states or kind or tag or user or queue or node or name)
+    narrowed = bool(states or finals or kind or tag or user or queue or node or name)
     empty = empty_text("applications", session.choice, narrowed=narrowed, live_only=request.live_only)
+    if "FAILED" in states and not finals:
+        empty += " (FAILED in the column FINAL: --final FAILED)"
     shown = request.states or (() if request.live_only else tuple(YarnApplicationState))
     filters = {"states": shown, "types": request.application_types, "tags": request.tags}
 
@@ -100,6 +108,8 @@ def list_applications(
         found = cluster.applications(request)
         if queues is not None:
             found = tuple(one for one in found if one.queue in queues)
+        if finals:
+            found = tuple(one for one in found if one.final_status.value in finals)
         if on:
             there = applications_on(cluster, on, ended_too=not request.live_only)
             found = tuple(one for one in found if one.application_id in there)
