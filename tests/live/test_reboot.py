@@ -121,7 +121,12 @@ def test_a_job_after_it_starts_the_cluster_that_was_up_or_one_for_itself(
     reboot(yopp, *kept)
     said = yopp("run", "--memory", "64", "--", "echo", "there")
     assert said.stdout == "there\n"
-    assert ("stays until `yopp down`" if kept else "which ends with it") in said.stderr
+    told = (
+        "stays until `yopp down`"
+        if kept
+        else "which goes on with 1 stored application, and ends after the last"
+    )
+    assert told in said.stderr
     assert "SUCCEEDED" in yopp("wait", waiting).stdout, "it goes on in both"
     if not kept:
         wait_until(lambda: yopp("status", code=None).returncode == 3, what="it has ended")

@@ -161,9 +161,9 @@ class JobClient:
                 f"{number_of(node.total.vcores, 'vcore')}, {node.total.memory} MB" for node in handle.nodes
             )
             stored = handle.info.applications_running + handle.info.applications_pending
-            ends = (
-                f"goes on with {number_of(stored, 'stored application')}, too" if stored else "ends with it"
-            )
+            ends = "ends with it"
+            if stored:
+                ends = f"goes on with {number_of(stored, 'stored application')}, and ends after the last"
             self.note(f"no cluster was running: started one for this job ({size}), which {ends}")
         elif handle.started:
             self.restarted = True

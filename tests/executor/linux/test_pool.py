@@ -440,8 +440,9 @@ def test_slots_that_nobody_needs_go(
             await soon(lambda: len(groups(cgroups)) == 1, "that of the one that runs stays")
             (tmp_path / "work" / "stays" / "go").write_text("")
             assert (await node.told(ContainerExited, "stays")).exit_code == 7
+            await soon(lambda: len(groups(cgroups)) == 1, "all but the last one go")
             await asyncio.sleep(0.5)
-            assert len(groups(cgroups)) == 1, "the last one stays for longer"
+            assert len(groups(cgroups)) == 1, "that stays for longer"
             monkeypatch.setattr(making, "LAST_SECONDS", 0.1)
             await soon(lambda: not groups(cgroups), "all go")
             assert (await ended(node, "c2", "exit 3")).exit_code == 3, "and come again"
