@@ -18,6 +18,7 @@ from yarnopp_cli.cluster import starting
 from yarnopp_cli.cluster.plan import running_configuration
 from yarnopp_cli.cluster.processes import ProcessId, wait_for_end
 from yarnopp_cli.cluster.rundir import RunDir
+from yarnopp_cli.cluster.watched import read_watched
 from yarnopp_cli.records.client_protocol import WaitForNodesRequest
 from yarnopp_cli.records.lifetimes import STAY
 from yarnopp_cli.rpc.blocking import Connection
@@ -340,6 +341,9 @@ def test_an_rm_that_no_node_restarts_any_more_is_not_waited_for(yopp: Yopp) -> N
     os.kill(daemon.process.pid, signal.SIGKILL)
     _, err = front.communicate(timeout=60 * PATIENCE)
     assert front.returncode == 1 and "error: the ResourceManager has ended" in err
+    wait_until(
+        lambda: (found := read_watched(run_dir, "rm")) is not None and found.given_up, what="it gives up"
+    )
     (yopp.run_dir / "rm.pid").rmdir()
     assert yopp("ps", code=69).returncode == 69
 
